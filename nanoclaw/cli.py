@@ -121,7 +121,7 @@ _FAMILIES: dict[str, str] = {
     "model": "models",
     "audit": "audit",
     **dict.fromkeys(("context", "usage", "sessions"), "showing"),
-    **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp", "skills")},
+    **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp", "skills", "keys")},
     "link": "linking",
 }
 """By command the module of nanoclaw/commands that carries it out; it is imported only then."""

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves, secret_variable
 from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ChannelError, ConfigError
 from nanoclaw.installation import install_command
@@ -129,11 +129,6 @@ async def proof(
     ConfigError for what is missing."""
     channel = make(config, table, ChannelHost(config.home / table.name, clock))
     return await channel.prove(anew=anew) if isinstance(channel, Proves) else (True, "")
-
-
-def secret_variable(channel: str, key: str) -> str:
-    """The environment variable, or line of secrets.env, with a secret of a channel."""
-    return f"NANOCLAW_{channel.upper()}_{key.upper()}"
 
 
 def _make_plainly(make: Callable[..., Channel], table: Mapping[str, Any], host: ChannelHost) -> Channel:

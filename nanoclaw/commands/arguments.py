@@ -152,6 +152,15 @@ def parser() -> _Parser:
     acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
     acts.add_argument("--remove", default="", metavar="ID", help="such as telegram:555, or 555 after CHANNEL")
 
+    keys = command("keys", "keys and passwords: where each stands, never what it is")
+    families["keys"] = keys.add_subparsers(metavar="ACTION")
+    keys.set_defaults(json=False)
+    command("keys list", "which are set, and where").add_argument("--json", action="store_true")
+    kept = command("keys set", "keep one in the keyring of the system; it is asked for unseen, or read from a pipe")
+    kept.add_argument("name", metavar="NAME", help="the variable that it is read from, such as OPENAI_API_KEY")
+    kept.add_argument("--file", action="store_true", help="in secrets.env, which only you can read, instead")
+    command("keys delete", "take one out of the keyring and secrets.env").add_argument("name", metavar="NAME")
+
     listed = command("plugins", "the plugins that run, from where, and with which hooks")
     listed.add_argument("--json", action="store_true")
 

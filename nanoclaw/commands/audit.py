@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.commands.looking import looked_at
 from nanoclaw.core import secrets_file
-from nanoclaw.core.config import Config, leaves
+from nanoclaw.core.config import Config
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.profiles import PROFILES
@@ -66,7 +66,7 @@ def of_files(config: Config) -> Iterator[Finding]:
             path.chmod(path.stat().st_mode & ~_OTHERS)
         return f"closed to others: {', '.join(map(str, closed))}"
 
-    if keys := list(secrets_file.readable_by_others(config.home, leaves(config.table))):
+    if keys := list(secrets_file.readable_by_others(config.home, config.keys.written)):
         yield Finding(False, " ".join(keys), "keys", close_keys, "bad")
     if not _is_open(config.home):
         yield Finding(True, f"{config.home} is closed to other users of this machine", "files")

@@ -16,7 +16,7 @@ from nanoclaw.channels import table as channels
 from nanoclaw.core import home, secrets_file
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config, leaves
+from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError, WorkspaceError
 from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
@@ -125,9 +125,12 @@ def _time_zone(config: Config) -> str:
 
 
 def _secrets(config: Config) -> str:
-    for told in secrets_file.readable_by_others(config.home, leaves(config.table)):
+    from nanoclaw.commands.keys import settings
+
+    for told in (*secrets_file.readable_by_others(config.home, config.keys.written), *config.keys.lacking()):
         raise ConfigError(told)
-    return "nobody else can read them"
+    told = ", ".join(map(str, settings(config)))
+    return f"nobody else can read them; {told}"
 
 
 def _workspace(config: Config) -> str:

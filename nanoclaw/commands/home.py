@@ -54,18 +54,25 @@ def save(config: Config, options: argparse.Namespace) -> int:
     made = backup(config.home, config.workspace_path, options.file, with_secrets=options.with_secrets)
     for line in told(made, options.file):
         print(line)
-    if options.with_secrets or _has_keys(config):
-        attach.say("your keys are in it: keep it where only you can read it")
+    within, without = _keys(config, with_secrets=options.with_secrets)
+    if within:
+        attach.say(f"your keys are in it ({', '.join(within)}): keep it where only you can read it")
+    if without:
+        attach.say(f"not in it are {', '.join(without)}: set them again where it is restored")
     return 0
 
 
-def _has_keys(config: Config) -> bool:
-    """Tells whether config.toml has a secret of a model or a channel, or the home tokens of a sign-in."""
-    from nanoclaw.channels.table import tables
+def _keys(config: Config, *, with_secrets: bool) -> tuple[list[str], list[str]]:
+    """The names of the keys that a backup has, and of those that stand in the keyring or the environment."""
+    from nanoclaw.commands.keys import settings
 
-    if any(config.home.glob("plugins/*/oauth-*.json")):
-        return True
-    return bool(config.model.api_key) or any(any(table.secrets) for table in tables(config).values())
+    found = [one for one in settings(config) if one.source]
+    of_files = [
+        one.name for one in found if one.source == "file" and (with_secrets or one.name not in config.keys.in_file)
+    ]
+    signed_in = sorted(path.stem.removeprefix("oauth-") for path in config.home.glob("plugins/*/oauth-*.json"))
+    elsewhere = [f"{one.name} ({one.source})" for one in found if one.source != "file"]
+    return [*of_files, *(f"the sign-in of {name}" for name in signed_in)], elsewhere
 
 
 def restore(config: Config, options: argparse.Namespace) -> int:
@@ -83,6 +90,7 @@ def restore(config: Config, options: argparse.Namespace) -> int:
 
 
 def status(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.commands.keys import settings
     from nanoclaw.core.build import checked
 
     checked(config)
@@ -98,6 +106,7 @@ def status(config: Config, options: argparse.Namespace) -> int:
         frozen = False
         with suppress(StoreError):  # a store of an older format has no such switch
             frozen = bool(store and Flags(store, now).get(PANIC) is not None)
+    keys = {one.name: one.state for one in settings(config)}
     facts = {
         "version": __version__,
         "home": str(config.home),
@@ -111,6 +120,7 @@ def status(config: Config, options: argparse.Namespace) -> int:
         "not_delivered": outbox.get("failed", 0),
         "failures": [{"to": to, "text": text, "reason": reason} for to, text, reason in failed],
         "frozen": frozen,
+        "keys": keys,
     }
     if options.json:
         print(json.dumps(facts))
@@ -121,6 +131,7 @@ def status(config: Config, options: argparse.Namespace) -> int:
         "model": facts["model"] or "chosen at each start",
         "running": _running(pid, live),
         "frozen": "yes, by /panic: /resume goes on" if frozen else "no",
+        "keys": f"\n{'':<15}".join(f"{name}: {state}" for name, state in keys.items()),
     }
     del shown["process"], shown["failures"]
     print("\n".join(f"{name.capitalize().replace('_', ' '):<14} {value}" for name, value in shown.items()))

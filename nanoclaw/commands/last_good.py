@@ -32,7 +32,7 @@ def keep(config: Config) -> None:
     if config.problem or config.without or not config.file.exists():
         return
     data, copy = config.file.read_bytes(), config.home / NAME
-    if configuration.table_of(config.file, data) != config.table or (copy.exists() and copy.read_bytes() == data):
+    if configuration.table_of(config.file, data) != config.keys.table or (copy.exists() and copy.read_bytes() == data):
         return
     write_atomically(copy, data, 0o600)
 

@@ -15,14 +15,14 @@ from datetime import datetime
 from itertools import chain, repeat
 from typing import Any
 
-from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core import config as configuration
+from nanoclaw.core import secrets_file
 from nanoclaw.core.app import App
 from nanoclaw.core.build import build, chat_app
-from nanoclaw.core.channel import UNVERIFIED, Channel, LinkHelp
+from nanoclaw.core.channel import UNVERIFIED, Channel, LinkHelp, secret_variable
 from nanoclaw.core.channel_registry import RESTART_SECONDS
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
@@ -108,22 +108,11 @@ def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Co
     secret = getpass.getpass(f"{told.asks.capitalize()} (it is not shown): ").strip()
     if not re.fullmatch(told.looks, secret):
         raise ConfigError(f"that is no {told.asks}: it is {told.shape}. Nothing was saved.")
-    name, given = channels.secret_variable(channel, told.asks), {**environ, "NANOCLAW_HOME": str(config.home)}
+    name, given = secret_variable(channel, told.asks), {**environ, "NANOCLAW_HOME": str(config.home)}
     who = _login(configuration.load({**given, name: secret}), channel)
-    _keep_secret(config, name, secret)
+    secrets_file.write(config.home / secrets_file.NAME, name, secret)
     print(f"This is {who}; its {told.asks} is kept in {config.home / 'secrets.env'}.")
     return configuration.load(given)
-
-
-def _keep_secret(config: Config, name: str, value: str) -> None:
-    """A line of secrets.env, in place of one with that name; other lines stay as they are."""
-    path = config.home / "secrets.env"
-    before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in before if line.removeprefix("export ").partition("=")[0].strip() != name]
-    try:
-        write_atomically(path, "\n".join([*kept, f"{name}={value}", ""]), 0o600)
-    except NotSaved as error:
-        raise ConfigError(str(error)) from None
 
 
 def _where(config: Config, channel: str, *, is_served: bool = False) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def show(config: Config, options: argparse.Namespace) -> int:
     """Print what is on, from where, with which hooks; then what could be enabled."""
+    from nanoclaw.commands.keys import settings
     from nanoclaw.core import build
     from nanoclaw.core.third_party import available
 
@@ -26,12 +27,16 @@ def show(config: Config, options: argparse.Namespace) -> int:
     there = {one["name"] for one in running}
     off = [{"name": name, "from": "built in", "on": False, "hooks": []} for name in build.BUILT_IN if name not in there]
     off += [{"name": n, "from": where, "on": False, "hooks": []} for n, where in available(config) if n not in there]
+    keys = settings(config)
+    for one in running:
+        one["secrets"] = {key.name: key.state for key in keys if key.plugin == one["name"]}
     if options.json:
         print(json.dumps({"plugins": [*running, *off]}))
         return 0
     width = max((len(one["name"]) for one in (*running, *off)), default=0)
     for one in running:
-        print(f"{one['name']:{width}}  on   {one['from']}: {', '.join(one['hooks']) or 'no hooks'}")
+        told = "".join(f"; {name} {state}" for name, state in one["secrets"].items())
+        print(f"{one['name']:{width}}  on   {one['from']}: {', '.join(one['hooks']) or 'no hooks'}{told}")
     for one in off:
         print(f"{one['name']:{width}}  off  {one['from']}")
     return 0

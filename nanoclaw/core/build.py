@@ -23,6 +23,7 @@ from nanoclaw.core.model_call import Models
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Provider
+from nanoclaw.core.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
 from nanoclaw.core.sections import IDS
 from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.db import Store
@@ -70,8 +71,6 @@ folder has removed the capability."""
 LAST = "redact"
 """Has the last word: somebody else's plugins stand before it."""
 
-SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-
 
 def build(
     config: Config,
@@ -101,7 +100,7 @@ def build(
     try:
         app = App(config, store, clock)
         app.chat_apps = chat_apps.ConfiguredApps(chat_apps.tables(config))
-        app.redact.add(*_secrets(config, kinds))
+        app.redact.add(*hidden_values(secret_settings(config, kinds)))
         start_logging(config, app.redact)
         if state is None:
             Workspace(config.workspace_path).check_writable()
@@ -329,18 +328,10 @@ def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, m
     return GivenModels(given, app.facts, app.config.purposes)
 
 
-def _secrets(config: Config, kinds: Sequence[type[Plugin]]) -> tuple[str, ...]:
-    """Values that must never show: keys in the configuration and in the environment, and what plugins and channels
-    call secret."""
-    named = [value for name, value in config.environment.items() if name.upper().endswith(SECRET_ENDINGS)]
-    kept = [config.model.api_key, *(one.api_key for one in config.purposes.models.values())]
-    for one in kinds:
-        for name in one.secrets:
-            kept.append(str(config.get(one.keys.get(name, f"{prefix_of(one)}.{name}"), "")))
-        if hidden := getattr(one.settings, "secrets", None):
-            kept += hidden(_settings(config, one), config.environment)
-    kept += [value for table in chat_apps.tables(config).values() for value in table.secrets]
-    return tuple(value for value in (*kept, *named) if len(value) >= 8)
+def secret_settings(config: Config, kinds: Sequence[type[Plugin]]) -> list[SecretSetting]:
+    """All secret settings: of the models, of these plugins, of the channels, and the variables with keys."""
+    settings = [SettingsOfPlugin(one, prefix_of(one), _settings(config, one)) for one in kinds]
+    return all_secrets(config, settings, chat_apps.tables(config).values())
 
 
 def start_logging(config: Config, redact: Callable[[str], str]) -> None:

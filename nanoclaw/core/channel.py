@@ -232,6 +232,11 @@ class ChannelSpec(NamedTuple):
     """Its channel `Proves` that its platform's word on who wrote holds: `nanoclaw link` has it tried."""
 
 
+def secret_variable(channel: str, key: str) -> str:
+    """The environment variable, or line of secrets.env, with a secret of a channel."""
+    return f"NANOCLAW_{channel.upper()}_{key.upper()}"
+
+
 class ChannelTable(NamedTuple):
     """[channels.NAME]: the channel's spec and its own `settings`, or its table where it declares none."""
 
@@ -250,11 +255,11 @@ class ChannelTable(NamedTuple):
         return not self.lacks or self.lacks != self.spec.needed[0]
 
     @property
-    def secrets(self) -> list[str]:
-        """Values that must never show."""
+    def secrets(self) -> dict[str, str]:
+        """Settings that must never show, with their values."""
         if self.spec.settings:
-            return [str(getattr(self.settings, key)) for key in self.spec.secrets]
-        return [text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)]
+            return {key: str(getattr(self.settings, key)) for key in self.spec.secrets}
+        return {key: text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)}
 
 
 class ChatApps(Protocol):

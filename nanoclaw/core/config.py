@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core import folders, purposes, secrets_file
+from nanoclaw.core import folders, key_references, purposes, secrets_file
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.folders import ExtraFolders
+from nanoclaw.core.key_references import KeySources, leaves
 from nanoclaw.core.purposes import Purposes
 
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class Plugins(NamedTuple):
 
 class Config(NamedTuple):
     """Everything that can be set. `table` is the whole file; `environment` is the process's, completed by the secrets
-    file."""
+    file. Both have the keys themselves where the files name an entry of the keyring."""
 
     home: Path
     model: Model = Model()
@@ -99,6 +100,7 @@ class Config(NamedTuple):
     plugins: Plugins = Plugins()
     table: Mapping[str, Any] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
+    keys: KeySources = KeySources()
     warnings: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     """Plugins that the command line leaves out, which are `off` as well."""
@@ -174,15 +176,15 @@ RETIRED = {
 def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
     home = home_of(environ)
-    environment = {**secrets_file.read(home / secrets_file.NAME), **environ}
+    secrets = secrets_file.read(home / secrets_file.NAME)
     path = home / name
-    table = _read(path)
+    table, environment, keys = key_references.resolve(_read(path), secrets, environ)
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
     by_purpose = purposes.read(table, str(path))
     model: Model = made["model"]
     named = [by_purpose.resolve(one) for one in (model.name, *model.fallback)]
     made["model"] = model._replace(name=named[0], fallback=tuple(named[1:]))
-    config = Config(home, **made, purposes=by_purpose, table=table, environment=environment)
+    config = Config(home, **made, purposes=by_purpose, table=table, environment=environment, keys=keys)
     _check_positive(path, config)
     _check_net(path, config.net)
     return config._replace(warnings=tuple(_warnings(config)))
@@ -207,15 +209,6 @@ def _own_keys() -> Iterator[str]:
 
 def _tables(known: Collection[str]) -> list[str]:
     return sorted({key.partition(".")[0] for key in known})
-
-
-def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted keys of a table with their values."""
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def home_of(environ: Mapping[str, str]) -> Path:
@@ -288,7 +281,8 @@ def _warnings(config: Config) -> Iterator[str]:
             "or take the table out."
         )
     yield from (f"{config.file}: {said}" for said in config.files.missing())
-    yield from secrets_file.readable_by_others(config.home, leaves(config.table))
+    yield from secrets_file.readable_by_others(config.home, config.keys.written)
+    yield from config.keys.lacking()
 
 
 def _fill(kind: type[T], table: Any, where: str, prefix: str) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -39,17 +39,33 @@ def read(path: Path) -> dict[str, str]:
     return secrets
 
 
-def readable_by_others(home: Path, leaves: Iterable[tuple[str, Any]]) -> Iterator[str]:
+def write(path: Path, name: str, value: str) -> None:
+    """Put a line into the file in place of one with that name, '' takes it out; others stay as they are. Raises
+    ConfigError."""
+    from nanoclaw.atomic_write import NotSaved, write_atomically
+
+    read(path)  # one that can't be read is not written either
+    before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = [line for line in before if line.strip().removeprefix("export ").partition("=")[0].strip() != name]
+    try:
+        write_atomically(path, "\n".join([*lines, *([f"{name}={value}"] if value else ()), ""]), 0o600)
+    except NotSaved as error:
+        raise ConfigError(str(error)) from None
+
+
+def readable_by_others(home: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each file with keys that others can read."""
     for path in (home / NAME, home / "config.toml"):
         with suppress(OSError):  # there is none
             is_open = path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-            if is_open and (path.name == NAME or _has_secret(leaves)):
+            if is_open and (path.name == NAME or _has_secret(settings)):
                 yield f"{path} holds keys and can be read by others: run chmod 600 {path}"
 
 
-def _has_secret(leaves: Iterable[tuple[str, Any]]) -> bool:
-    """Tell by the names of the keys whether some settings hold a secret."""
+def _has_secret(settings: Mapping[str, Any]) -> bool:
+    """Tell by the names of the keys whether some settings hold a secret; the name of a keyring's entry is none."""
+    from nanoclaw.core.key_references import name_in
     from nanoclaw.redaction import smells_of_secret
 
-    return any(isinstance(value, str) and value and smells_of_secret(key) for key, value in leaves)
+    given = ((key, value) for key, value in settings.items() if isinstance(value, str) and value)
+    return any(smells_of_secret(key) and not name_in(value) for key, value in given)

@@ -1,0 +1,95 @@
+"""Secret settings: which there are, where each stands, and the values that must never show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from nanoclaw.core.channel import ChannelTable, secret_variable
+from nanoclaw.core.config import Config
+from nanoclaw.core.plugin import Plugin
+
+ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASSPHRASE", "_CREDENTIALS")
+"""Ends of the names of variables that hold a secret."""
+
+SHORTEST = 8
+"""Signs of a value that is hidden, at least."""
+
+
+class SecretSetting(NamedTuple):
+    """`name` is a dotted key of config.toml, or a variable; `source` is "environment", "keyring", "file", or '' where
+    it is not set. One with `shows` False is only hidden, as it is a part of another."""
+
+    name: str
+    source: str
+    value: str
+    plugin: str = ""
+    shows: bool = True
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.state}"  # without the value
+
+    @property
+    def state(self) -> str:
+        return f"set ({self.source})" if self.source else "not set"
+
+
+class SettingsOfPlugin(NamedTuple):
+    """A plugin, the table of config.toml that has its settings, and these."""
+
+    plugin: type[Plugin]
+    prefix: str
+    settings: Any
+
+
+def all_secrets(
+    config: Config, plugins: Iterable[SettingsOfPlugin], channels: Iterable[ChannelTable]
+) -> list[SecretSetting]:
+    """All of them, each with its place. Of a channel's key the variable counts before config.toml."""
+    found = [*_of_models(config), *_of_channels(config, channels)]
+    for one in plugins:
+        found += _of_plugin(config, one)
+    variables = {name: value for name, value in config.environment.items() if _is_secret(config, name, value)}
+    for name in dict.fromkeys([*variables, *config.keys.in_file]):
+        found.append(SecretSetting(name, config.keys.of_variable(name, config.environment), variables.get(name, "")))
+    found += [SecretSetting(name, "keyring", value, shows=False) for name, value in config.keys.found.items()]
+    return found
+
+
+def hidden_values(settings: Iterable[SecretSetting]) -> Iterator[str]:
+    """Values that must never show."""
+    return (one.value for one in settings if len(one.value) >= SHORTEST)
+
+
+def _of_models(config: Config) -> Iterator[SecretSetting]:
+    yield SecretSetting("model.api_key", config.keys.of_setting("model.api_key"), config.model.api_key)
+    for purpose, own in config.purposes.models.items():
+        if own.api_key:
+            key = f"models.{purpose}.api_key"
+            yield SecretSetting(key, config.keys.of_setting(key), own.api_key)
+
+
+def _of_channels(config: Config, channels: Iterable[ChannelTable]) -> Iterator[SecretSetting]:
+    for table in channels:
+        for key, value in table.secrets.items():
+            name, variable = f"channels.{table.name}.{key}", secret_variable(table.name, key)
+            given = config.keys.of_variable(variable, config.environment)
+            yield SecretSetting(name, given or config.keys.of_setting(name), value)
+
+
+def _of_plugin(config: Config, one: SettingsOfPlugin) -> Iterator[SecretSetting]:
+    name = one.plugin.name
+    for field in one.plugin.secrets:
+        key = one.plugin.keys.get(field, f"{one.prefix}.{field}")
+        value = str(config.get(key, ""))
+        yield SecretSetting(key, config.keys.of_setting(key), value, name)
+    if hidden := getattr(one.plugin.settings, "secrets", None):
+        for number, value in enumerate(hidden(one.settings, config.environment)):
+            yield SecretSetting(f"{one.prefix}.{number}", "file", value, name, shows=False)
+
+
+def _is_secret(config: Config, name: str, value: str) -> bool:
+    """True for all that the secrets file has, and for what is named like a key; the path of a file is none."""
+    if name in config.keys.in_file:
+        return True
+    return name.upper().endswith(ENDINGS) and not value.startswith(("/", "~"))
