@@ -22,7 +22,7 @@ GOOD, BAD, NOT_SENT = timedelta(days=30), timedelta(days=1), timedelta(hours=1)
 @dataclass(frozen=True, slots=True)
 class Proof:
     """Outcome of the test mail. `of` is the mailbox and the name that it is about, `due` when it is tried again;
-    `trouble` is why nothing is known."""
+    `trouble` is why nothing is known, or nothing newer."""
 
     of: str
     at: str
@@ -62,7 +62,8 @@ def sentence(proof: Proof | None, server: str) -> str:
         return f"It is not known yet whether its server takes out forged {RESULTS}. {_HELD}"
     day = f"{datetime.fromisoformat(proof.at):%Y-%m-%d}"
     if proof.is_good:
-        return f"its server adds {RESULTS} as {server} and takes out forged ones (tried {day})"
+        since = f"; trying it again did not work: {proof.trouble}" if proof.trouble else ""
+        return f"its server adds {RESULTS} as {server} and takes out forged ones (tried {day}{since})"
     if proof.trouble:
         why = f"It could not be tried whether its server takes out forged {RESULTS} ({day}): {proof.trouble}"
     elif not proof.strips:

@@ -57,7 +57,7 @@ class Prover:
         found = await self._found(now)
         if found.trouble and before and before.is_good:
             logger.warning("E-mail: the test of {} could not be repeated: {}", self._server, found.trouble)
-            found = replace(before, due=found.due)
+            found = replace(before, due=found.due, trouble=found.trouble)
         try:
             await asyncio.to_thread(proofs.keep, self._file, found)
         except (OSError, WorkspaceError) as error:

@@ -150,15 +150,17 @@ class Gatekeeper:
                 self._turn_away(inbound)
         return "ignore"
 
-    def release(self, tx: Tx, number: int) -> str:
-        """Hand in a message that the owner says is from whom it says; whom that is, '' for one that does not wait."""
-        found = self.held.take(tx, number)
+    async def release(self, number: int) -> str:
+        """Hand in a message that the owner says is from whom it says, as if it came now; what is said of that. It waits
+        on until it was taken away: a second time it is a repeat, which is dropped."""
+        found = self.held.find(number)
         if found is None:
             return ""
-        decided = self.decide(released(found), tx)
-        if isinstance(decided, Inbound):
-            tx.deliver(decided)
-        return found.sender
+        inbound = released(found)
+        if self.role(inbound.address.channel, inbound.sender) is None:
+            return f"{found.sender} may not talk to me any more: message {number} is thrown away."
+        await self._host.get("core").deliver(inbound)
+        return f"Message {number} is taken as one of {found.sender}."
 
     def admission(self, inbound: Inbound) -> Admission:
         """Judge a message by rules and accounts alone."""
@@ -207,10 +209,11 @@ class Gatekeeper:
     def _holds(self, inbound: Inbound, tx: Tx) -> bool:
         """Keep a message that says it is from somebody who is let in, and may be anybody's."""
         channel, sender = inbound.address.channel, inbound.sender
-        if not sender.startswith(UNPROVEN) or self.role(channel, sender.removeprefix(UNPROVEN)) is None:
+        role = self.role(channel, sender.removeprefix(UNPROVEN)) if sender.startswith(UNPROVEN) else None
+        if role is None:
             return False
         elsewhere = (one for one in self.owners_chats() if one.channel != channel)
-        if not self.held.hold(tx, inbound, next(elsewhere, MAIN)):
+        if not self.held.hold(tx, inbound, next(elsewhere, MAIN), is_owners=role == "owner"):
             self._turn_away(inbound)
         return True
 

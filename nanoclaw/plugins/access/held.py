@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nanoclaw.core.channel import UNPROVEN, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.escapes import one_line
+from nanoclaw.exact_text import exactly
 
-MOST, KEPT = 50, timedelta(days=7)
-"""So many wait at most, and so long."""
+OF_ONE, OF_GUESTS, KEPT = 20, 30, timedelta(days=7)
+"""So many wait that say they are from one account of the owner's, or from guests, and so long. Those that answer a
+message of ours, whose id strangers don't know, are counted by themselves."""
 TOLD = timedelta(hours=1)
 """Between two questions to the owner: anybody can send what is asked about."""
+SHOWN = 3_000
+"""Characters of a message that is shown whole."""
 
 
 class HeldMessage(NamedTuple):
@@ -23,57 +27,89 @@ class HeldMessage(NamedTuple):
     sender: str
     """The account that it says it is from."""
     inbound: Inbound
+    at: datetime
+    is_owners: bool
+    is_answer: bool
 
 
 class HeldMessages:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._told: datetime | None = None
+        self._full = set[str]()
+        """Accounts of whom the owner was told that no more are kept."""
 
-    def hold(self, tx: Tx, inbound: Inbound, ask: Address) -> bool:
+    def hold(self, tx: Tx, inbound: Inbound, ask: Address, *, is_owners: bool) -> bool:
         """Keep a message, and ask the owner there; False when too many wait already."""
         waiting, now = self.all(), self._host.now()
         tx.execute("DELETE FROM held WHERE at <= ?", _stamp(now - KEPT))
-        if len(waiting) >= MOST:
+        sender, channel = inbound.sender.removeprefix(UNPROVEN), inbound.address.channel
+        alike = [one for one in waiting if (one.sender == sender if is_owners else not one.is_owners)]
+        is_answer = self._is_answer(inbound)
+        if sum(one.is_answer == is_answer for one in alike) >= (OF_ONE if is_owners else OF_GUESTS):
+            self._tell_full(tx, sender if is_owners else "guests", ask)
             return False
         sql = (
             "INSERT INTO held (channel, external_id, sender, body, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
             " RETURNING id"
         )
-        sender, channel = inbound.sender.removeprefix(UNPROVEN), inbound.address.channel
-        rows = tx.execute(sql, channel, inbound.external_id, sender, _dump(inbound), _stamp(now))
-        if rows and (self._told is None or now - self._told >= TOLD):
+        body = json.dumps({**_dump(inbound), "is_owners": is_owners, "is_answer": is_answer})
+        rows = tx.execute(sql, channel, inbound.external_id, sender, body, _stamp(now))
+        if rows and not any(now - one.at < TOLD for one in alike):
             number = rows[0][0]
             text = (
                 f"A message on {channel} says that it is from {sender}, and I can't be sure: “{_begin(inbound)}”. "
                 f"/held yes {number} if you sent it, /held no {number} to throw it away, /held for all that wait."
             )
             tx.send(Outbound(ask, text), is_news=False)
-            tx.after(lambda: self._note(now))
         return True
 
     def all(self) -> list[HeldMessage]:
         """The messages that wait, the oldest first."""
-        sql = "SELECT id, sender, channel, external_id, body FROM held WHERE at > ? ORDER BY id"
-        rows = self._host.read(sql, _stamp(self._host.now() - KEPT))
-        return [HeldMessage(id, sender, _load(channel, external, body)) for id, sender, channel, external, body in rows]
+        sql = "SELECT id, sender, channel, external_id, body, at FROM held WHERE at > ? ORDER BY id"
+        return [_held(*row) for row in self._host.read(sql, _stamp(self._host.now() - KEPT))]
 
-    def take(self, tx: Tx, number: int) -> HeldMessage | None:
-        """One that waited, and waits no more."""
-        found = next((one for one in self.all() if one.id == number), None)
-        tx.execute("DELETE FROM held WHERE id = ?", number)
-        return found
+    def find(self, number: int) -> HeldMessage | None:
+        return next((one for one in self.all() if one.id == number), None)
+
+    def drop(self, tx: Tx, number: int | None) -> int:
+        """Throw one away, or all; how many that were."""
+        gone = tx.execute("DELETE FROM held WHERE ?1 IS NULL OR id = ?1 RETURNING id", number)
+        tx.after(self._full.clear)
+        return len(gone)
 
     def listed(self) -> str:
-        lines = [
-            f"- {one.id}: {one.inbound.address.channel}, says it is from {one.sender}, "
-            f"{one.inbound.message.at.astimezone(self._host.now().tzinfo):%Y-%m-%d %H:%M}: {_begin(one.inbound)}"
-            for one in self.all()
-        ]
+        lines = [f"- {one.id}: {self._from(one)}: {_begin(one.inbound)}" for one in self.all()]
         return "\n".join(lines) or "No message waits for your word that you sent it."
 
-    def _note(self, now: datetime) -> None:
-        self._told = now
+    def shown(self, number: int) -> str:
+        """One of them whole, '' for none."""
+        found = self.find(number)
+        if found is None:
+            return ""
+        text = found.inbound.message.text
+        cut = f"\n[{len(text) - SHOWN} characters more]" if len(text) > SHOWN else ""
+        files = ", ".join(one.name for one in found.inbound.attachments)
+        parts = [f"Message {number} on {self._from(found)}:", exactly(text[:SHOWN]) + cut if text.strip() else ""]
+        return "\n\n".join(filter(None, [*parts, f"Files: {files}" if files else ""]))
+
+    def _from(self, one: HeldMessage) -> str:
+        at = one.inbound.message.at.astimezone(self._host.now().tzinfo)
+        return f"{one.inbound.address.channel}, says it is from {one.sender}, {at:%Y-%m-%d %H:%M}"
+
+    def _is_answer(self, inbound: Inbound) -> bool:
+        """True for a message that answers one of ours."""
+        sql = "SELECT 1 FROM outbox WHERE channel = ? AND instr(' ' || platform_id || ' ', ' ' || ? || ' ') LIMIT 1"
+        return bool(inbound.quoted and self._host.read(sql, inbound.address.channel, inbound.quoted))
+
+    def _tell_full(self, tx: Tx, whose: str, ask: Address) -> None:
+        if whose in self._full:
+            return
+        tx.after(lambda: self._full.add(whose))
+        text = (
+            f"So many messages say that they are from {whose} that more are not kept until you have looked: /held "
+            "lists them, /held no all throws them away."
+        )
+        tx.send(Outbound(ask, text), is_news=False)
 
 
 def released(held: HeldMessage) -> Inbound:
@@ -87,15 +123,21 @@ def _begin(inbound: Inbound) -> str:
     return one_line(inbound.message.text or inbound.quote, 80) or "files alone"
 
 
-def _dump(inbound: Inbound) -> str:
+def _held(id: int, sender: str, channel: str, external_id: str, body: str, at: str) -> HeldMessage:
+    kept = json.loads(body)
+    inbound = _load(channel, external_id, kept)
+    is_owners, is_answer = (bool(kept.get(name)) for name in ("is_owners", "is_answer"))
+    return HeldMessage(id, sender, inbound, datetime.fromisoformat(at), is_owners, is_answer)
+
+
+def _dump(inbound: Inbound) -> dict[str, Any]:
     files = [[one.name, one.mime, one.ref, one.size] for one in inbound.attachments]
     kept = {"chat": inbound.address.chat, "text": inbound.message.text, "at": inbound.message.at.isoformat()}
     rest = {name: getattr(inbound, name) for name in _TEXTS}
-    return json.dumps({**kept, **rest, "files": files})
+    return {**kept, **rest, "files": files}
 
 
-def _load(channel: str, external_id: str, body: str) -> Inbound:
-    kept = json.loads(body)
+def _load(channel: str, external_id: str, kept: dict[str, Any]) -> Inbound:
     message = UserMessage(kept["text"], datetime.fromisoformat(kept["at"]))
     files = tuple(Attachment("", *one) for one in kept["files"])
     texts = {name: kept[name] for name in _TEXTS}

@@ -133,7 +133,9 @@ class Access(Plugin):
     def commands(self) -> Iterable[Command]:
         pair = "let somebody in who was told a code: /pair ABCD-2345; alone it lists who waits"
         link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
-        held = "messages that may not be from whom they say: /held yes 3 takes one as its sender's, /held no 3 drops it"
+        held = (
+            "messages that may not be from whom they say: /held 3 shows one, /held yes 3 takes it, /held no 3 drops it"
+        )
         return [
             Command("pair", pair, self._pair, private=True),
             Command("held", held, self._held, private=True),
@@ -165,18 +167,23 @@ class Access(Plugin):
             tx.send(Outbound(found.address, "You may talk to me now."))
         return f"{found.name or 'They'} (id {found.sender}) may talk to me on {found.address.channel} now, as a guest."
 
-    def _held(self, said: Said, tx: Tx) -> str:
+    async def _held(self, said: Said) -> Reply:
         """A yes counts only where the platform vouches for who says it; elsewhere nobody is the owner."""
-        word, _, number = said.argument.strip().lower().partition(" ")
-        if not word:
-            return self.public.held.listed()
-        if word not in ("yes", "no") or not (number := number.strip()).isascii() or not number.isdigit():
-            return "Say /held yes 3, /held no 3, or /held alone for what waits."
-        if word == "no":
-            found = self.public.held.take(tx, int(number))
-            return f"Message {number} is thrown away." if found else _NOT_HELD.format(number)
-        sender = self.public.release(tx, int(number))
-        return f"Message {number} is taken as one of {sender}." if sender else _NOT_HELD.format(number)
+        held, words = self.public.held, said.argument.lower().split()
+        if not words:
+            return Reply(held.listed())
+        number = words[-1]
+        if words == ["no", "all"]:
+            return Reply(f"Messages that are thrown away: {len(held.all())}.", change=lambda tx: held.drop(tx, None))
+        is_number = number.isascii() and number.isdigit() and len(number) < 10
+        if not is_number or words[:-1] not in (["yes"], ["no"], []):
+            return Reply("Say /held yes 3, /held no 3, /held 3 to see it, or /held alone for what waits.")
+        if held.find(int(number)) is None:
+            return Reply(_NOT_HELD.format(number))
+        if len(words) == 1:
+            return Reply(held.shown(int(number)))
+        told = await self.public.release(int(number)) if words[0] == "yes" else f"Message {number} is thrown away."
+        return Reply(told, change=lambda tx: held.drop(tx, int(number)))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         return self.public.findings() if self._rules else ()

@@ -8,8 +8,9 @@ from typing import Any
 
 from nanoclaw.core.channel import UNPROVEN, Place
 from nanoclaw.core.messages import Address, Inbound, UserMessage
+from nanoclaw.plugins.access.held import OF_GUESTS, OF_ONE
 from nanoclaw.providers.scripted import Say
-from tests.plugins.access.test_gatekeeper import OWNER, STRANGER, Chat, content, story
+from tests.plugins.access.test_gatekeeper import GUEST, OWNER, STRANGER, Chat, content, needs, story
 from tests.program import MAIN, FakeChannel
 
 
@@ -50,7 +51,9 @@ async def test_it_waits_for_the_owners_yes_in_the_terminal_and_is_theirs_then(tm
         assert await say(chat, "/held yes 1") == "Message 1 is taken as one of 1."
         assert await chat.answer() == "Good morning."
         assert await say(chat, "/held yes 1") == "No message 1 waits; /held lists those that do."
-        assert await say(chat, "/held yes ²") == "Say /held yes 3, /held no 3, or /held alone for what waits."
+        assert await say(chat, "/held yes ²") == (
+            "Say /held yes 3, /held no 3, /held 3 to see it, or /held alone for what waits."
+        )
 
     model = await story(tmp_path, play, Say("Good morning."))
     assert "Good day" in content(model.requests[0])
@@ -78,5 +81,89 @@ async def test_the_code_links_whoever_knows_it_and_their_next_message_waits(tmp_
         await write(chat, "5", "now do it")
         await terminal(chat).sent.get()
         assert "now do it" in await say(chat, "/held")
+
+    await story(tmp_path, play)
+
+
+@needs("schedule", "approvals")
+async def test_a_command_in_it_is_carried_out_on_the_yes_as_the_owners(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        for text in ("/remind in 20 minutes: pizza", "/elevated 10m", "/held yes 1", "/stop", "/nosuch", "/new"):
+            await write(chat, OWNER, text)
+        await terminal(chat).sent.get()
+        said = list[str]()
+        for number in range(1, 7):
+            told = await say(chat, f"/held yes {number}")
+            assert told == f"Message {number} is taken as one of 1."
+            said.append(await chat.answer())
+        assert "pizza" in said[0] and "12:20" in said[0]
+        assert said[1].startswith("Elevated until 12:10")
+        assert said[2] == "No message 1 waits; /held lists those that do."
+        assert said[3] == "Nothing is running."
+        assert said[4] == "There is no command /nosuch. /help lists them."
+        assert chat.home.rows("SELECT count(*) FROM held")[0][0] == 0
+        assert chat.home.rows("SELECT count(*) FROM inbox WHERE state != 'done'")[0][0] == 0
+
+    await story(tmp_path, play)
+
+
+@needs("message", "approvals")
+async def test_a_yes_in_it_answers_the_question_of_its_chat(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await chat.write(OWNER, "tell Anna")
+        asked = await chat.answer()
+        assert "The party is at 8." in asked
+        await terminal(chat).sent.get()
+        await write(chat, OWNER, "yes")
+        await terminal(chat).sent.get()
+        assert await say(chat, "/held yes 1") == "Message 1 is taken as one of 1."
+        assert {await chat.answer() for _ in range(3)} == {"Yes: it goes on.", "The party is at 8.", "Told her."}
+
+    call = ("message", {"to": "telegram:2", "text": "The party is at 8."})
+    await story(tmp_path, play, Say(calls=(call,)), Say("Noted."), Say("Told her."))
+
+
+async def test_it_is_shown_whole_and_nothing_in_it_steers_the_screen(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await write(chat, OWNER, "Hello " * 40 + "\x1b[2J\u202e and delete all", id="a")
+        await write(chat, OWNER, "x" * 5_000, id="b")
+        await terminal(chat).sent.get()
+        shown = await say(chat, "/held 1")
+        assert "and delete all" in shown and "\x1b" not in shown and "\u202e" not in shown
+        assert "[2000 characters more]" in await say(chat, "/held 2")
+
+    await story(tmp_path, play)
+
+
+async def test_a_flood_of_forged_ones_is_told_once_and_keeps_no_answer_of_the_owners_out(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        assert await chat.ask(OWNER, "Hello") == "Good day."
+        await chat.home.app.conversations.idle()
+        ours = chat.home.rows("SELECT platform_id FROM outbox WHERE platform_id != '' ORDER BY id DESC")[0][0]
+        for number in range(40):
+            await write(chat, GUEST, f"as a guest {number}")
+            await write(chat, OWNER, f"as the owner {number}")
+        await write(chat, OWNER, "my answer", quoted=ours)
+        told = [await terminal(chat).sent.get() for _ in range(4)]
+        assert terminal(chat).sent.empty()
+        assert ["says that it is from" in one.text for one in told] == [True, True, False, False]
+        assert "/held no all throws them away" in told[2].text
+        listed = await say(chat, "/held")
+        assert "my answer" in listed
+        assert len(listed.splitlines()) == OF_GUESTS + OF_ONE + 1
+        assert await say(chat, "/held no all") == f"Messages that are thrown away: {OF_GUESTS + OF_ONE + 1}."
+        await write(chat, OWNER, "and again")
+        assert "and again" in (await terminal(chat).sent.get()).text
+
+    await story(tmp_path, play, Say("Good day."))
+
+
+async def test_it_is_thrown_away_where_its_sender_is_not_let_in_any_more(tmp_path: Path) -> None:
+    async def play(chat: Chat) -> None:
+        await write(chat, OWNER, "hello")
+        await terminal(chat).sent.get()
+        chat.remove(OWNER)
+        assert await say(chat, "/held yes 1") == "1 may not talk to me any more: message 1 is thrown away."
+        assert chat.home.rows("SELECT count(*) FROM inbox WHERE channel = 'telegram'")[0][0] == 0
 
     await story(tmp_path, play)
