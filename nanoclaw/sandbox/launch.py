@@ -15,13 +15,15 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Iterable
     from typing import NoReturn, TypedDict
 
     class Task(TypedDict):
         limits: list[tuple[int, int]]  # of the command, by their numbers
-        rules: list[tuple[str, int]] | None  # of Landlock; None where bwrap has done all
-        seccomp: bytes  # for Landlock
+        rules: list[tuple[str, int]] | None  # of Landlock; None where bwrap has done that
+        seccomp: bytes  # a filter that asks about attributes; b"" where they are safe
+        folders: list[str]  # in which they may be changed
         relay: str  # a socket that connections to `port` are handed on to, or ""
         port: int
 else:
@@ -40,13 +42,19 @@ def main() -> "NoReturn":
     posix.closerange(report + 1, 4096)
     _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)  # it is for the command
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own would end this when the command sends one
-    relay = 0
+    relay, asking = 0, None
     try:
         keep_to_itself()
         if task["rules"] is not None:
             from nanoclaw.sandbox import landlock
 
             landlock.keep_orphans()
+        if task["seccomp"]:
+            import _socket
+
+            from nanoclaw.sandbox import attributes, landlock  # noqa: F401  (for both, before there are two)
+
+            hearing, asking = _socket.socketpair()
         if task["relay"]:
             from nanoclaw.sandbox.relay import start
 
@@ -56,7 +64,12 @@ def main() -> "NoReturn":
         _tell(report, b"!" + (error.strerror or str(error)).encode())
         posix._exit(1)
     if child == 0:
-        become(command, task, report)
+        become(command, task, report, asking)
+    if asking:
+        import _thread
+
+        asking.close()
+        _thread.start_new_thread(answer, (hearing, task))
     status = wait_for(child)
     if relay:
         send({relay}, _signal.SIGKILL)
@@ -79,7 +92,21 @@ def keep_to_itself() -> None:
 _GET_DUMPABLE, _SET_DUMPABLE = 3, 4
 
 
-def become(command: list[str], task: "Task", report: int) -> "NoReturn":
+def answer(hearing: "socket", task: "Task") -> None:
+    """Change for the command what it may change, as long as it or anything of it lives."""
+    from nanoclaw.sandbox import attributes
+
+    _, sent, _, _ = hearing.recvmsg(1, 64)
+    if not sent:
+        return  # it could not begin
+    listener = int.from_bytes(sent[0][2][:4], sys.byteorder)
+    try:
+        attributes.serve(listener, task["folders"])
+    finally:
+        posix.close(listener)  # from now on all of it is refused by the kernel
+
+
+def become(command: list[str], task: "Task", report: int, asking: "socket | None") -> "NoReturn":
     try:
         for number in (_signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores the last two
             _signal.signal(number, _signal.SIG_DFL)
@@ -90,7 +117,12 @@ def become(command: list[str], task: "Task", report: int) -> "NoReturn":
         if task["rules"] is not None:
             from nanoclaw.sandbox import landlock
 
-            landlock.confine(task["rules"], task["seccomp"])
+            landlock.confine(task["rules"])
+        if asking:
+            from nanoclaw.sandbox import landlock
+
+            listener = landlock.listen(task["seccomp"])
+            asking.sendmsg([b"+"], [(1, 1, listener.to_bytes(4, sys.byteorder))])  # SOL_SOCKET, SCM_RIGHTS
         _tell(report, b"+")
         posix.execv(command[0], command)
     except BaseException as error:

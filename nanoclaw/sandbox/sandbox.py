@@ -186,7 +186,9 @@ class Encloser:
             task = Task(
                 limits=_limits(limits, counts=_counts_processes()),
                 rules=None,
-                seccomp=b"",
+                # the devices in /dev are the machine's own, and root's
+                seccomp=seccomp.asking() if self._filter and os.geteuid() == 0 else b"",
+                folders=[str(path) for path, kind in self._seen if kind in ("write", "scratch")],
                 relay=relay and _RELAY_SOCKET,
                 port=RELAY_PORT,
             )
@@ -238,8 +240,14 @@ class Encloser:
         if identity := view.git_identity(self._grants.home):
             (own_home / ".gitconfig").write_bytes(identity)
         rules = [*rules, (folder, landlock.WRITE)]
-        filter_ = self._filter if self.level == "files+net" else b""
-        task = Task(limits=_limits(limits, counts=False), rules=rules, seccomp=filter_, relay="", port=0)
+        task = Task(
+            limits=_limits(limits, counts=False),
+            rules=rules,
+            seccomp=self._filter if self.level == "files+net" else b"",
+            folders=[path for path, rights in rules if rights == landlock.WRITE],
+            relay="",
+            port=0,
+        )
         given = _file_with(_dumped(task))
         report, told = os.pipe()
         kept = environment | {"HOME": str(own_home), "TMPDIR": folder}
@@ -404,7 +412,10 @@ def tried(call):
 def connect():
     _socket.socket().connect(("127.0.0.1", int(port)))
 tried(lambda: open(outside, "w"))
-print(*map(tried, (lambda: open(secret), lambda: open("inside", "w"), connect)))
+def work():
+    open("inside", "w")
+    os.chmod("inside", 0o600)
+print(*map(tried, (lambda: open(secret), work, lambda: os.chmod(secret, 0o644), connect)))
 """
 
 
@@ -442,11 +453,14 @@ def _trouble(grants: Grants, strength: Strength) -> str:
         if said != b"+0 0\n":
             words = (said.partition(b"!")[2] or ended.stderr).decode("utf-8", "replace").strip().splitlines()
             return words[-1] if words else f"exit status {ended.returncode}"
-        read, worked, reached = ended.stdout.decode().split()
+        read, worked, changed, reached = ended.stdout.decode().split()
         if worked != "yes":
             return "nothing can be written into the workspace"
-        is_reached = reached == "yes" and strength.level != "files"
-        got = (("read", read == "yes"), ("written", outside.exists()), ("connected to", is_reached))
+        is_filtered = strength.level != "files"
+        got = (
+            *(("read", read == "yes"), ("written", outside.exists())),
+            *(("changed", changed == "yes" and is_filtered), ("connected to", reached == "yes" and is_filtered)),
+        )
         names = [name for name, it in got if it]
         return f"what is outside could be {' and '.join(names)}" if names else ""
     except (OSError, subprocess.SubprocessError, ValueError) as error:

@@ -6,23 +6,26 @@ import errno
 import platform
 import struct
 
+from nanoclaw.sandbox import attributes
+
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "arm64": 0xC00000B7}
-_LOAD, _EQUAL, _MORE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+_LOAD, _EQUAL, _MORE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they are in what the program is given
-_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _ERROR, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 
 # name: (on x86_64, on ARM); of the newer ones the number is the same
 _DENIED: dict[str, tuple[int, int]] = {
     # other processes
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272), "perf_event_open": (298, 241),
+    "kcmp": (312, 272), "perf_event_open": (298, 241), "process_madvise": (440, 440),
+    "process_mrelease": (448, 448), "move_pages": (279, 239), "migrate_pages": (256, 238),
     # what is where
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428),
     "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
     "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "unshare": (272, 97),
     "setns": (308, 268), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     "fanotify_init": (300, 262), "lookup_dcookie": (212, 18), "quotactl": (179, 60), "quotactl_fd": (443, 443),
-    "acct": (163, 89), "swapon": (167, 224), "swapoff": (168, 225),
+    "acct": (163, 89), "swapon": (167, 224), "swapoff": (168, 225), "listns": (470, 470),
     # large parts of the kernel that commands don't need
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
     "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
@@ -35,9 +38,28 @@ _DENIED: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 _DENIED_ON_X86 = (172, 173, 154)  # iopl, ioperm, modify_ldt
 
+_SHARED: dict[str, tuple[int, int]] = {
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191),
+    "semop": (65, 193), "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187), "msgsnd": (69, 189),
+    "msgrcv": (70, 188), "mq_open": (240, 180), "mq_unlink": (241, 181),
+}  # fmt: skip
+"""Memory, semaphores and queues of all the user's processes, where no namespace keeps them apart."""
+
+_MISSING = {"pidfd_open": (434, 434), "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469)}
+"""Leading to processes and files of others, and new enough for all to do without: said not to exist."""
+
 _CLONE, _CLONE3, _IOCTL, _SOCKET, _TRUNCATE = (56, 220), 435, (16, 29), (41, 198), (76, 45)
-_OF_OTHERS = {(141, 140): 1, (302, 261): 0, (251, 30): 1}
-"""setpriority, prlimit64, ioprio_set, each with the argument that says whose: 0 is the caller itself."""
+_OF_OTHERS = {
+    (141, 140): 1,
+    (302, 261): 0,
+    (251, 30): 1,
+    (203, 122): 0,
+    (144, 119): 0,
+    (142, 118): 0,
+    (314, 274): 0,
+}
+"""setpriority, prlimit64, ioprio_set; sched_setaffinity, sched_setscheduler, sched_setparam, sched_setattr; each with
+the argument that says whose: 0 is the caller itself."""
 
 _CHMOD = {"chmod": (90, -1, 1), "fchmod": (91, 52, 1), "fchmodat": (268, 53, 2), "fchmodat2": (452, 452, 2)}
 _MKNOD = {"mknod": (133, -1, 1), "mknodat": (259, 33, 2), "creat": (85, -1, 1)}
@@ -46,8 +68,12 @@ _OPEN = {"open": (2, -1, 1), "openat": (257, 56, 2)}
 _OPENAT2 = 437  # its mode cannot be looked at; libraries fall back to openat
 _SETS_ID, _CREATES = 0o6000, 0o100 | 0o20000000
 
-_NEWEST = 470
-"""Later ones aren't known here, and are said not to exist."""
+_NEWEST, _GAPS = 470, ((336, 424), (294, 424))
+"""Later ones aren't known here, and are said not to exist; nor are those between the last of each architecture and the
+first that all have in common."""
+
+_FILE_KINDS, _OF_FILES, _POLICY = 0xC000FF00, 0x40006600, 0x800C6613
+"""Requests that change how a file system treats a file: flags, verity; and the encryption of a folder."""
 
 _NEW_NAMESPACES = 0x7E020000
 _TYPED_FOR_OTHERS = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
@@ -56,15 +82,15 @@ _FAMILIES = (1, 2, 10, 16)  # UNIX, INET, INET6, NETLINK; among those that no na
 
 def program(*, alone: bool, truncate: bool = True) -> bytes | None:
     """The filter, for this machine; None where its numbers are not known. Who is not `alone`, in namespaces of its own,
-    makes no sockets but pairs and leaves processes of others as they are; without `truncate` no file can be cut by its
-    path."""
+    makes no sockets but pairs, leaves processes of others as they are, and has `attributes` asked before it changes
+    any; without `truncate` no file can be cut by its path."""
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         return None
     is_arm = machine != "x86_64"
     denied = [numbers[is_arm] for numbers in _DENIED.values()] + ([] if is_arm else list(_DENIED_ON_X86))
     if not alone:
-        denied.append(_SOCKET[is_arm])
+        denied += [_SOCKET[is_arm], *(numbers[is_arm] for numbers in _SHARED.values())]
     if not truncate:
         denied.append(_TRUNCATE[is_arm])
     unknown, refused = _error(errno.ENOSYS), _error(errno.EPERM)
@@ -73,6 +99,8 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
     steps += _if(_EQUAL, _OPENAT2, unknown)
     steps += [one for number in denied for one in _if(_EQUAL, number, refused)]
     steps += _if(_MORE, _NEWEST, unknown)  # and the numbers of x32, another way to the same calls
+    last, first = _GAPS[is_arm]
+    steps += [_jump(_MORE, last, 0, 2), _jump(_AT_LEAST, first, 1, 0), _return(unknown)]
     steps += _about(_CLONE[is_arm], 0, _if(_ANY_BIT, _NEW_NAMESPACES, refused))
     steps += _about(_IOCTL[is_arm], 1, [step for code in _TYPED_FOR_OTHERS for step in _if(_EQUAL, code, refused)])
     for call in (_CHMOD | _MKNOD).values():  # no program that others run with this user's rights
@@ -82,9 +110,23 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
         steps += _about(call[is_arm], call[2], [_jump(_ANY_BIT, _CREATES, 0, len(mode)), *mode])
     families = [_jump(_EQUAL, one, len(_FAMILIES) - place, 0) for place, one in enumerate(_FAMILIES)]
     steps += _about(_SOCKET[is_arm], 0, [*families, _return(_error(errno.EAFNOSUPPORT))])
-    for numbers, argument in _OF_OTHERS.items() if not alone else ():
-        steps += _about(numbers[is_arm], argument, [_jump(_EQUAL, 0, 1, 0), _return(refused)])
+    if not alone:
+        for numbers in _MISSING.values():
+            steps += _if(_EQUAL, numbers[is_arm], unknown)
+        for numbers, argument in _OF_OTHERS.items():
+            steps += _about(numbers[is_arm], argument, [_jump(_EQUAL, 0, 1, 0), _return(refused)])
+        of_files = [struct.pack("HBBI", _AND, 0, 0, _FILE_KINDS), *_if(_EQUAL, _OF_FILES, refused)]
+        steps += _about(_IOCTL[is_arm], 1, [*_if(_EQUAL, _POLICY, refused), *of_files])
+        for numbers in attributes.CALLS:
+            steps += _if(_EQUAL, numbers[is_arm], _NOTIFY) if numbers[is_arm] >= 0 else []
     return b"".join([*steps, _return(_ALLOW)])
+
+
+def asking() -> bytes:
+    """A filter that lets all pass but what `attributes` is asked about, beside the other one."""
+    is_arm = platform.machine() != "x86_64"
+    calls = [numbers[is_arm] for numbers in attributes.CALLS if numbers[is_arm] >= 0]
+    return b"".join([_load(_NUMBER), *(one for call in calls for one in _if(_EQUAL, call, _NOTIFY)), _return(_ALLOW)])
 
 
 def _about(call: int, argument: int, steps: list[bytes]) -> list[bytes]:
