@@ -121,7 +121,8 @@ _FAMILIES: dict[str, str] = {
     "model": "models",
     "audit": "audit",
     **dict.fromkeys(("context", "usage", "sessions"), "showing"),
-    **{name: name for name in ("memory", "local", "plugins", "heartbeat", "mcp", "skills", "keys")},
+    **{name: name for name in ("memory", "local", "heartbeat", "mcp", "skills", "keys")},
+    "plugins": "plugin_files",
     "link": "linking",
 }
 """By command the module of nanoclaw/commands that carries it out; it is imported only then."""

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core import third_party
 from nanoclaw.core.build import build
+from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home
@@ -80,9 +82,11 @@ class Everything(Plugin):
 
 
 def put(root: Path, name: str, code: str) -> None:
-    """A plugin that is one file of the home."""
-    (root / "plugins").mkdir(parents=True, exist_ok=True)
-    (root / "plugins" / f"{name}.py").write_text(code)
+    """A plugin that is one file of the home, as its owner looked at it."""
+    path = root / "plugins" / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code)
+    third_party.pins(Config(root)).put(name, third_party.read(path))
 
 
 def test_the_example_has_less_than_sixty_lines() -> None:
@@ -243,9 +247,9 @@ def test_a_package_that_pip_installs_into_a_fresh_environment_is_a_plugin(tmp_pa
 
 async def test_it_is_listed_with_its_hooks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from nanoclaw.commands.arguments import parser
-    from nanoclaw.commands.plugins import show
+    from nanoclaw.commands.plugin_files import listed
 
     put(tmp_path, "weather", WEATHER)
-    assert show(config_of(tmp_path, ENABLED), parser().parse_args(["plugins"])) == 0
+    assert listed(config_of(tmp_path, ENABLED), parser().parse_args(["plugins"])) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("weather"))
     assert "on" in line and "weather.py" in line and "sections" in line and "run" in line

@@ -161,8 +161,24 @@ def parser() -> _Parser:
     kept.add_argument("--file", action="store_true", help="in secrets.env, which only you can read, instead")
     command("keys delete", "take one out of the keyring and secrets.env").add_argument("name", metavar="NAME")
 
-    listed = command("plugins", "the plugins that run, from where, and with which hooks")
-    listed.add_argument("--json", action="store_true")
+    plugins = command("plugins", "the plugins that run, from where, and with which hooks")
+    plugins.add_argument("--json", action="store_true")
+    families["plugins"] = plugins.add_subparsers(metavar="ACTION")
+    command("plugins list", "the same").add_argument("--json", action="store_true")
+    for name, text in (
+        ("show", "all of one of somebody else, or what was changed in it since you looked at it"),
+        ("trust", "load one as it is now: it is pinned, and not loaded any more once it changes"),
+        ("remove", "delete one that was added; what it kept stays"),
+    ):
+        action = command(f"plugins {name}", text)
+        action.add_argument("name", metavar="NAME")
+        if name == "trust":
+            action.add_argument("sha256", nargs="?", default="", metavar="HASH", help="only if it is what was shown")
+        action.add_argument("--json", action="store_true")
+    added = command("plugins add", "show a plugin as a whole, copy it into the home after a yes, and enable it")
+    added.add_argument("path", type=Path, metavar="PATH", help="a .py, a folder with an __init__.py, or a .zip or .tar")
+    added.add_argument("--yes", action="store_true", help="without asking")
+    added.add_argument("--json", action="store_true")
 
     skills = command("skills", "the skills that were found, and which are used")
     skills.set_defaults(json=False)

@@ -111,6 +111,9 @@ def _of_configuration(config: Config) -> Iterator[Finding]:
     if config.plugins.enabled:
         text = f"plugins of others run with your rights: {', '.join(config.plugins.enabled)}"
         yield Finding(True, text, "plugins", risk="warning")
+    if config.plugins.unpinned == "load":
+        text = '[plugins] unpinned = "load": plugins of the home are loaded however they were changed'
+        yield Finding(False, text, "plugins", risk="warning")
     if config.plugins.off:
         text = f"switched off, and so is what they guard: {', '.join(config.plugins.off)}"
         yield Finding(True, text, "plugins", risk="warning")

@@ -36,9 +36,17 @@ def tell_unfired(app: App) -> None:
         print(f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)", file=sys.stderr)
 
 
+def tell_left_out(app: App) -> None:
+    """Say on stderr which plugins were not loaded."""
+    from nanoclaw.channels import attach
+
+    for why in app.left_out.values():
+        attach.say(why)
+
+
 def urgent(app: App) -> list[str]:
-    """Lines about what the owner has to know at once: the sandbox of commands, that all is frozen, important
-    reminders without an answer."""
+    """Lines about what the owner has to know at once: plugins left out, the sandbox of commands, that all is
+    frozen, important reminders without an answer."""
     frozen = ["Everything is frozen by /panic; /resume goes on."] if app.router.is_frozen else []
     schedule = app.public("schedule")
     mcp = app.public("mcp")
@@ -46,6 +54,7 @@ def urgent(app: App) -> list[str]:
     access = app.public("access") if app.chat_apps.tables else None
     return [
         *filter(None, (app.config.problem,)),
+        *app.left_out.values(),
         *((sandbox.banner(),) if sandbox else ()),
         *frozen,
         *(schedule.important() if schedule else ()),

@@ -8,7 +8,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.atomic_write import NotSaved, write_atomically
+from nanoclaw.commands.config_file import document, write
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import json_line, one_line
@@ -103,10 +103,10 @@ def _add(config: Config, options: argparse.Namespace) -> int:
         if value := getattr(options, key):
             table[key] = value
     parsed({name: dict(table)})
-    document = _document(config)
-    servers = document.setdefault("mcp", tomlkit.table(is_super_table=True))
+    changed = document(config)
+    servers = changed.setdefault("mcp", tomlkit.table(is_super_table=True))
     servers[name] = table
-    _write(config, document)
+    write(config, changed)
     test = f"{start_command()} mcp test {name}"
     _say(options, {"added": name}, f"{name} is set. {test} tries it; a running nanoclaw has it after its next start.")
     return 0
@@ -122,32 +122,16 @@ def _pair(text: str, sign: str, key: str) -> tuple[str, str]:
 
 def _remove(config: Config, options: argparse.Namespace) -> int:
     name = _named(config, options.name).name
-    document = _document(config)
-    servers: Any = document["mcp"]
+    changed = document(config)
+    servers: Any = changed["mcp"]
     del servers[name]
     if not servers:
-        del document["mcp"]
-    _write(config, document)
+        del changed["mcp"]
+    write(config, changed)
     for kept in (config.home / "plugins" / "mcp").glob(f"oauth-{name}.json"):
         kept.unlink()
     _say(options, {"removed": name}, f"{name} is taken out. A running nanoclaw has it until its next start.")
     return 0
-
-
-def _document(config: Config) -> Any:
-    import tomlkit
-
-    return tomlkit.parse(config.file.read_text(encoding="utf-8-sig") if config.file.exists() else "")
-
-
-def _write(config: Config, document: Any) -> None:
-    import tomlkit
-
-    try:
-        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(config.file, tomlkit.dumps(document), mode=0o600)
-    except NotSaved as error:
-        raise ConfigError(str(error)) from None
 
 
 # --- what is there ---------------------------------------------------------------------------------------------------

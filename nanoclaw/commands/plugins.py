@@ -1,11 +1,10 @@
-"""Plugins on the command line: the list of them, and the commands that they bring."""
+"""Commands that plugins bring, on the command line."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nanoclaw.channels import attach
 from nanoclaw.core.config import Config
@@ -15,43 +14,6 @@ from nanoclaw.installation import start_command
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
     from nanoclaw.core.plugin import Command
-
-
-def show(config: Config, options: argparse.Namespace) -> int:
-    """Print what is on, from where, with which hooks; then what could be enabled."""
-    from nanoclaw.commands.keys import settings
-    from nanoclaw.core import build
-    from nanoclaw.core.third_party import available
-
-    running = [_described(config, one) for one in build.classes(config)]
-    there = {one["name"] for one in running}
-    off = [{"name": name, "from": "built in", "on": False, "hooks": []} for name in build.BUILT_IN if name not in there]
-    off += [{"name": n, "from": where, "on": False, "hooks": []} for n, where in available(config) if n not in there]
-    keys = settings(config)
-    for one in running:
-        one["secrets"] = {key.name: key.state for key in keys if key.plugin == one["name"]}
-    if options.json:
-        print(json.dumps({"plugins": [*running, *off]}))
-        return 0
-    width = max((len(one["name"]) for one in (*running, *off)), default=0)
-    for one in running:
-        told = "".join(f"; {name} {state}" for name, state in one["secrets"].items())
-        print(f"{one['name']:{width}}  on   {one['from']}: {', '.join(one['hooks']) or 'no hooks'}{told}")
-    for one in off:
-        print(f"{one['name']:{width}}  off  {one['from']}")
-    return 0
-
-
-def _described(config: Config, one: Any) -> dict[str, Any]:
-    from nanoclaw.core import build
-    from nanoclaw.core.chain import HOOKS
-    from nanoclaw.core.plugin import Plugin
-    from nanoclaw.core.third_party import available
-
-    named = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "check", "run")
-    hooks = [hook for hook in named if getattr(one, hook) is not getattr(Plugin, hook)]
-    where = "built in" if one.name in build.BUILT_IN else dict(available(config)).get(one.name, "?")
-    return {"name": one.name, "from": where, "on": True, "hooks": hooks}
 
 
 def carry_out(
@@ -65,7 +27,7 @@ def carry_out(
 ) -> int:
     """Carry out a plugin's command: by way of the process that runs already, or in this one, which looks for
     a model where it `asks_model`. One that `only_reads` needs no room on the disk."""
-    from nanoclaw.commands.greeting import tell_unfired
+    from nanoclaw.commands.greeting import tell_left_out, tell_unfired
     from nanoclaw.commands.looking import looked_at
     from nanoclaw.commands.talking import program, there_or_here
 
@@ -76,6 +38,7 @@ def carry_out(
 
             model = await choose_model(config)
         async with looked_at(config) if only_reads else program(config, model) as app:
+            tell_left_out(app)
             print(await reply(app, name, argument, as_json=as_json))
             tell_unfired(app)
         return 0
@@ -117,6 +80,3 @@ def _of_the_shell(app: App, name: str) -> Command:
         known = ", ".join(one.name for one in app.commands if one.cli) or "none"
         raise ConfigError(f"there is no command {name!r}; commands of plugins: {known}. nanoclaw --help has all.")
     return found
-
-
-COMMANDS = {"plugins": show}

@@ -60,7 +60,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
     from nanoclaw.channels.plain import OneQuestion, Plain
-    from nanoclaw.commands.greeting import tell_unfired
+    from nanoclaw.commands.greeting import tell_left_out, tell_unfired
     from nanoclaw.core.clock import clock
     from nanoclaw.core.commands import parse
 
@@ -73,6 +73,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             model=model,
         )
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
+            tell_left_out(app)
             if command and command[0] != "stop":
                 found = app.commands.find(command[0])
                 channel.takes_up = found is not None and found.waits
@@ -287,6 +288,7 @@ def commands_of(app: App) -> dict[str, tuple[str, bool]]:
 
 def gateway(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.channels import table as channels
+    from nanoclaw.commands.greeting import tell_left_out
 
     _check_settings(config)
     _give_memory_back()
@@ -299,6 +301,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         me = _end_at_signals()
         async with program(config, model, channels=None) as app:
             _keep(config)
+            tell_left_out(app)
             await _tell_of_problem(app)
             _when_ended(lambda: _end_gateway(app, me))
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_gateway, app, me)
@@ -328,8 +331,8 @@ def _keep(config: Config) -> None:
 
 
 async def _tell_of_problem(app: App) -> None:
-    """Tell the owner once, in a chat that is served, why the file of settings does not hold."""
-    problem, told = app.config.problem, app.flags.get("config")
+    """Tell the owner once, in a chat that is served, why the settings do not hold, or a plugin is left out."""
+    problem, told = " ".join(filter(None, (app.config.problem, *app.left_out.values()))), app.flags.get("config")
     if not problem:
         if told:
             app.flags.clear("config")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,8 @@ class App:
         self.is_gateway = self.is_terminated = self._wakes = False
         self.inherits = False
         """It goes on for a process that has ended, whose terminals come back one after the other."""
+        self.left_out: Mapping[str, str] = {}
+        """Plugins that are enabled and were not loaded, each with a sentence that says why."""
         self._tasks: set[asyncio.Task[object]] = set()
         self._running: list[asyncio.Task[object]] = []
         self._by_name: dict[str, Plugin] = {}
@@ -295,7 +297,8 @@ class App:
     def about(self) -> str:
         sandbox = self.public("sandbox")
         lines = (f"nanoclaw {__version__}", f"Home: {self.config.home}", f"Workspace: {self.config.workspace_path}")
-        return "\n".join((*lines, *filter(None, (self.config.problem,)), *((sandbox.banner(),) if sandbox else ())))
+        known = (*filter(None, (self.config.problem,)), *self.left_out.values())
+        return "\n".join((*lines, *known, *((sandbox.banner(),) if sandbox else ())))
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
         """Lines that plugins say of themselves, each with the plugin's name."""
@@ -305,6 +308,7 @@ class App:
                 found += [(plugin.name, one) for one in await plugin.check(deep)]
             except FAULTS as error:
                 self.chain.fault(plugin, "check", error)
+        found += [(f"plugin {name}", Finding(False, why)) for name, why in self.left_out.items()]
         if not deep:  # which asks them
             found += [(f"model for {name}", Finding(False, why)) for name, why in self.models.troubles().items()]
         found += [(name, Finding(False, f"failed: {fault}")) for name, fault in self.chain.faults.items()]
@@ -312,7 +316,7 @@ class App:
 
     async def audit(self) -> list[tuple[str, Finding]]:
         """Lines that plugins say of what is open by them."""
-        found: list[tuple[str, Finding]] = []
+        found = [(f"plugin {name}", Finding(False, why, risk="warning")) for name, why in self.left_out.items()]
         for plugin in self.chain.plugins:
             try:
                 found += [(plugin.name, one) for one in await plugin.audit()]

@@ -93,12 +93,14 @@ def build(
     `state` is a copy of the store to work on, so that nothing is changed and a running process is not disturbed. Raises
     NanoclawError for what cannot start.
     """
-    kinds = checked(config, plugins, without)
+    left_out = dict[str, str]()
+    kinds = checked(config, plugins, without, left_out.__setitem__)
     homes.make_home(config)
     clock = clock or clock_of(config.person.timezone, config.environment)
     store = Store(state or config.home / "state.db", plugins=kinds)
     try:
         app = App(config, store, clock)
+        app.left_out = left_out
         app.chat_apps = chat_apps.ConfiguredApps(chat_apps.tables(config))
         app.redact.add(*hidden_values(secret_settings(config, kinds)))
         start_logging(config, app.redact)
@@ -123,9 +125,13 @@ def build(
 
 
 def classes(
-    config: Config, plugins: Iterable[str | type[Plugin]] | None = None, without: frozenset[str] = frozenset()
+    config: Config,
+    plugins: Iterable[str | type[Plugin]] | None = None,
+    without: frozenset[str] = frozenset(),
+    tell: Callable[[str, str], object] = lambda name, why: None,
 ) -> list[type[Plugin]]:
-    """The classes of the plugins that run, in the order of their chain."""
+    """The classes of the plugins that run, in the order of their chain. `tell` hears of those that are enabled and left
+    out, and why."""
     off = without | set(config.plugins.off)
     for name in off - BUILT_IN.keys() - set(config.plugins.enabled):
         import difflib
@@ -144,9 +150,13 @@ def classes(
     if unknown := [one for one in wanted or () if isinstance(one, str) and one not in BUILT_IN]:
         raise ConfigError(f"there is no built-in plugin {unknown[0]!r}; there are {', '.join(BUILT_IN)}.")
     if wanted is None and config.plugins.enabled:
-        from nanoclaw.core.third_party import load
+        from nanoclaw.core.third_party import NotPinned, load
 
-        third_party += [load(config, name) for name in config.plugins.enabled if name not in off]
+        for name in config.plugins.enabled:
+            try:
+                third_party += [] if name in off else [load(config, name)]
+            except NotPinned as error:
+                tell(name, str(error))
     for one in (*found, *third_party):
         for name in unknown_hooks(one):
             raise ConfigError(
@@ -173,11 +183,14 @@ def prefix_of(one: type[Plugin]) -> str:
 
 
 def checked(
-    config: Config, plugins: Iterable[str | type[Plugin]] | None = None, without: Collection[str] = ()
+    config: Config,
+    plugins: Iterable[str | type[Plugin]] | None = None,
+    without: Collection[str] = (),
+    tell: Callable[[str, str], object] = lambda name, why: None,
 ) -> list[type[Plugin]]:
     """The classes of the plugins that run, once all that is set is known to somebody and can be meant. Raises
     ConfigError."""
-    kinds = classes(config, plugins, frozenset(without))
+    kinds = classes(config, plugins, frozenset(without), tell)
     try:
         folders.check(config.home, config.workspace_path, config.files)
     except ConfigError as error:

@@ -76,10 +76,12 @@ class Guests(NamedTuple):
 
 
 class Plugins(NamedTuple):
-    """`enabled` are somebody else's that run, `off` built-in ones that do not."""
+    """`enabled` are somebody else's that run, `off` built-in ones that do not. `unpinned`: a file of the home that is
+    not as its owner looked at it is left out ("skip"), or loaded all the same."""
 
     enabled: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
+    unpinned: Literal["skip", "load"] = "skip"
 
 
 class Config(NamedTuple):

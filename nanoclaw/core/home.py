@@ -66,7 +66,8 @@ def remove_left_over(config: Config, store: Store) -> None:
 
 
 def _places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
-    yield from (config.home, config.home / "undo", *(config.home / "plugins").glob("*/"))
+    yield from (config.home / name for name in ("", "undo", "plugins", "skills"))
+    yield from (config.home / "plugins").glob("*/")
     if store.rows("SELECT 1 FROM turns WHERE ended IS NULL LIMIT 1"):
         yield from (Path(folder) for folder, _, _ in os.walk(config.workspace_path))
     else:

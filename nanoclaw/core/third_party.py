@@ -1,27 +1,41 @@
-"""Third-party plugins: installed packages with an entry point, and single files in the home."""
+"""Third-party plugins: installed packages with an entry point, and files in the home, which run only as their owner
+looked at them: they are pinned by a hash, and what was hashed is what runs."""
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
 
+if TYPE_CHECKING:
+    from nanoclaw.packages.pins import PinFile
+    from nanoclaw.packages.reading import Package
+
 GROUP = "nanoclaw.plugins"
 """The entry point group of packages that bring plugins."""
 
 
+SUFFIX = ".plugin"
+"""Ends the name of the folder that has the modules of a plugin; NAME alone is the folder of what it keeps."""
+
+
+class NotPinned(Exception):
+    """A plugin of the home is not as its owner looked at it; the text says why, and what to do."""
+
+
 def load(config: Config, name: str) -> type[Plugin]:
-    """The class of a plugin that the configuration enables. Raises ConfigError when it cannot be loaded."""
+    """The class of a plugin that the configuration enables. Raises NotPinned, and ConfigError when it cannot be
+    loaded."""
     otherwise = f"Correct [plugins] enabled in {config.file}, or start with nanoclaw --without {name}."
+    code = _pinned_code(config, name)
     try:
-        found = _from_file(config, name) or _from_package(name)
+        found = _from_home(config, name, code) if code else _from_package(name)
     except (Exception, SystemExit) as error:
         said = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"the plugin {name} cannot be loaded: {said}. {otherwise}") from error
@@ -40,7 +54,7 @@ def load(config: Config, name: str) -> type[Plugin]:
 
 def available(config: Config) -> Iterator[tuple[str, str]]:
     """Names of plugins that could be enabled, and where each is from."""
-    for path in sorted(folder(config).glob("*.py")):
+    for path in sorted((*folder(config).glob("*.py"), *folder(config).glob(f"*{SUFFIX}"))):
         yield path.stem, str(path)
     from importlib.metadata import entry_points
 
@@ -49,27 +63,88 @@ def available(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def folder(config: Config) -> Path:
-    """The folder of plugins that are single files: outside the workspace, out of reach of tools."""
+    """The folder of plugins that are files: outside the workspace, out of reach of tools."""
     return config.home / "plugins"
 
 
-def _from_file(config: Config, name: str) -> type[Plugin] | None:
-    path = folder(config) / f"{name}.py"
-    if not path.is_file():
+def place(config: Config, name: str) -> Path | None:
+    """The file of the home that is a plugin, or the folder of its modules."""
+    places = (folder(config) / f"{name}{ending}" for ending in (".py", SUFFIX))
+    return next((path for path in places if path.exists() or path.is_symlink()), None)
+
+
+def read(path: Path) -> Package:
+    """A plugin's files as they are now. Raises PackageError."""
+    from nanoclaw.packages.reading import Package, PackageError, read_file, read_folder
+
+    try:
+        return read_folder(str(path), "plugin") if path.is_dir() else Package({path.name: read_file(path)})
+    except OSError as error:
+        raise PackageError(f"it cannot be read: {error.strerror or error}") from error
+
+
+def main_of(names: Collection[str]) -> str:
+    """The file of a plugin that is imported: its __init__.py, or its only one; "" for none."""
+    (only, *more) = names or ("",)
+    return "__init__.py" if "__init__.py" in names else only if not more and only.endswith(".py") else ""
+
+
+def pins(config: Config) -> PinFile:
+    """The pins of the home's plugins. They lie beside the store, which is opened after plugins are loaded."""
+    from nanoclaw.packages.pins import PinFile
+
+    return PinFile(folder(config) / "pins.json")
+
+
+def why_not(config: Config, name: str, code: Package) -> str:
+    """The reason why a plugin of the home is not loaded as it is; "" where it is as its owner looked at it."""
+    from nanoclaw.packages.reading import PackageError
+
+    try:
+        pin = pins(config).read().get(name)
+    except PackageError as error:
+        return f"cannot be told from one that was changed, as {error}"
+    if pin is None:
+        return "has not been looked at"
+    return "" if pin.sha256 == code.sha256 else "was changed since you looked at it"
+
+
+def _pinned_code(config: Config, name: str) -> Package | None:
+    """The files of a plugin of the home, None where there are none. Raises NotPinned."""
+    from nanoclaw.installation import start_command
+    from nanoclaw.packages.reading import PackageError
+
+    if (path := place(config, name)) is None:
         return None
-    key = f"nanoclaw_plugin_{name}"
-    spec = importlib.util.spec_from_file_location(key, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[key] = module
-    spec.loader.exec_module(module)
-    return _class_in(module)
+    try:
+        code = read(path)
+        why = why_not(config, name, code) if config.plugins.unpinned == "skip" else ""
+    except PackageError as error:
+        raise NotPinned(f"the plugin {name} is not loaded: {error} ({path}).") from error
+    if why:
+        start = start_command()
+        raise NotPinned(
+            f"the plugin {name} {why}, so it is not loaded. {start} plugins show {name} shows it, "
+            f"{start} plugins trust {name} loads it as it is, from the next start on."
+        )
+    return code
+
+
+def _from_home(config: Config, name: str, code: Package) -> type[Plugin]:
+    from nanoclaw.packages.importing import imported
+
+    path = place(config, name) or folder(config)
+    main = main_of(code.files.keys())
+    if not main:
+        raise ImportError(f"{path} has no __init__.py")
+    return _class_in(imported(f"nanoclaw_plugin_{name}", code, main, path if path.suffix == SUFFIX else path.parent))
 
 
 def _class_in(module: ModuleType) -> type[Plugin]:
-    """The plugin class that a module itself defines."""
-    for one in vars(module).values():
-        if inspect.isclass(one) and one.__module__ == module.__name__ and issubclass(one, Plugin):
+    """The plugin class that a module defines, or one of its submodules."""
+    found = [one for one in vars(module).values() if inspect.isclass(one) and issubclass(one, Plugin)]
+    for one in sorted(found, key=lambda one: one.__module__ != module.__name__):
+        if f"{one.__module__}.".startswith(f"{module.__name__}."):
             return one
     raise ImportError(f"{module.__file__} defines no class that is a subclass of nanoclaw.core.plugin.Plugin")
 

@@ -10,9 +10,10 @@ from nanoclaw.core.errors import SkillError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Ask, Host, Turn, Tx
+from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.found import FoundSkills
-from nanoclaw.plugins.skills.package import Package, read_folder
+from nanoclaw.plugins.skills.package import read_folder
 from nanoclaw.plugins.skills.pins import SkillDraft
 from nanoclaw.plugins.skills.skills import Skill
 

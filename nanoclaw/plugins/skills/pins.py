@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.skills.package import Package, read_folder, sha256_of
+from nanoclaw.packages.pins import PackagePin, pin_of
+from nanoclaw.packages.reading import Package
+from nanoclaw.plugins.skills.package import read_folder, sha256_of
 from nanoclaw.plugins.skills.skills import Judge, Skill
 
 SHIPPED = "shipped"
@@ -27,17 +29,6 @@ MARKS = (
 
 _BEGUN = "begun"
 """The row of skills_asked that says that what was there at the first start is pinned."""
-
-_MOST_TEXT = 500_000
-"""Characters of a pinned skill's texts that are kept, to show what was changed since."""
-
-
-class SkillPin(NamedTuple):
-    """A skill as it was looked at: its files' hashes and texts by path."""
-
-    sha256: str
-    hashes: Mapping[str, str]
-    texts: Mapping[str, str]
 
 
 class SkillDraft(NamedTuple):
@@ -82,12 +73,12 @@ class Pins:
         """The name of a skill's folder and of where it is, which stay the same when the home is moved."""
         return f"{self._sources.get(skill.folder.parent, skill.folder.parent)}/{skill.folder.name}"
 
-    def pin(self, place: str) -> SkillPin | None:
+    def pin(self, place: str) -> PackagePin | None:
         """The state in which one was looked at last."""
         for sha256, hashes, texts in self._host.read(
             "SELECT sha256, hashes, texts FROM skills_pins WHERE place = ?", place
         ):
-            return SkillPin(sha256, _parsed(hashes), _parsed(texts))
+            return PackagePin(sha256, _parsed(hashes), _parsed(texts))
         return None
 
     def begin(self, skills: Iterable[Skill], tx: Tx) -> None:
@@ -99,17 +90,13 @@ class Pins:
 
     def put(self, tx: Tx, place: str, package: Package) -> None:
         """Pin a skill as it is in a package."""
-        texts, left = dict[str, str](), _MOST_TEXT
-        for path, file in package.files.items():
-            if (text := file.text) is not None and len(text) <= left:
-                texts[path] = text
-                left -= len(text)
+        pin = pin_of(package)
         tx.execute(
             "INSERT OR REPLACE INTO skills_pins (place, sha256, hashes, texts, at) VALUES (?, ?, ?, ?, ?)",
             place,
-            package.sha256,
-            json.dumps(package.hashes),
-            json.dumps(texts),
+            pin.sha256,
+            json.dumps(pin.hashes),
+            json.dumps(pin.texts),
             self._host.now().isoformat(),
         )
         tx.execute("DELETE FROM skills_asked WHERE place = ?", place)

@@ -9,10 +9,11 @@ from typing import Any
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Reply, Said, Tx
+from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.drafts import MOST_SHOWN, Drafts, fenced
 from nanoclaw.plugins.skills.found import FoundSkills
-from nanoclaw.plugins.skills.package import Package, read_folder
+from nanoclaw.plugins.skills.package import read_folder
 from nanoclaw.plugins.skills.pins import SHIPPED
 from nanoclaw.plugins.skills.skills import Skill, shown
 

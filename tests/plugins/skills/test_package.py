@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import SkillError
-from nanoclaw.plugins.skills.package import MOST_BYTES, read, sha256_of
+from nanoclaw.packages.reading import MOST_BYTES
+from nanoclaw.plugins.skills.package import read, sha256_of
 from tests.journeys.command import Home
 
 SKILL = b"---\nname: tide\ndescription: Tells the tide.\nallowed-tools: all\n---\nLook.\n"

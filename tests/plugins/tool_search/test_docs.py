@@ -9,6 +9,7 @@ from pathlib import Path
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.plugins.tool_search.many_tools import names
 from tests.program import REPOSITORY, results, running
+from tests.test_plugins import put
 
 PAGE = (REPOSITORY / "docs" / "tools.md").read_text(encoding="utf-8")
 
@@ -19,8 +20,7 @@ def blocks(language: str) -> list[str]:
 
 async def test_the_whole_example_works(tmp_path: Path) -> None:
     (code,), (budget, enabled), (calls,) = blocks("python"), blocks("toml"), blocks("json")
-    (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "converters.py").write_text(code)
+    put(tmp_path, "converters", code)
     steps = [call(one["name"], one["arguments"]) for one in map(json.loads, calls.splitlines())]
     provider = ScriptedProvider(*steps, "42.2 kilometres.")
     async with running(tmp_path, provider, settings=budget + enabled) as program:

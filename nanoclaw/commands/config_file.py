@@ -1,0 +1,27 @@
+"""config.toml, changed by a command: all else in it stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nanoclaw.atomic_write import NotSaved, write_atomically
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+
+
+def document(config: Config) -> Any:
+    """The whole file, with its comments."""
+    import tomlkit
+
+    return tomlkit.parse(config.file.read_text(encoding="utf-8-sig") if config.file.exists() else "")
+
+
+def write(config: Config, changed: Any) -> None:
+    """Raises ConfigError."""
+    import tomlkit
+
+    try:
+        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(config.file, tomlkit.dumps(changed), mode=0o600)
+    except NotSaved as error:
+        raise ConfigError(str(error)) from None

@@ -1,0 +1,20 @@
+"""A yes of whoever sits at the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from nanoclaw.core.errors import NanoclawError
+
+
+def says_yes(question: str, otherwise: str = "Nothing was added.") -> bool:
+    """Raises NanoclawError where nobody is there."""
+    from nanoclaw.yes_no import yes_or_no
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise NanoclawError(f"{question} Nobody is here to say so: --yes does")
+    print(f"{question} yes or no: ", end="", flush=True)
+    is_yes = yes_or_no(sys.stdin.readline()) is True
+    if not is_yes:
+        print(otherwise)
+    return is_yes

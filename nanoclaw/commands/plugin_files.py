@@ -1,0 +1,229 @@
+"""`nanoclaw plugins`: which run, one of somebody else in full, and adding one from a local file, folder or archive."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nanoclaw.atomic_write import write_atomically
+from nanoclaw.commands import config_file, plugin_text
+from nanoclaw.commands.confirming import says_yes
+from nanoclaw.core import build, third_party
+from nanoclaw.core.chain import HOOKS
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Plugin
+from nanoclaw.installation import start_command
+from nanoclaw.packages import reading, shown
+from nanoclaw.packages.pins import PackagePin, pin_of
+from nanoclaw.packages.reading import File, Kind, Package, PackageError
+
+PLUGIN = Kind("plugin", third_party.main_of, "a .py, a folder with an __init__.py, or a .zip, .tar or .tar.gz of it")
+NAMED = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "check", "audit", "run")
+"""Hooks that the list names."""
+
+
+def listed(config: Config, options: argparse.Namespace) -> int:
+    """Print what is on, from where, with which hooks; then what could be enabled."""
+    left_out = dict[str, str]()
+    classes = build.classes(config, tell=left_out.__setitem__)
+    keys = [one for one in build.secret_settings(config, classes) if one.shows]
+    sources = dict(third_party.available(config))
+    rows: list[dict[str, Any]] = [
+        {"name": one.name, "from": _source(sources, one.name), "on": True, "hooks": _hooks(one)} for one in classes
+    ]
+    there = {one.name for one in classes}
+    for name in dict.fromkeys([*build.BUILT_IN, *sources, *left_out]):
+        if name not in there:
+            why = left_out.get(name, "")
+            rows.append({"name": name, "from": _source(sources, name), "on": False, "hooks": [], "left_out": why})
+    for one in rows:
+        one["secrets"] = {key.name: key.state for key in keys if one["on"] and key.plugin == one["name"]}
+    if options.json:
+        print(json.dumps({"plugins": rows}))
+        return 0
+    width = max((len(one["name"]) for one in rows), default=0)
+    for one in rows:
+        if one["on"]:
+            told = "".join(f"; {name} {state}" for name, state in one["secrets"].items())
+            print(f"{one['name']:{width}}  on   {one['from']}: {', '.join(one['hooks']) or 'no hooks'}{told}")
+        else:
+            why = one["left_out"]
+            print(f"{one['name']:{width}}  off  {one['from']}{': ' if why else ''}{why}")
+    return 0
+
+
+def _hooks(one: type[Plugin]) -> list[str]:
+    return [hook for hook in NAMED if getattr(one, hook) is not getattr(Plugin, hook)]
+
+
+def _source(sources: dict[str, str], name: str) -> str:
+    return "built in" if name in build.BUILT_IN else sources.get(name, "?")
+
+
+def show(config: Config, options: argparse.Namespace) -> int:
+    """Print all of a plugin of the home, or what was changed in it since it was looked at."""
+    name = options.name
+    path = _placed(config, name)
+    with _errors(name):
+        code = third_party.read(path)
+    why, pin = third_party.why_not(config, name, code), _pin(config, name)
+    text = "\n".join(plugin_text.lines(code, pin if why else None))
+    if options.json:
+        print(json.dumps({"name": name, "path": str(path), "not_loaded": why, **shown.as_data(code), "text": text}))
+        return 0
+    print(f"{path}: {why or 'as you looked at it'}.\n{text}")
+    if why:
+        print(f"\n{start_command()} plugins trust {name} {code.sha256[:12]} loads it as it is shown here.")
+    return 0
+
+
+def trust(config: Config, options: argparse.Namespace) -> int:
+    """Pin a plugin of the home as it is now, or as it was shown."""
+    name = options.name
+    with _errors(name):
+        code = third_party.read(_placed(config, name))
+        if not code.sha256.startswith(options.sha256):
+            shows = f"{start_command()} plugins show {name}"
+            raise ConfigError(f"the plugin {name} is not any more what was shown: {shows} shows it.")
+        third_party.pins(config).put(name, code)
+    runs = "" if name in config.plugins.enabled else f", once enabled in [plugins] of {config.file} names it"
+    _say(options, {"name": name, "sha256": code.sha256, "trusted": True}, _pinned(name, code) + runs)
+    return 0
+
+
+def add(config: Config, options: argparse.Namespace) -> int:
+    """Show a plugin as a whole, ask, copy it into the home, pin it as it was shown, and enable it."""
+    with _errors(str(options.path)):
+        package = _read(options.path)
+    name = plugin_text.read(package).name
+    if not name.isidentifier() or not name.isascii() or name in build.BUILT_IN:
+        why = "is a built-in plugin" if name in build.BUILT_IN else "must be a word of letters, digits and _"
+        raise ConfigError(f"its name {name!r} {why}: give it another one in its text.")
+    only = third_party.main_of(package.files.keys()) != "__init__.py"
+    if only:
+        package = Package({f"{name}.py": next(iter(package.files.values()))})
+    target = third_party.folder(config) / f"{name}{'.py' if only else third_party.SUFFIX}"
+    there = third_party.place(config, name)
+    with _errors(name):
+        was = pin_of(third_party.read(there)) if there else None
+    if was is None or was.sha256 != package.sha256 or there != target:
+        print(*plugin_text.lines(package, was), sep="\n", file=sys.stderr if options.json else sys.stdout)
+        where = f"replace {there}" if there else f"copy it to {target}"
+        if not options.yes and not says_yes(f"Load this plugin from the next start on, and {where}?"):
+            return 1
+        with _errors(name):
+            if there and there != target:
+                _delete(there)
+            _put(package, target, only)
+    with _errors(name):
+        third_party.pins(config).put(name, package)
+    _enable(config, name)
+    _say(options, {"name": name, "sha256": package.sha256, "added": True}, _pinned(name, package))
+    return 0
+
+
+def remove(config: Config, options: argparse.Namespace) -> int:
+    """Delete a plugin of the home and its pin, and take it out of those that are enabled."""
+    name = options.name
+    path = _placed(config, name)
+    with _errors(name):
+        _delete(path)
+        third_party.pins(config).drop(name)
+    _enable(config, name, is_on=False)
+    kept = f" What it kept stays in {third_party.folder(config) / name} and in its tables."
+    _say(
+        options,
+        {"name": name, "removed": True},
+        f"The plugin {name} is deleted. A running nanoclaw has it until its next start.{kept}",
+    )
+    return 0
+
+
+def _placed(config: Config, name: str) -> Path:
+    """Raises ConfigError where it is no plugin of the home."""
+    if path := third_party.place(config, name):
+        return path
+    if name in build.BUILT_IN:
+        raise ConfigError(f"the plugin {name} is a part of this program, and needs no yes.")
+    sources = dict(third_party.available(config))
+    if name in sources:
+        raise ConfigError(f"the plugin {name} is of the {sources[name]}, which pip installs and removes.")
+    own = ", ".join(one for one, source in sources.items() if not source.startswith("package "))
+    raise ConfigError(f"there is no plugin {name!r} in {third_party.folder(config)}; there are {own or 'none'}.")
+
+
+def _pin(config: Config, name: str) -> PackagePin | None:
+    try:
+        return third_party.pins(config).read().get(name)
+    except PackageError:  # which is why it is not loaded
+        return None
+
+
+def _read(path: Path) -> Package:
+    if path.is_file() and path.suffix == ".py":
+        return Package({path.name: reading.read_file(path)})
+    found = reading.read(path, PLUGIN)
+    main = PLUGIN.main(found.files.keys())
+    return found if main == "__init__.py" else Package({main: File(found.files[main].data)})
+
+
+def _put(package: Package, target: Path, only: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if only:
+        write_atomically(target, next(iter(package.files.values())).data, 0o600)
+    else:
+        reading.put(package, target)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _enable(config: Config, name: str, *, is_on: bool = True) -> None:
+    """Name a plugin in [plugins] enabled, or take it out. Raises ConfigError."""
+    if (name in config.plugins.enabled) == is_on:
+        return
+    import tomlkit
+
+    changed = config_file.document(config)
+    table = changed.setdefault("plugins", tomlkit.table())
+    table["enabled"] = [*(one for one in config.plugins.enabled if one != name), *([name] if is_on else [])]
+    config_file.write(config, changed)
+
+
+def _pinned(name: str, code: Package) -> str:
+    return f"The plugin {name} is pinned as it is ({code.sha256[:12]}), and loaded from the next start on"
+
+
+def _say(options: argparse.Namespace, data: dict[str, object], sentence: str) -> None:
+    print(json.dumps(data) if options.json else f"{sentence.rstrip('.')}.")
+
+
+@contextmanager
+def _errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except PackageError as error:
+        raise ConfigError(f"{name}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{name}: {error.filename or ''} {error.strerror or error}") from error
+
+
+COMMANDS = {
+    "plugins": listed,
+    "plugins list": listed,
+    "plugins show": show,
+    "plugins trust": trust,
+    "plugins add": add,
+    "plugins remove": remove,
+}
