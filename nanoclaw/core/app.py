@@ -295,10 +295,10 @@ class App:
     # --- how it is ---------------------------------------------------------------------------------------------------
 
     def about(self) -> str:
-        sandbox = self.public("sandbox")
+        banners = [one.banner() for name in ("sandbox", "approvals") if (one := self.public(name))]
         lines = (f"nanoclaw {__version__}", f"Home: {self.config.home}", f"Workspace: {self.config.workspace_path}")
-        known = (*filter(None, (self.config.problem,)), *self.left_out.values())
-        return "\n".join((*lines, *known, *((sandbox.banner(),) if sandbox else ())))
+        known = (self.config.problem, *self.left_out.values(), *banners)
+        return "\n".join((*lines, *filter(None, known)))
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
         """Lines that plugins say of themselves, each with the plugin's name."""

@@ -208,13 +208,25 @@ def test_a_reference_that_is_none_is_a_value_error(value: Any) -> None:
 
 
 def test_html_is_sent_where_it_shows_more_than_the_words() -> None:
-    assert channel._words("one\ntwo < three") == text("one\ntwo < three")
+    assert channel._words("one\ntwo < three") == {**text("one\ntwo < three"), **UNFETCHED}
     assert channel._words("**bold**") == {
         **text("**bold**"),
+        **UNFETCHED,
         "format": "org.matrix.custom.html",
         "formatted_body": "<p><strong>bold</strong></p>",
     }
     assert "<script>" not in channel._words("_x_ <script>")["formatted_body"]
+
+
+def test_no_link_or_picture_in_an_answer_asks_for_a_preview() -> None:
+    """Whatever carries a message: a new one, one that grows, a caption, one without its HTML."""
+    words = channel._words("See ![x](https://evil.test/?d=secret) and https://evil.test/secret")
+    assert "<img" not in words["formatted_body"]
+    for content in (words, channel._edit(words, "$e")["m.new_content"], channel._without_html(words)):
+        assert {name: content[name] for name in UNFETCHED} == UNFETCHED
+
+
+UNFETCHED: dict[str, Any] = {"m.url_previews": [], "com.beeper.linkpreviews": []}
 
 
 @pytest.mark.parametrize("sign", ["a", "<", "\n", "é", "日", "😀", "**b** "])

@@ -34,6 +34,7 @@ from tests.channels.homeserver import (
     room,
     text,
 )
+from tests.channels.test_matrix import UNFETCHED
 from tests.dial import story
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
@@ -243,7 +244,7 @@ async def test_html_is_left_out_where_the_whole_is_too_large(tmp_path: Path) -> 
             await channel.send(to("**bold**"))
             first, second = server.bodies("/send/")
             assert "formatted_body" in first
-            assert second == {"msgtype": "m.text", "body": "**bold**", "m.mentions": {}}
+            assert second == {"msgtype": "m.text", "body": "**bold**", "m.mentions": {}, **UNFETCHED}
 
 
 @story

@@ -470,9 +470,13 @@ class Matrix:
         return self._client
 
 
+_NO_PREVIEWS: dict[str, Any] = {"m.url_previews": [], "com.beeper.linkpreviews": []}
+"""Asks for no previews of links (MSC4095): a homeserver that fetches one tells its host what a model wrote into it."""
+
+
 def _words(markdown: str) -> dict[str, Any]:
     """The content of a message that says this; with HTML where that shows more than the text."""
-    content = {"msgtype": "m.text", "body": markdown}
+    content: dict[str, Any] = {"msgtype": "m.text", "body": markdown, **_NO_PREVIEWS}
     shown = to_html(markdown)
     if shown.removeprefix("<p>").removesuffix("</p>").replace("<br />", "") == escape(markdown, quote=False):
         return content

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from time import monotonic
+from typing import NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import StatusLines
@@ -32,20 +34,31 @@ OPENS = (
 STATUS = "elevated"
 
 
+class _Row(NamedTuple):
+    conversation: str
+    place: Address
+    until: datetime
+
+
 class Elevated:
-    """The table of conversations that are elevated."""
+    """The table of conversations that are elevated. The time ends when the clock says so, and at the latest when
+    as much of it has passed in this process: a clock that is set back makes it no longer."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._deadlines: dict[tuple[str, str], float] = {}
 
     def covers(self, turn: Turn) -> bool:
         """True in a turn of the person's own, in a conversation that is elevated."""
         return turn.profile.name == "person" and self.until(turn.conversation) is not None
 
     def until(self, conversation: Address) -> datetime | None:
-        rows = self._host.read("SELECT until FROM approvals_elevated WHERE conversation = ?", str(conversation))
-        ends = datetime.fromisoformat(rows[0][0]) if rows else None
-        return ends if ends and self._host.now() < ends else None
+        return next((ends for name, ends in self.open() if name == str(conversation)), None)
+
+    def banner(self) -> str:
+        """A line for each conversation that is elevated, for /status."""
+        now = self._host.now()
+        return "\n".join(f"Elevated: {name} until {until(ends, now)}, not asked" for name, ends in self.open())
 
     def command(self, said: Said, tx: Tx) -> str:
         """/elevated, /elevated 30m, /elevated off. Raises NanoclawError."""
@@ -59,33 +72,45 @@ class Elevated:
         ends = now + _span(word)
         sql = "INSERT OR REPLACE INTO approvals_elevated (conversation, channel, chat, until) VALUES (?, ?, ?, ?)"
         tx.execute(sql, str(said.conversation), *said.address, ends.isoformat())
+        tx.after(self.open)  # its time begins to count
         tx.after(lambda: self._show(said.address, ends))
         return f"Elevated until {until(ends, now)}, in this conversation alone; /elevated off ends it.\n\n{OPENS}"
 
     def ended(self, tx: Tx) -> None:
         """Say so where the time is over."""
-        now = self._host.now()
-        for conversation, channel, chat, ends in self._rows():
-            if datetime.fromisoformat(ends) <= now:
-                self._end(tx, Address(*conversation.split(":", 1)), Address(channel, chat))
-                tx.send(Outbound(Address(channel, chat), "Elevated has ended: I ask again."), is_news=False)
+        for row in self._rows():
+            if self._left(row) <= timedelta():
+                self._end(tx, Address(*row.conversation.split(":", 1)), row.place)
+                tx.send(Outbound(row.place, "Elevated has ended: I ask again."), is_news=False)
 
     def show_all(self) -> None:
         """Show it again at a start."""
-        for _, channel, chat, ends in self._rows():
-            if (when := datetime.fromisoformat(ends)) > self._host.now():
-                self._show(Address(channel, chat), when)
+        for row in self._rows():
+            if self._left(row) > timedelta():
+                self._show(row.place, row.until)
 
     def open(self) -> list[tuple[str, datetime]]:
         """Conversations that are elevated now, and until when."""
-        rows = [(conversation, datetime.fromisoformat(ends)) for conversation, _, _, ends in self._rows()]
-        return [(conversation, ends) for conversation, ends in rows if ends > self._host.now()]
+        return [(row.conversation, row.until) for row in self._rows() if self._left(row) > timedelta()]
 
     def next_end(self) -> datetime | None:
-        return min((datetime.fromisoformat(ends) for *_, ends in self._rows()), default=None)
+        return min((self._host.now() + self._left(row) for row in self._rows()), default=None)
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        return self._host.read("SELECT conversation, channel, chat, until FROM approvals_elevated")
+    def _rows(self) -> list[_Row]:
+        rows = self._host.read("SELECT conversation, channel, chat, until FROM approvals_elevated")
+        return [_Row(name, Address(*place), datetime.fromisoformat(ends)) for name, *place, ends in rows]
+
+    def _left(self, row: _Row) -> timedelta:
+        """The time until it ends."""
+        left = row.until - self._host.now()
+        if left > MOST:  # the clock was set back while nobody ran
+            return timedelta()
+        key = row.conversation, row.until.isoformat()
+        if key not in self._deadlines:
+            for other in [one for one in self._deadlines if one[0] == row.conversation]:
+                del self._deadlines[other]
+            self._deadlines[key] = monotonic() + left.total_seconds()
+        return left if self._deadlines[key] > monotonic() else timedelta()
 
     def _end(self, tx: Tx, conversation: Address, place: Address) -> None:
         tx.execute("DELETE FROM approvals_elevated WHERE conversation = ?", str(conversation))

@@ -52,6 +52,10 @@ class Approvals(Plugin):
         self._changed, self._is_checked = asyncio.Event(), False
         host.get("core").asks.asker = self._questions
 
+    @property
+    def public(self) -> Elevated:
+        return self._elevated
+
     def commands(self) -> Iterable[Command]:
         return [
             Command("yes", "allow what was asked: /yes 3, /yes 3 hour", lambda said, tx: self._said(said, tx, "yes")),
@@ -132,9 +136,11 @@ class Approvals(Plugin):
         return self._elevated.command(said, tx)
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        if not (there := self._grants.all()):
-            return []
-        return [Finding(True, f"{len(there)} not asked about: /grants lists them", "grants")]
+        there, banner = self._grants.all(), self._elevated.banner()
+        found = [Finding(True, line.removeprefix("Elevated: "), "elevated") for line in banner.splitlines()]
+        return (
+            [*found, Finding(True, f"{len(there)} not asked about: /grants lists them", "grants")] if there else found
+        )
 
     async def audit(self) -> Iterable[Finding]:
         now = self._host.now()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from nanoclaw.core.events import StatusLines
+from nanoclaw.plugins.approvals import elevated
 from tests.plugins.approvals.test_approvals import GUEST, link
 from tests.plugins.approvals.test_grants import OWN, RAN, Both, git, program, until
 from tests.program import HandClock
@@ -112,3 +114,58 @@ async def test_what_ended_while_the_program_was_off_is_said_at_the_start(tmp_pat
     clock.now += timedelta(hours=2)
     async with program(tmp_path, clock=clock, wakes=True) as home:
         assert await home.answer() == "Elevated has ended: I ask again."
+
+
+async def test_it_is_in_status_until_when_and_no_more_when_it_is_over(tmp_path: Path) -> None:
+    async with program(tmp_path) as home:
+        assert "Elevated" not in await home.ask("/status")
+        await home.ask("/elevated")
+        assert "\nElevated: terminal:main until 12:30, not asked\n" in await home.ask("/status")
+        home.hand.now += timedelta(minutes=31)
+        assert "Elevated" not in await home.ask("/status")
+
+
+@virtual_time
+@pytest.mark.parametrize("step", [timedelta(hours=8), timedelta(hours=-2), timedelta(days=-400)])
+async def test_a_sleep_or_a_clock_that_jumps_makes_it_no_longer_and_its_end_is_told_once(
+    tmp_path: Path, step: timedelta
+) -> None:
+    clock = HandClock()
+    async with program(tmp_path, git("push"), "You said no.", clock=clock) as home:
+        await home.ask("/elevated")
+        clock.now += step
+        assert (await home.ask("push")).startswith("Run git push?")
+        await home.say("/no 1")
+        await home.answer(), await home.answer()
+    for _ in range(2):
+        async with program(tmp_path, clock=clock, wakes=True) as home:
+            await home.app.conversations.idle()
+            await home.say("/status")
+            await until(lambda: not home.rows("SELECT 1 FROM approvals_elevated"))
+            assert home.rows("SELECT count(*) FROM outbox WHERE text LIKE 'Elevated has ended%'") == [(1,)]
+
+
+async def test_a_clock_that_is_set_back_a_little_makes_it_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [1_000.0]
+    monkeypatch.setattr(elevated, "monotonic", lambda: seconds[0])
+    async with program(tmp_path, git("push"), "One.", git("push"), "You said no.") as home:
+        await home.ask("/elevated 10m")
+        home.hand.now -= timedelta(minutes=20)
+        seconds[0] += 9 * 60
+        assert await home.ask("push") == "One."
+        seconds[0] += 2 * 60
+        assert (await home.ask("push")).startswith("Run git push?")
+        await home.say("/no 1")
+        assert {await home.answer(), await home.answer()} == {"No: it is not done.", "You said no."}
+
+
+async def test_in_another_zone_it_ends_at_the_same_moment_in_words_of_there(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with program(tmp_path, clock=clock) as home:
+        await home.ask("/elevated")
+        clock.now = (clock.now + timedelta(minutes=5)).astimezone(ZoneInfo("Asia/Tokyo"))
+        assert (await home.ask("/elevated")).startswith("Elevated until 20:30; ")
+        clock.now += timedelta(minutes=25)
+        assert await home.ask("/elevated off") == "Elevated is not on here."
