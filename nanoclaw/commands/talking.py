@@ -136,9 +136,8 @@ def _attachment(path: Path) -> Attachment:
         raise ConfigError(f"{str(path)!r} cannot be attached: {error.strerror}") from None
     if not stat.S_ISREG(mode):
         raise ConfigError(f"{str(path)!r} is {_kind(mode)}, not a file that can be attached")
-    path = path.absolute()
     mime = TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0] or ""
-    return Attachment(str(path), path.name, mime)
+    return Attachment(str(path.resolve()), path.name, mime)  # what is put in its place later is not followed
 
 
 def _kind(mode: int) -> str:

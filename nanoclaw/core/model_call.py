@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.core.chain import Chain
@@ -80,7 +79,7 @@ class Models(Protocol):
         """True: a server on this machine answers, and that counts as free."""
         ...
 
-    async def transcribe(self, model: str, path: Path) -> str:
+    async def transcribe(self, model: str, name: str, sound: bytes) -> str:
         """The words that are said in a sound file. Raises NanoclawError."""
         ...
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import stat
 import subprocess
 import sys
 import time
@@ -69,12 +68,12 @@ class DocumentText(NamedTuple):
 
 
 def document_text(
-    path: Path, budget_characters: int = CHARACTERS, stopped: Callable[[], bool] = lambda: False
+    file: BinaryIO, name: str, budget_characters: int = CHARACTERS, stopped: Callable[[], bool] = lambda: False
 ) -> DocumentText:
-    """A document's text, cut to the budget. Raises DocumentError, also when `stopped()` says to end before there is
-    any text."""
-    name = _one_line(path.name)
-    found = _read(path, name, budget_characters, stopped)
+    """Text of a document, an opened file from its beginning, cut to the budget. Raises DocumentError, also when
+    `stopped()` says to end before there is any text."""
+    suffix, name = Path(name).suffix, _one_line(name)
+    found = _read(file, suffix, name, budget_characters, stopped)
     text = "\n".join(_tidy("".join(found.text)))
     if not text:
         raise DocumentError(f"{name!r} {found.fault or 'took too long to be read. Save a smaller copy.'}")
@@ -82,7 +81,8 @@ def document_text(
 
 
 def read_document(
-    path: Path,
+    file: BinaryIO,
+    name: str,
     budget_characters: int = CHARACTERS,
     stopped: Callable[[], bool] = lambda: False,
     tell: Callable[[str], None] = lambda remark: None,
@@ -91,7 +91,7 @@ def read_document(
 
     Raises DocumentError, also when `stopped()` says to end before there is any text.
     """
-    name, found = _one_line(path.name), document_text(path, budget_characters, stopped)
+    found, name = document_text(file, name, budget_characters, stopped), _one_line(name)
     opening = f"[attached file {name}: {found.about}]" if found.about else f"[attached file {name}]"
     end, remark = f"[end of attached file {name}]", found.remark
     if remark:
@@ -130,26 +130,25 @@ class _Found:
             self.text.append(words)
 
 
-def _read(path: Path, name: str, budget: int, stopped: Callable[[], bool]) -> _Found:
-    with _opened(path, name) as file:
-        request = {
-            "suffix": path.suffix,
-            "budget": budget,
-            "seconds": int(SECONDS) + 1,
-            "library_path": [entry for entry in sys.path if os.path.isabs(entry)],  # noqa: PTH117  (one string each)
-        }
-        try:
-            child = subprocess.Popen(
-                (sys.executable, "-I", "-S", "-c", _CHILD, str(Path(__file__).parents[2]), json.dumps(request)),
-                cwd="/",
-                env={"OPENBLAS_NUM_THREADS": "1"},  # openpyxl imports numpy where there is one
-                stdin=file,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for us; we end the child
-            )
-        except OSError as error:
-            raise DocumentError(f"{name!r} cannot be read: no process can be started ({error.strerror}).") from None
+def _read(file: BinaryIO, suffix: str, name: str, budget: int, stopped: Callable[[], bool]) -> _Found:
+    request = {
+        "suffix": suffix,
+        "budget": budget,
+        "seconds": int(SECONDS) + 1,
+        "library_path": [entry for entry in sys.path if os.path.isabs(entry)],  # noqa: PTH117  (one string each)
+    }
+    try:
+        child = subprocess.Popen(
+            (sys.executable, "-I", "-S", "-c", _CHILD, str(Path(__file__).parents[2]), json.dumps(request)),
+            cwd="/",
+            env={"OPENBLAS_NUM_THREADS": "1"},  # openpyxl imports numpy where there is one
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us; we end the child
+        )
+    except OSError as error:
+        raise DocumentError(f"{name!r} cannot be read: no process can be started ({error.strerror}).") from None
     with child:
         try:
             assert child.stdout is not None
@@ -174,18 +173,6 @@ sys.path.append(sys.argv[1])
 from nanoclaw.documents.reader import main
 main(sys.argv[2])
 """
-
-
-def _opened(path: Path, name: str) -> BinaryIO:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would block
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise DocumentError(f"{name!r} cannot be read ({reason}). Check the path {str(path)!r}.") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise DocumentError(f"{name!r} is not a file. Check the path {str(path)!r}.")
-    return os.fdopen(descriptor, "rb")
 
 
 def _heard(pipe: IO[bytes], stopped: Callable[[], bool]) -> tuple[bytes, bool]:

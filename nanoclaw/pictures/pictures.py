@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
+import time
 import warnings
 from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from nanoclaw.pictures.memory import decoding_bytes, pixel_bytes
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -16,13 +20,24 @@ LONG_SIDE = 1568
 """Pixels on the long side; models shrink larger pictures to about this themselves."""
 
 FILE_LIMIT = 50 * 2**20
-PIXEL_LIMIT = 50_000_000
-"""Pixels of a picture before it is decoded: 50 million take 150 MB."""
+MEMORY_LIMIT = 140_000_000
+"""Bytes that one picture may take while it is opened, with those of its file."""
+
+PIXEL_LIMIT = 250_000_000
+"""Pixels of any picture. A photo of 200 million is opened as a JPEG, which is decoded at an eighth of its size."""
+
+SECONDS = 8.0
+"""Time limit for the decoders that read their file in pieces."""
 
 JPEG_QUALITY = 85
+BAND_ROWS = 16
 # other decoders are old or can be led into endless work
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
-_SCALED = frozenset({"JPEG"})  # decoded at a fraction of its size
+_SCALED = frozenset({"JPEG", "MPO"})  # decoded at a fraction of its size; a phone's photo may be the first of several
+_TIFF_PACKINGS = frozenset(
+    {"raw", "packbits", "tiff_lzw", "tiff_deflate", "tiff_adobe_deflate", "jpeg", "group3", "group4", "tiff_ccitt"}
+)
+_one_at_a_time = threading.Lock()
 
 
 class PictureError(ValueError):
@@ -37,31 +52,35 @@ class Opened(NamedTuple):
     name: str
 
 
-def open_picture(source: str | Path | bytes, name: str = "") -> Opened:
-    """A picture from a file or its bytes. Raises PictureError."""
-    if not name and not isinstance(source, bytes):
-        name = Path(source).name
-    data = _read(source, name)
+def open_picture(source: BinaryIO | bytes, name: str = "") -> Opened:
+    """A picture from an opened file or its bytes. Raises PictureError."""
     shown = repr(name) if name else "the picture"
+    data = _read(source, shown)
     _refuse_others(data, shown)
     from PIL import Image as pillow
     from PIL import UnidentifiedImageError
 
     logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what is wrong with a picture is said once, by us
+    pillow.MAX_IMAGE_PIXELS = PIXEL_LIMIT // 2  # of twice as many it raises an error
     try:
-        with warnings.catch_warnings():
+        with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with pillow.open(BytesIO(data), formats=_FORMATS) as picture:
-                _check_size(picture, shown)
+            with pillow.open(_Timed(data), formats=_FORMATS) as picture:
+                _check_size(picture, data, shown)
                 return _encoded(_upright(picture), name)
     except UnidentifiedImageError:
         raise PictureError(f"{shown} is no picture that can be opened. Convert it to PNG or JPEG.") from None
     except pillow.DecompressionBombError:
-        raise _too_large(shown) from None
+        raise PictureError(
+            f"{shown} has more than {PIXEL_LIMIT // 10**6} million pixels, the most that is opened. Make it smaller "
+            "first."
+        ) from None
     except PictureError:
         raise
     except MemoryError:
-        raise _too_large(shown) from None
+        raise PictureError(f"{shown} takes more memory than there is. Make it smaller first.") from None
+    except _Late:
+        raise PictureError(f"{shown} took more than {SECONDS:g} s to open. Make it smaller first.") from None
     except Exception as error:  # damaged files make decoders raise almost anything: SyntaxError, struct.error, …
         raise PictureError(f"{shown} is damaged and cannot be opened ({_reason(error)}). Save it again.") from None
 
@@ -74,27 +93,42 @@ def picture_type(data: bytes) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with pillow.open(BytesIO(data), formats=_FORMATS) as picture:
-                return pillow.MIME.get(picture.format or "", "")
+                return "image/jpeg" if picture.format == "MPO" else pillow.MIME.get(picture.format or "", "")
     except Exception:  # damaged files make decoders raise almost anything
         return ""
 
 
-def _read(source: str | Path | bytes, name: str) -> bytes:
+class _Late(Exception):
+    """The time is up."""
+
+
+class _Timed(BytesIO):
+    """A file that ends the decoder which reads it for too long."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._deadline = time.monotonic() + SECONDS
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if time.monotonic() > self._deadline:
+            raise _Late
+        return super().read(size)
+
+
+def _read(source: BinaryIO | bytes, shown: str) -> bytes:
+    is_large = False
     if isinstance(source, bytes):
         data = source
     else:
         try:
-            path = Path(source)
-            if not path.is_file():  # a pipe or device would block or never end
-                raise PictureError(f"{name!r} is not a file. Check the path {str(source)!r}.")
-            with path.open("rb") as file:
-                data = file.read(FILE_LIMIT + 1)
-        except (OSError, ValueError) as error:
-            raise PictureError(f"{name!r} cannot be read ({_reason(error)}). Check the path {str(source)!r}.") from None
-    if len(data) > FILE_LIMIT:
-        raise PictureError(f"{name!r} has more than {FILE_LIMIT >> 20} MB. Make it smaller first.")
+            is_large = os.fstat(source.fileno()).st_size > FILE_LIMIT
+            data = b"" if is_large else source.read(FILE_LIMIT + 1)
+        except OSError as error:
+            raise PictureError(f"{shown} cannot be read ({_reason(error)}).") from None
+    if is_large or len(data) > FILE_LIMIT:
+        raise PictureError(f"{shown} has more than {FILE_LIMIT >> 20} MB. Make it smaller first.")
     if not data:
-        raise PictureError(f"{name!r} is empty. Save it again.")
+        raise PictureError(f"{shown} is empty. Save it again.")
     return data
 
 
@@ -112,30 +146,69 @@ def _refuse_others(data: bytes, shown: str) -> None:
         raise PictureError(f"{shown} is a web page, not a picture. Download the picture itself.")
 
 
-def _check_size(picture: Picture, shown: str) -> None:
-    width, height = picture.size
-    if width * height > PIXEL_LIMIT or max(width, height) > 65_000:
-        raise _too_large(shown)
+def _check_size(picture: Picture, data: bytes, shown: str) -> None:
+    """Refuse what would take too much memory, before any of it is decoded."""
+    full_size = width, height = picture.size
     if not width or not height:
         raise PictureError(f"{shown} has no pixels. Save it again.")
+    if picture.format == "TIFF" and (packing := picture.info.get("compression")) not in _TIFF_PACKINGS:
+        raise PictureError(f"{shown} is packed in a way that is not opened here ({packing}). Convert it to JPEG.")
     if picture.format in _SCALED:
-        picture.draft("RGB", (LONG_SIDE, LONG_SIDE))
+        longest = max(full_size)
+        picture.draft("RGB", (max(1, width * LONG_SIDE // longest), max(1, height * LONG_SIDE // longest)))
+    taken = len(data) + max(decoding_bytes(picture, full_size, data), _shrinking_bytes(picture))
+    if taken > MEMORY_LIMIT:
+        kind = "progressive JPEG" if picture.format in _SCALED else picture.format
+        raise PictureError(
+            f"{shown} has {width:,} × {height:,} pixels: as {kind} it takes {taken / 1e6:,.0f} MB to open, and "
+            f"{MEMORY_LIMIT // 10**6} MB is the limit. Make it smaller first, or save it as a plain JPEG."
+        )
+
+
+def _shrinking_bytes(picture: Picture) -> int:
+    width, height = picture.size
+    factor = _factor(picture)
+    shrunk = 4 * (width // factor) * (height // factor)
+    return max(width * height * pixel_bytes(picture.mode) + shrunk, 2 * shrunk)
+
+
+def _factor(picture: Picture) -> int:
+    """The whole number by which both sides can be divided, so that the picture is still large enough."""
+    return max(1, max(picture.size) // LONG_SIDE)
 
 
 def _upright(picture: Picture) -> Picture:
     """The first frame as RGB or RGBA pixels, turned as its EXIF says, at most LONG_SIDE long."""
     from PIL import Image as pillow
 
-    turn = _turn(picture)
+    turn = None if picture.format == "TIFF" else _turn(picture)  # a TIFF is turned by its decoder
     picture.seek(0)
     picture.load()
-    if picture.mode.startswith("I;16") or picture.mode in ("I", "F"):
-        picture = _eight_bits(picture)
-    transparent = "A" in picture.getbands() or "transparency" in picture.info or picture.mode in ("PA", "La")
-    pixels = picture.convert("RGBA" if transparent else "RGB")
+    if (pixels := _shrunk(picture)) is not picture:
+        picture.close()  # its memory is free for what follows
     if max(pixels.size) > LONG_SIDE:
-        pixels.thumbnail((LONG_SIDE, LONG_SIDE), pillow.Resampling.LANCZOS, reducing_gap=2.0)
+        pixels.thumbnail((LONG_SIDE, LONG_SIDE), pillow.Resampling.LANCZOS)
     return pixels.transpose(turn) if turn is not None else pixels
+
+
+def _shrunk(picture: Picture) -> Picture:
+    """As RGB or RGBA, divided by a whole number; row by row, as a converted picture may take eight times the memory."""
+    from PIL import Image as pillow
+
+    has_alpha = "A" in picture.getbands() or "transparency" in picture.info or picture.mode in ("PA", "La")
+    mode, factor = "RGBA" if has_alpha else "RGB", _factor(picture)
+    if picture.mode == mode and factor == 1:
+        return picture
+    width, height = picture.size
+    deep = picture.getextrema() if picture.mode.startswith("I;16") or picture.mode in ("I", "F") else None
+    shrunk = pillow.new(mode, (-(-width // factor), -(-height // factor)))
+    rows = BAND_ROWS * factor
+    for top in range(0, height, rows):
+        band = picture.crop((0, top, width, min(height, top + rows)))
+        if deep:
+            band = _eight_bits(band, deep)
+        shrunk.paste(band.convert(mode).reduce(factor), (0, top // factor))
+    return shrunk
 
 
 def _turn(picture: Picture) -> Transpose | None:
@@ -156,13 +229,11 @@ def _turn(picture: Picture) -> Transpose | None:
         return None
 
 
-def _eight_bits(picture: Picture) -> Picture:
+def _eight_bits(picture: Picture, extrema: Any) -> Picture:
     """Depth of 16 or 32 bits brought to 8, from the darkest to the brightest; a plain convert would cut it off."""
-    wide = picture.convert("F")
-    low, high = wide.getextrema()
-    assert isinstance(low, float) and isinstance(high, float)
+    low, high = extrema
     scale = 255.0 / (high - low) if high > low else 0.0
-    return wide.point(lambda value: value * scale - low * scale).convert("L")
+    return picture.convert("F").point(lambda value: value * scale - low * scale).convert("L")
 
 
 def _encoded(pixels: Picture, name: str) -> Opened:
@@ -183,10 +254,6 @@ def _encoded(pixels: Picture, name: str) -> Opened:
     if png.tell() < jpeg.tell():
         return Opened("image/png", png.getvalue(), name)
     return Opened("image/jpeg", jpeg.getvalue(), name)
-
-
-def _too_large(shown: str) -> PictureError:
-    return PictureError(f"{shown} has more than {PIXEL_LIMIT // 10**6} million pixels. Make it smaller first.")
 
 
 def _reason(error: Exception) -> str:

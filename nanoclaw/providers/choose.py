@@ -179,15 +179,15 @@ class ConfiguredModels:
         """True where a server on this machine answers for a model, whatever it is called, and that is not to count."""
         return not self._config.get("limits.count_local", False) and is_local(self._config, model)
 
-    async def transcribe(self, model: str, path: Path) -> str:
+    async def transcribe(self, model: str, name: str, sound: bytes) -> str:
         """The words that are said in a sound file. Raises NanoclawError."""
         from nanoclaw.providers.names import transcription_for
 
         own, errors = self._config.purposes.of("transcription"), list[NanoclawError]()
-        for name in (self._config.purposes.resolve(model),) if model else (own.name, *own.fallback):
+        for one in (self._config.purposes.resolve(model),) if model else (own.name, *own.fallback):
             try:
-                access = place_of(self._config, name)
-                return await transcription_for(name, *access, self._config.environment)(path)
+                access = place_of(self._config, one)
+                return await transcription_for(one, *access, self._config.environment)(name, sound)
             except NanoclawError as error:
                 errors.append(error)
         raise errors[0]

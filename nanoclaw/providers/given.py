@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError
@@ -84,10 +83,10 @@ class GivenModels:
     def is_local(self, model: str) -> bool:
         return False
 
-    async def transcribe(self, model: str, path: Path) -> str:
+    async def transcribe(self, model: str, name: str, sound: bytes) -> str:
         """By a provider that has this method."""
         found = self._named(model or self._purposes.of("transcription").name)
-        return str(await found.transcribe(path))  # type: ignore[attr-defined]
+        return str(await found.transcribe(name, sound))  # type: ignore[attr-defined]
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """By a provider that has this method."""

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from pathlib import Path
 
 import httpx
 
@@ -28,9 +26,9 @@ class Transcription:
             hint="check the spelling of media.transcription in config.toml",
         )
 
-    async def __call__(self, path: Path) -> str:
-        """The words that are said in a sound file. Raises ProviderError."""
-        file = (path.name, await asyncio.to_thread(path.read_bytes))
+    async def __call__(self, name: str, sound: bytes) -> str:
+        """The words that are said in a sound file of that name. Raises ProviderError."""
+        file = (name, sound)
         form = {"model": self._endpoint.wire_model, "response_format": "json"}
         try:
             sent = httpx.Request("POST", self._endpoint.url, data=form, files={"file": file})

@@ -213,7 +213,7 @@ def make_bad(name: str, path: Path) -> None:
         ("phone.heic", "HEIC"),
         ("phone.jpg", "HEIC"),
         ("torn.jpg", "is damaged"),
-        ("bomb.png", "more than 50 million pixels"),
+        ("bomb.png", "more than 250 million pixels"),
         ("torn.pdf", "is damaged"),
         ("scan.pdf", "only pictures of text"),
         ("laughs.docx", "declares XML entities"),

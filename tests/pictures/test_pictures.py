@@ -123,7 +123,7 @@ def png_of(width: int, height: int, data: bytes = b"") -> bytes:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (png_of(30_000, 30_000, zlib.compress(bytes(1000))), "more than 50 million pixels"),
+        (png_of(30_000, 30_000, zlib.compress(bytes(1000))), "more than 250 million pixels"),
         (png_of(2**31 - 1, 2**31 - 1), "million pixels"),
         (png_of(0, 5), "'it'"),
         (encoded(noise(100, 100))[:500], "damaged"),
@@ -156,20 +156,17 @@ def test_random_damage_never_escapes_as_another_error() -> None:
                 open_picture(bytes(damaged))
 
 
-def test_files_are_read_by_path_and_named(tmp_path: Path) -> None:
+def test_an_opened_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     path.write_bytes(encoded(pillow.new("RGB", (5, 5))))
-    assert open_picture(path).name == "cat.png" == open_picture(str(path)).name
-    os.mkfifo(tmp_path / "pipe.png")
-    for name, words in (("gone.png", "not a file"), ("pipe.png", "not a file"), ("a\0b", "NUL"), ("", "not a file")):
-        with pytest.raises(PictureError) as caught:
-            open_picture(f"{tmp_path}/{name}")
-        assert words in str(caught.value) or "not a file" in str(caught.value) or "null" in str(caught.value)
+    with path.open("rb") as file:
+        assert open_picture(file, "cat.png").name == "cat.png"
 
 
 def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.png"
-    with path.open("wb") as file:
+    with path.open("w+b") as file:
         file.truncate(3 * 2**30)
-    with pytest.raises(PictureError, match="more than 50 MB"):
-        open_picture(path)
+        with pytest.raises(PictureError, match="more than 50 MB"):
+            open_picture(file)
+        assert file.tell() == 0

@@ -27,7 +27,7 @@ def voice(tmp_path: Path) -> Path:
 def test_the_file_goes_to_the_model_and_its_words_come_back(server: ModelServer, voice: Path) -> None:
     server.script(json_reply({"text": "Buy milk."}))
     hear = transcription_for("openai/whisper-1", server.base, "k-secret")
-    assert asyncio.run(hear(voice)) == "Buy milk."
+    assert asyncio.run(hear(voice.name, voice.read_bytes())) == "Buy milk."
     (asked,) = server.asked
     assert asked.path == "/v1/audio/transcriptions"
     assert asked.headers["authorization"] == "Bearer k-secret"
@@ -40,15 +40,15 @@ def test_a_refused_key_is_told_without_the_key(server: ModelServer, voice: Path)
     server.script(*[json_reply({"error": {"message": "Incorrect API key provided: k-secret"}}, 401)] * 3)
     hear = transcription_for("openai/whisper-1", server.base, "k-secret")
     with pytest.raises(ProviderError, match="refused the key") as raised:
-        asyncio.run(hear(voice))
+        asyncio.run(hear(voice.name, voice.read_bytes()))
     assert "k-secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("reply", [{"words": "x"}, {"text": 7}, [], "no"])
-def test_an_answer_without_words_is_told(server: ModelServer, voice: Path, reply: object) -> None:
+def test_an_answer_without_words_is_told(server: ModelServer, reply: object) -> None:
     server.script(json_reply(reply))
     with pytest.raises(ProviderError, match="without a text"):
-        asyncio.run(transcription_for("openai/whisper-1", server.base, "k-secret")(voice))
+        asyncio.run(transcription_for("openai/whisper-1", server.base, "k-secret")("voice.ogg", b"OggS"))
 
 
 def test_a_service_of_another_kind_is_refused_with_ones_that_work() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from typing import Any
 
 from nanoclaw.channels.attach import LONGEST
@@ -108,7 +109,7 @@ def files_of(frame: Frame) -> tuple[Attachment, ...]:
     files = frame.get("files", [])
     if not isinstance(files, list) or len(files) > _MOST_FILES or not all(map(_is_file, files)):
         raise ClientRefused(f"'files' must be a list of at most {_MOST_FILES}, each with path, name and type")
-    return tuple(Attachment(*file) for file in files)
+    return tuple(Attachment(path and os.path.realpath(path), name, mime) for path, name, mime in files)
 
 
 def _is_file(value: object) -> bool:

@@ -50,6 +50,6 @@ def _file(spelling: str) -> Attachment | None:
         if spelling.startswith("file://"):
             spelling = unquote(urlsplit(spelling).path)
         path = Path(spelling).expanduser().absolute()
-        return Attachment(str(path), printable(path.name), mime) if path.is_file() else None
+        return Attachment(str(path.resolve()), printable(path.name), mime) if path.is_file() else None
     except (OSError, ValueError, RuntimeError):  # too long, NUL, no such user
         return None

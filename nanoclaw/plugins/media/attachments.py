@@ -43,7 +43,7 @@ class Attachments:
         folder: MediaFolder,
         most_bytes: int,
         channel: Callable[[str], Channel | None],
-        transcribe: Callable[[Path], Awaitable[str]] | None = None,
+        transcribe: Callable[[str, bytes], Awaitable[str]] | None = None,
     ) -> None:
         """`channel(name)` holds the files that are not here yet; `transcribe` raises NanoclawError."""
         self._folder, self._most, self._channel, self._transcribe = folder, most_bytes, channel, transcribe
@@ -87,7 +87,7 @@ class Attachments:
         if not self._folder.has(path):
             data = await self._bytes(channel, file)
             await asyncio.to_thread(self._folder.save, path, data)
-        mime = await asyncio.to_thread(_type_of, path, file.mime)
+        mime = await asyncio.to_thread(_type_of, self._folder, str(path), file.mime)
         return file._replace(path=str(path), name=file.name or path.name, mime=mime)
 
     async def _bytes(self, name: str, file: Attachment) -> bytes:
@@ -135,7 +135,8 @@ class Attachments:
             return Resolved(file, f"{file.name} is a voice note; {why}.")
         try:
             async with asyncio.timeout(TRANSCRIPTION_SECONDS):
-                words = (await self._transcribe(Path(file.path))).strip()
+                sound = await asyncio.to_thread(_read, self._folder, file.path)
+                words = (await self._transcribe(Path(file.path).name, sound)).strip()
             if words:
                 return Resolved(file, words=f"[voice note] {words}")
             why = "nothing was heard in it"
@@ -147,12 +148,17 @@ class Attachments:
         return Resolved(file, remark, problem=f"{file.name} could not be written down: {why}")
 
 
-def _type_of(path: Path, declared: str) -> str:
+def _type_of(folder: MediaFolder, path: str, declared: str) -> str:
     """The type by the content for pictures. One that only calls itself a picture keeps its word: opening it tells what
     is wrong."""
     from nanoclaw.pictures.pictures import picture_type
 
+    return picture_type(_read(folder, path)) or declared
+
+
+def _read(folder: MediaFolder, path: str) -> bytes:
     try:
-        return picture_type(path.read_bytes()) or declared
+        with folder.opened(path) as file:
+            return file.read()
     except OSError as error:
-        raise WorkspaceError(f"it cannot be read again: {error.strerror}") from None
+        raise WorkspaceError(f"it cannot be read again: {error}") from None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from nanoclaw.core.messages import Attachment, Image
 
@@ -23,9 +22,17 @@ class Contents(NamedTuple):
     cuts: tuple[str, ...] = ()
 
 
-def read(files: Sequence[Attachment], budget: int, stopped: Callable[[], bool], *, is_guests: bool) -> Contents:
-    """Open and read files, which takes time; once `stopped()` the rest is left unread. A document gets up to `budget`
-    characters. Guests are told nothing about where files are."""
+class AttachmentReader(NamedTuple):
+    """Opens attachments, bounded: `opened(path)` raises OSError, a document gets up to `budget` characters, and once
+    `stopped()` the rest is left unread."""
+
+    opened: Callable[[str], BinaryIO]
+    budget: int
+    stopped: Callable[[], bool]
+
+
+def read(files: Sequence[Attachment], reading: AttachmentReader, *, is_guests: bool) -> Contents:
+    """Open and read files, which takes time. Guests are told nothing about where files are."""
     from nanoclaw.documents.documents import DocumentError, read_document
     from nanoclaw.pictures.pictures import PictureError, open_picture
 
@@ -36,21 +43,26 @@ def read(files: Sequence[Attachment], budget: int, stopped: Callable[[], bool], 
         cuts.append(f"not all of it reaches the model: {remark}")
 
     for file in files:
-        if stopped():
+        if reading.stopped():
             break
         is_image = file.mime.startswith("image/")
+        verb = "shown" if is_image else "read"
         try:
-            if is_image:
-                images.append(Image(*open_picture(Path(file.path), file.name)))
-                continue
-            if not is_guests:
+            if not is_image and not is_guests:
                 remarks.append(f"{file.name} is at {file.path}")
-            if _is_document(file):
-                texts.append(read_document(Path(file.path), int(budget * share), stopped, in_part))
-        except (PictureError, DocumentError, OSError) as error:
-            verb = "shown" if is_image else "read"
+            if is_image:
+                with reading.opened(file.path) as opened:
+                    images.append(Image(*open_picture(opened, file.name)))
+            elif _is_document(file):
+                budget = int(reading.budget * share)
+                with reading.opened(file.path) as opened:
+                    texts.append(read_document(opened, file.name, budget, reading.stopped, in_part))
+        except (PictureError, DocumentError) as error:
             remarks.append(f"{file.name} could not be {verb}{'' if is_guests else f': {error}'}")
             problems.append(str(error))
+        except OSError as error:
+            remarks.append(f"{file.name} could not be {verb}{'' if is_guests else f': {error}'}")
+            problems.append(f"{file.name!r} could not be {verb}." if is_guests else str(error))
     return Contents(tuple(images), tuple(texts), tuple(remarks), tuple(problems), tuple(cuts))
 
 

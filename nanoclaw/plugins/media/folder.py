@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from nanoclaw.atomic_write import NotSaved, is_draft, reason, replace_in
+from nanoclaw.beneath.paths import open_again, open_named
 from nanoclaw.core.errors import WorkspaceError
 
 STEM_BYTES = 80
@@ -48,6 +50,12 @@ class MediaFolder:
         """Keep a file at its place. Raises WorkspaceError."""
         with self._opened(path.parent.name) as folder:
             replace_in(folder, path.name, data)
+
+    def opened(self, path: str) -> BinaryIO:
+        """An attachment to be read: one that is kept here, or a file that the person named. No link is followed, so a
+        file that something else was put in the place of is refused. Raises OSError."""
+        kept = Path(path)
+        return open_named(self._root, self.relative(kept)) if kept.is_relative_to(self._folder) else open_again(path)
 
     def relative(self, path: Path) -> str:
         """Its path as it is written in the workspace."""

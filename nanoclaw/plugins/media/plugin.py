@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from nanoclaw.beneath.reach import Reach
@@ -96,9 +95,9 @@ class Media(Plugin):
         resolved = await attachments.resolve(inbound, draft.attachments, is_guests=is_guests)
         await self._tell(inbound, [one.problem for one in resolved if one.problem])
         files, stopped = tuple(one.file for one in resolved if one.file), threading.Event()
-        budget = self._settings.document_characters
+        reading = contents.AttachmentReader(folder.opened, self._settings.document_characters, stopped.is_set)
         try:
-            found = await asyncio.to_thread(contents.read, files, budget, stopped.is_set, is_guests=is_guests)
+            found = await asyncio.to_thread(contents.read, files, reading, is_guests=is_guests)
         finally:
             stopped.set()  # when this is cancelled, the thread is not, and ends by itself
         for problem in found.problems:
@@ -141,7 +140,7 @@ class Media(Plugin):
             self._told_blind.add((inbound.address, model))
             await self._write(inbound, f"{said}.")
 
-    def _transcriber(self) -> Callable[[Path], Awaitable[str]] | None:
+    def _transcriber(self) -> Callable[[str, bytes], Awaitable[str]] | None:
         name, core = self._settings.transcription, self._host.get("core")
         is_set = name or core.config.purposes.of("transcription").name
         return partial(core.models.transcribe, name) if is_set else None

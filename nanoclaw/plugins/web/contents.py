@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 import threading
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from nanoclaw import scratch_folders
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Image
 from nanoclaw.net.charset import decoded
@@ -84,11 +82,11 @@ def _document(page: FetchedPage, name: str, stopped: threading.Event) -> PageCon
         raise UnreadablePage(
             f"{page.url} has more than {MOST_BYTES // 1_000_000} MB, too much to be read. {_save(page, name)}"
         )
-    with TemporaryDirectory(prefix=scratch_folders.prefix("page")) as folder:
-        path = Path(folder, name)
-        path.write_bytes(page.body)
+    with TemporaryFile() as file:
+        file.write(page.body)
+        file.seek(0)
         try:
-            found = document_text(path, DOCUMENT_CHARACTERS, stopped.is_set)
+            found = document_text(file, name, DOCUMENT_CHARACTERS, stopped.is_set)
         except DocumentError as error:
             raise UnreadablePage(f"{page.url}: {error}\n{_save(page, name)}") from None
     remark = f"\n[{found.remark}]" if found.remark else ""

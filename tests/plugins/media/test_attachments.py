@@ -13,6 +13,7 @@ from PIL import Image as pillow
 from nanoclaw.core.errors import ChannelError, ProviderError, Undeliverable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, UserMessage
+from nanoclaw.plugins.media.folder import MediaFolder
 from nanoclaw.providers.scripted import Hang, ScriptedProvider
 from tests.program import FakeChannel, Program, everybody_is, running
 
@@ -43,7 +44,7 @@ ONE_MB = "[media]\nmegabytes = 1\n"
 class Hearing(ScriptedProvider):
     """A model that writes down voice notes."""
 
-    def __init__(self, hear: Callable[[Path], Awaitable[str]], *answers: str) -> None:
+    def __init__(self, hear: Callable[[str, bytes], Awaitable[str]], *answers: str) -> None:
         super().__init__(*answers, model="scripted/ear")
         self.transcribe = hear
 
@@ -279,13 +280,13 @@ async def test_after_a_crash_the_same_message_finds_its_file(tmp_path: Path) -> 
     """The file was saved, the turn had not begun: it is taken from the disk, not fetched and saved anew."""
     reached = asyncio.Event()
 
-    async def never(path: Path) -> str:
+    async def never(name: str, sound: bytes) -> str:
         reached.set()
         await asyncio.Event().wait()
         return ""
 
-    async def hear(path: Path) -> str:
-        return await asyncio.to_thread(path.read_text)
+    async def hear(name: str, sound: bytes) -> str:
+        return sound.decode()
 
     voice = held("r1", "v.ogg", "audio/ogg", is_voice=True)
     async with running(tmp_path, ScriptedProvider(), Hearing(never), plugins=MINE, settings=HEARS) as home:
@@ -302,10 +303,10 @@ async def test_after_a_crash_the_same_message_finds_its_file(tmp_path: Path) -> 
 
 
 async def test_a_voice_note_is_the_persons_own_words(tmp_path: Path) -> None:
-    heard: list[Path] = []
+    heard: list[tuple[str, bytes]] = []
 
-    async def hear(path: Path) -> str:
-        heard.append(path)
+    async def hear(name: str, sound: bytes) -> str:
+        heard.append((name, sound))
         return " Buy milk. "
 
     provider = ScriptedProvider("Will do.")
@@ -313,11 +314,28 @@ async def test_a_voice_note_is_the_persons_own_words(tmp_path: Path) -> None:
         home.channel.held["r1"] = b"OggS"
         assert await home.ask("", files=(held("r1", "", "audio/ogg", is_voice=True),)) == "Will do."
         assert asked(provider)[1].text == "[voice note] Buy milk."
-        assert heard == kept(home)
+        assert heard == [(path.name, b"OggS") for path in kept(home)]
+
+
+@pytest.mark.parametrize("link", ["symbolic", "hard"])
+async def test_a_file_that_a_link_was_put_in_the_place_of_is_not_read(tmp_path: Path, link: str) -> None:
+    provider = ScriptedProvider("fine", "It could not be read.")
+    async with running(tmp_path, provider, plugins=MINE) as home:
+        secret = tmp_path / "secret.txt"
+        secret.write_text("the owner's key")
+        home.channel.held["r1"] = b"words"
+        await home.ask("", files=(held("r1", "notes.txt", "text/plain"),))
+        (path,) = kept(home)
+        path.unlink()
+        path.symlink_to(secret) if link == "symbolic" else path.hardlink_to(secret)
+        refused = "turned into a link" if link == "symbolic" else "has a second name outside of the workspace"
+        folder = MediaFolder(home.workspace)
+        with pytest.raises(OSError, match=refused):
+            folder.opened(str(path))
 
 
 async def test_a_voice_note_is_never_a_command(tmp_path: Path) -> None:
-    async def hear(path: Path) -> str:
+    async def hear(name: str, sound: bytes) -> str:
         return "/panic"
 
     provider = ScriptedProvider("You said panic.")
@@ -337,7 +355,7 @@ async def test_a_voice_note_is_never_a_command(tmp_path: Path) -> None:
 async def test_a_voice_note_that_nobody_writes_down_is_told_with_its_place(
     tmp_path: Path, said: str | Exception | None, told: str
 ) -> None:
-    async def hear(path: Path) -> str:
+    async def hear(name: str, sound: bytes) -> str:
         assert said is not None
         if isinstance(said, Exception):
             raise said

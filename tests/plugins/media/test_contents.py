@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.messages import Attachment
 from nanoclaw.documents import documents
 from nanoclaw.documents.documents import DocumentError
-from nanoclaw.plugins.media.contents import Contents, read
+from nanoclaw.plugins.media.contents import Contents, AttachmentReader, read
 from tests.plugins.media.test_attachments import picture
 
 MIME = {".png": "image/png", ".mp3": "audio/mpeg"}
@@ -18,7 +20,14 @@ MIME = {".png": "image/png", ".mp3": "audio/mpeg"}
 
 def contents(*paths: Path, stopped: Callable[[], bool] = lambda: False) -> Contents:
     files = [Attachment(str(path), path.name, MIME.get(path.suffix, "application/octet-stream")) for path in paths]
-    return read(files, 500, stopped, is_guests=False)
+    reading = AttachmentReader(open_again, 500, stopped)
+    return read(files, reading, is_guests=False)
+
+
+def made(folder: Path, *names: str) -> list[Path]:
+    for name in names:
+        (folder / name).touch()
+    return [folder / name for name in names]
 
 
 @pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", b"GIF89a\xff\xff\xff\xff"])
@@ -38,16 +47,18 @@ def test_the_text_of_documents_shares_a_budget_and_what_is_left_out_is_told(
 ) -> None:
     budgets: list[int] = []
 
-    def reading(path: Path, budget: int, stopped: Callable[[], bool], tell: Callable[[str], None]) -> str:
+    def reading(
+        file: BinaryIO, name: str, budget: int, stopped: Callable[[], bool], tell: Callable[[str], None]
+    ) -> str:
         budgets.append(budget)
-        if path.name == "b.docx":
+        if name == "b.docx":
             tell("b.docx: the first 500 of 900 characters are shown")
-        if path.name == "bad.pdf":
+        if name == "bad.pdf":
             raise DocumentError("'bad.pdf' is damaged.")
-        return f"<{path.name}>"
+        return f"<{name}>"
 
     monkeypatch.setattr(documents, "read_document", reading)
-    found = contents(*(tmp_path / name for name in ("a.pdf", "bad.pdf", "b.docx", "c.csv", "d", "song.mp3")))
+    found = contents(*made(tmp_path, "a.pdf", "bad.pdf", "b.docx", "c.csv", "d", "song.mp3"))
     assert found.texts == ("<a.pdf>", "<b.docx>", "<c.csv>", "<d>")
     assert budgets == [250] * 5
     assert found.problems == ("'bad.pdf' is damaged.",)
@@ -59,10 +70,10 @@ def test_the_text_of_documents_shares_a_budget_and_what_is_left_out_is_told(
 def test_what_is_left_of_the_files_is_not_read_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
 
-    def reading(path: Path, *rest: object) -> str:
-        begun.append(path.name)
+    def reading(file: BinaryIO, name: str, *rest: object) -> str:
+        begun.append(name)
         return ""
 
     monkeypatch.setattr(documents, "read_document", reading)
-    contents(*(tmp_path / f"{number}.pdf" for number in range(9)), stopped=lambda: bool(begun))
+    contents(*made(tmp_path, *(f"{number}.pdf" for number in range(9))), stopped=lambda: bool(begun))
     assert begun == ["0.pdf"]
