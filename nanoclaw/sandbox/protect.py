@@ -13,15 +13,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-NAMES = frozenset(
-    {
-        *(".envrc", ".direnv", ".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc"),
-        *(".mcp.json", ".claude", ".cursor", ".windsurf", ".husky", ".githooks", ".gitconfig"),
-        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"),
-        *(".zshrc", ".zshenv", ".zprofile", ".zlogin"),
-    }
-)
-"""In each folder: what a program of the person runs later, outside of the sandbox."""
+RUN_BY = {
+    **dict.fromkeys((".envrc", ".direnv"), "direnv"),
+    **dict.fromkeys((".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc"), "your editor"),
+    **dict.fromkeys((".mcp.json", ".claude", ".cursor", ".windsurf"), "other assistants"),
+    **dict.fromkeys((".git", ".husky", ".githooks", ".gitconfig"), "git"),
+    **dict.fromkeys((".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"), "your shell"),
+    **dict.fromkeys((".zshrc", ".zshenv", ".zprofile", ".zlogin"), "your shell"),
+}
+"""In each folder: what a program of the person runs later, outside of the sandbox, and which program that is."""
+
+NAMES = frozenset(RUN_BY) - {".git"}
+"""Those that are protected whole; of a repository only parts are."""
 
 OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
 """The same in the folder of a repository."""
@@ -150,6 +153,22 @@ class Search:
         folders = tuple(name for name, is_folder in seen.items() if is_folder and name not in _SKIPPED | NAMES)
         settled = time.time_ns() - at.st_ctime_ns > _SETTLED_NS
         return _Look(change if settled else (0, 0), folders, tuple(NAMES & seen.keys()), git, is_whole)
+
+    def who_runs(self, path: Path) -> str:
+        """The program that runs a file later, '' for none. `path` is free of links, and in one of the folders; its file
+        need not be there. Raises OSError where it could not look."""
+        top = next(one for one in self._tops if path.is_relative_to(one))
+        parts = path.relative_to(top).parts
+        for part in parts:
+            if found := RUN_BY.get(part.casefold()):
+                return found
+        for many in range(len(parts)):  # what the configuration of a repository around it names
+            place = str(Path(top, *parts[:many]))
+            if (look := self._look(place)) and look.git:
+                self._looks[place] = look
+                if any(kind == "kept" and path.is_relative_to(one) for one, kind in self._to_protect(place)):
+                    return "git"
+        return ""
 
     # --- what counts in a place --------------------------------------------------------------------------------------
 

@@ -131,19 +131,25 @@ class Files(Plugin):
         return reach._replace(read=(*reach.read, *files))
 
     async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:
-        """Ask before a file outside the workspace is written."""
-        if not self._reach.write:
-            return None
+        """Ask before a file outside the workspace is written, or one that other programs run: what commands of the
+        sandbox can't change either."""
+        from nanoclaw.sandbox.protect import Search
+
         path = str(call.arguments["path"])
         try:
             target = resolve(self._reach, path, for_writing=True)
         except PathError:  # the tool says why
             return None
         place = next(one for one in _innermost_first(self._reach.writable) if target.is_relative_to(one))
-        if place == self._root.resolve():
+        is_here = place == self._root.resolve()
+        shown = as_code(one_line(str(target.relative_to(place) if is_here else target), 200))
+        if who := Search([place], makes=False).who_runs(target):
+            asked = f"{_ASKED[call.name]} {shown}? It would be run by {who} later, with your rights."
+            return Ask(asked, exact=_exact(call))
+        if is_here:
             return None
         scope = Scope(f"write:{place}", f"writing files in {place}", is_place=True)
-        return Ask(f"{_ASKED[call.name]} {as_code(one_line(str(target), 200))}?", exact=_exact(call), scope=scope)
+        return Ask(f"{_ASKED[call.name]} {shown}?", exact=_exact(call), scope=scope)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall
 from nanoclaw.core.plugin import Ask, Finding, Host, Plugin, Refuse, Turn, Verdict
-from nanoclaw.escapes import visible
+from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
     from nanoclaw.net.proxy import JudgingProxy
@@ -86,9 +86,11 @@ class Sandbox(Plugin):
             return None
         if turn.profile.name != "person":
             return Refuse(why)
-        line = visible(" ".join(str(call.arguments["command"]).split()))
-        shown = line if len(line) <= 300 else f"{line[:299]}…"
-        return Ask(f"Run `{shown}` without a sandbox? It could do whatever you may.")
+        from nanoclaw.plugins.sandbox import wording
+
+        command = str(call.arguments["command"])
+        asked = f"Run `{one_line(command, wording.SHOWN)}` without a sandbox? {wording.FREE}"
+        return Ask(asked, exact=command)
 
     def _ask_beyond(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Have the owner decide on a command that is to run outside of the sandbox, whatever else is allowed."""

@@ -14,6 +14,10 @@ from pathlib import Path
 from nanoclaw.core.plugin import Scope
 from nanoclaw.escapes import one_line
 
+FREE = "It can do whatever you may, and read the program's keys."
+"""Of a command in no sandbox. Nothing can be hidden from it that it could not bring back: a namespace or Landlock would
+take `sudo` away, and neither file modes nor a mount bind the one who made them."""
+
 SHOWN, REASON = 300, 200
 """Characters of a command and of its reason in a question."""
 
@@ -44,7 +48,7 @@ def question(command: str, why: str, folder: Path, home: Path, *, is_background:
     asked = _deletion(command, folder, home) if not is_background else ""
     if not asked:
         on = " in the background" if is_background else ""
-        asked = f"Run outside of the sandbox{on}: `{one_line(command, SHOWN)}`?"
+        asked = f"Run outside of the sandbox{on}: `{one_line(command, SHOWN)}`? {FREE}"
     reason = one_line(why, REASON).strip().rstrip(".")
     return f"{asked} The reason given: “{reason}”." if reason else asked
 

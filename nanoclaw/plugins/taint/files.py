@@ -136,12 +136,12 @@ MOST_BYTES = 20_000_000
 
 def is_guarded(root: Path, path: str) -> bool:
     """True for a file that a model reads as the person's, and for what other programs of theirs run."""
-    from nanoclaw.sandbox.protect import NAMES
+    from nanoclaw.sandbox.protect import RUN_BY
 
     name = name_beneath(root, path)
     parts = [part.casefold() for part in Path(name or path).parts]
     return bool(parts) and (
-        (len(parts) == 1 and parts[0] in FILES) or parts[0] in FOLDERS or ".git" in parts or bool(NAMES & {*parts})
+        (len(parts) == 1 and parts[0] in FILES) or parts[0] in FOLDERS or not RUN_BY.keys().isdisjoint(parts)
     )
 
 

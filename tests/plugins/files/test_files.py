@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.build import BUILT_IN
-from nanoclaw.core.messages import Attachment
+from nanoclaw.core.messages import Attachment, Inbound, UserMessage
 from nanoclaw.plugins.files import looking
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.conftest import Hands
-from tests.program import results, running
+from tests.program import MAIN, new_id, results, running
 
 # -- reading
 
@@ -352,6 +352,66 @@ def test_a_long_line_shows_its_beginning_and_its_end(hands: Hands) -> None:
 
 
 # --- folders besides the workspace -----------------------------------------------------------------------------------
+
+
+RUN_LATER = {
+    ".git/hooks/pre-commit": "git",
+    "app/.git/config": "git",
+    "app/scripts/hooks/pre-push": "git",
+    "app/more.config": "git",
+    "store.git/hooks/post-receive": "git",
+    "linked/pre-commit": "git",
+    "deep/er/.envrc": "direnv",
+    ".vscode/tasks.json": "your editor",
+    ".claude/settings.json": "other assistants",
+    ".profile": "your shell",
+    ".GIT/config": "git",
+    "app/Makefile": "",
+    "app/scripts/build.sh": "",
+    "gitignore": "",
+    ".gitignore": "",
+    "store.git/description": "",
+}
+
+
+def _repositories(root: Path) -> None:
+    for name in ("app/.git/hooks", "app/scripts/hooks", "store.git/objects", "store.git/refs", "hooks"):
+        (root / name).mkdir(parents=True)
+    config = "[core]\n\thooksPath = scripts/hooks\n[include]\n\tpath = ../more.config\n"
+    (root / "app" / ".git" / "config").write_text(config)
+    (root / "store.git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "linked").symlink_to("app/.git/hooks")
+
+
+@pytest.mark.skipif("approvals" not in BUILT_IN, reason="nobody asks without approvals")
+async def test_a_file_that_other_programs_run_later_is_asked_about(tmp_path: Path) -> None:
+    _repositories(tmp_path / "workspace")
+    steps = [call("write_file", {"path": path, "content": "x\n"}) for path in RUN_LATER]
+    model = ScriptedProvider(*(one for step in steps for one in (step, "Hm.")))
+    asked = dict[str, str]()
+    async with running(tmp_path, model) as program:
+        for path in RUN_LATER:
+            await program.say("Go")
+            said = await program.answer()
+            asked[path] = said.partition("It would be run by ")[2].partition(" later, with your rights.")[0]
+            if asked[path]:
+                assert not (tmp_path / "workspace" / path).is_file() or path == "app/.git/config"
+                await program.say("no")
+                while await program.answer() != "Hm.":
+                    pass
+    assert asked == RUN_LATER
+
+
+@pytest.mark.skipif("approvals" not in BUILT_IN, reason="nobody asks without approvals")
+async def test_where_nobody_is_there_no_file_is_written_that_others_run(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("write_file", {"path": ".envrc", "content": "x\n"}), "Hm.")
+    async with running(tmp_path, model) as program:
+        message = UserMessage("Do it", program.clock(), "job")
+        await program.deliver(Inbound(MAIN, "me", new_id(), message, role="owner"))
+        while await program.answer() != "Hm.":
+            pass
+        assert "run by direnv later" in results(program.history)[-1].text
+    assert not (tmp_path / "workspace" / ".envrc").exists()
 
 
 @pytest.mark.skipif("approvals" not in BUILT_IN, reason="nobody asks without approvals")

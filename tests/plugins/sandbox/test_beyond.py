@@ -52,7 +52,8 @@ async def test_a_no_runs_nothing_and_a_task_is_refused(tmp_path: Path) -> None:
     model = ScriptedProvider(step, "Not done.", step, "Hm.")
     async with running(tmp_path / "home", model, environment=environment) as program:
         await program.say("Go")
-        assert (await program.answer()).startswith(f"Run outside of the sandbox: `touch {home}/x`?")
+        keys = "It can do whatever you may, and read the program's keys."
+        assert (await program.answer()).startswith(f"Run outside of the sandbox: `touch {home}/x`? {keys} The reason")
         await program.say("no")
         await until(program, "Not done.")
         message = UserMessage("Do it", program.clock(), "job")
@@ -124,7 +125,8 @@ def test_the_question_is_a_sentence(tmp_path: Path, command: str) -> None:
     work.mkdir()
     (work / "notes.md").touch()
     asked = wording.question(command, "", work, home, is_background=False)
-    assert asked == SENTENCES[command].replace("{work}", str(work))
+    free = f" {wording.FREE}" if SENTENCES[command].startswith("Run") else ""
+    assert asked == SENTENCES[command].replace("{work}", str(work)) + free
 
 
 @pytest.mark.parametrize(
