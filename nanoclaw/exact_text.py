@@ -12,10 +12,15 @@ def exactly(text: str) -> str:
     """A text for the owner to judge: a code block, so that none of its Markdown is rendered and no link hides, with the
     numbers of characters that cannot be seen. How long it is, and that its middle is left out, is said of one that is
     too long."""
-    if len(text) <= HEAD + TAIL:
+    if is_shown_whole(text):
         return _block(text)
     left_out = f"({len(text):,} characters in all; {len(text) - HEAD - TAIL:,} of them are not shown here)"
     return "\n\n".join([_block(text[:HEAD]), left_out, _block(text[-TAIL:])])
+
+
+def is_shown_whole(text: str) -> bool:
+    """True for a text of which nothing is left out."""
+    return len(text) <= HEAD + TAIL
 
 
 def as_code(line: str) -> str:

@@ -34,7 +34,7 @@ def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
     with undo.of(effect, said.conversation, tx) if undo else nullcontext():
         added = store.add_note(said.argument)
     if added.is_new:
-        origins.add(tx, said.argument, "person", said.conversation)
+        origins.add(tx, said.argument, ("person", said.conversation, None))
     text = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
     return f"{text}\n{added.remark}".strip()
 
@@ -72,6 +72,8 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
             until = since + forget.undo_for
             lines.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {until:%H:%M})")
         return "\n".join(lines) or "No change of a memory file is kept."
+    if action in ("others", "clean"):
+        return _others(origins, action, rest.strip(), tx)
     if action == "restore" and undo and rest:
         return _restore(undo, rest.strip(), tx)
     if said.argument == "allow" and undo:
@@ -79,8 +81,9 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
         return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
     return (
         "/memory add [--fact] TEXT, /memory undo, /memory log [--diff], /memory restore 3 (the file as that change "
-        "left it), /memory restore 2026-05-03 (MEMORY.md as it was at the end of that day), or /memory allow (let "
-        "the next change take away more than half of a file)"
+        "left it), /memory restore 2026-05-03 (MEMORY.md as it was at the end of that day), /memory others (what "
+        "comes from others' text; /memory clean 7 says that it counts as yours), or /memory allow (let the next change "
+        "take away more than half of a file)"
     )
 
 
@@ -99,6 +102,21 @@ def _log(undo: Any, origins: Origins, *, with_diff: bool) -> list[str]:
             within = " " * len(f"{number}. ")  # and as code, or its signs would be those of lists
             lines += [f"{within}{line}" for line in ("```diff", *changed[:DIFF_LINES], *more, "```")]
     return lines
+
+
+def _others(origins: Origins, action: str, rest: str, tx: Tx) -> str:
+    """List the entries that come from others' text, or take one of them for the owner's own."""
+    if action == "clean" and rest.isascii() and rest.isdigit() and len(rest) < 10:
+        is_known = origins.clean(tx, int(rest))
+        return f"Entry {rest} counts as yours." if is_known else f"There is no entry {rest}: /memory others lists them."
+    if rest or action == "clean":
+        return "/memory others lists what comes from others' text; /memory clean 7 says that one of these is yours."
+    found = list(origins.entries())
+    lines = [f"- {one.id}: {one.file}:{one.number}: {visible(one.line)} (from {one.sources[:200]})" for one in found]
+    return "\n".join([*lines, _RECALLED]) if lines else "Nothing in the memory comes from others' text."
+
+
+_RECALLED = "These are recalled as others' text, and are not in the prompt. /memory clean 7 says that entry 7 is yours."
 
 
 def _restore(undo: Any, which: str, tx: Tx) -> str:
@@ -150,7 +168,7 @@ def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
             'Say which holds: --replaces "WORDS OF THE OLD FACT" or --keep-both.'
         )
     if added.is_new:
-        origins.add(tx, text, "person", said.conversation)
+        origins.add(tx, text, ("person", said.conversation, None))
     where = f"{'Added to' if added.is_new else 'Already in'} {added.file}: {visible(added.line)}"
     return "\n".join(filter(None, (where, added.struck and f"Corrected: {visible(added.struck)}", added.remark)))
 

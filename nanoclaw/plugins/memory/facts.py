@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -40,16 +41,19 @@ class _State(NamedTuple):
 
 class FactsFile:
     """Reads MEMORY.md. A few facts below the others don't change its version, so that what a context began with holds:
-    they are told with the next message."""
+    they are told with the next message. Lines that `is_of_others` are recalled, as notes are, and not shown here."""
 
-    def __init__(self, reach: Reach, template: Path, limit: int, state_file: Path) -> None:
+    def __init__(
+        self, reach: Reach, template: Path, limit: int, state_file: Path, is_of_others: Callable[[str], bool]
+    ) -> None:
         self._reach, self._template, self._limit = reach, template, limit
-        self._state_file = state_file
+        self._state_file, self._is_of_others = state_file, is_of_others
         self._state: _State | None = None
 
     def read(self) -> Facts:
         whole = bootstrap.read(self._reach, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
-        current = "\n".join(line.rstrip() for line in whole.text.split("\n") if not is_struck(line))
+        lines = (line for line in whole.text.split("\n") if not is_struck(line) and not self._is_of_others(line))
+        current = "\n".join(map(str.rstrip, lines))
         text = current if bootstrap.says_something(current) else ""
         shown = bootstrap.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
         if shown.problem:

@@ -147,7 +147,7 @@ class Flushes:
         if (rules and rules.refusal("memory_add", {})) or not _says_enough(said):
             self._done(flush._replace(reached=reached), tx)
             return
-        facts = (self._store.read("MEMORY.md") or "").strip()[-min(MOST_FACTS, most // 4) :]
+        facts = self._store.own("MEMORY.md").strip()[-min(MOST_FACTS, most // 4) :]
         talk = "\n\n".join(one.text for one in said)
         pinned = "\n".join(f"- {pin.text}" for pin in rules.all()) if rules else ""
         ruled = f"\n\n## Rules of the person\n{pinned}" if pinned else ""
@@ -186,7 +186,8 @@ class Flushes:
         ):
             if source:
                 outside.add(turn)
-            noted = [f"Noted: {one}" for one in _noted(str(calls or ""))] if kind == "assistant" else []
+            is_own = kind == "assistant" and turn not in outside
+            noted = [f"Noted: {one}" for one in _noted(str(calls or ""))] if is_own else []
             spoken = ""
             if is_said and not (kind == "assistant" and turn in outside):
                 speaker = "Person" if kind == "user" else "You"
@@ -275,7 +276,7 @@ class Flushes:
             return ""
         if not added.is_new and self._origins.of_line(added.file, added.line):
             return ""  # one without an origin was written just before a crash
-        self._origins.add(tx, text, "conversation that ended", place)
+        self._origins.add(tx, text, ("conversation that ended", place, None))
         return effect.text
 
 

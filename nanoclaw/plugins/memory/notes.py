@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,6 +77,16 @@ class MemoryStore:
     def read(self, name: str) -> str | None:
         """Its text, bad bytes shown as U+FFFD, or None when it isn't there. Raises WorkspaceError."""
         return read_memory_file(self.workspace, name)
+
+    def own(self, name: str) -> str:
+        """Its text without entries that come from others' text, '' when it isn't there. Raises WorkspaceError."""
+        return "\n".join(line for line in self.lines(name) if not (self.origins and self.origins.others(name, [line])))
+
+    def others(self, name: str, start: int, end: int) -> list[str]:
+        """Sources of others' text that its lines come from. Raises nothing."""
+        with suppress(WorkspaceError):
+            return self.origins.others(name, self.lines(_memory_name(name))[start - 1 : end]) if self.origins else []
+        return []
 
     def lines(self, name: str) -> list[str]:
         """Its lines, none when it isn't there. Raises WorkspaceError."""
@@ -266,6 +276,11 @@ def _is_damaged(text: str) -> bool:
 def is_struck(line: str) -> bool:
     """Tell an entry that a later one corrects."""
     return re.match(_STRUCK_LINE, line) is not None
+
+
+def without_strike(line: str) -> str:
+    """A struck entry as it was."""
+    return re.sub(r"^(\s*[-*+]\s+)~~(.*)~~.*$", r"\1\2", line) if is_struck(line) else line
 
 
 def entry_text(line: str) -> str:

@@ -1,19 +1,23 @@
 """The origins of notes and facts: who said each, in which conversation and when, and the source of others' text.
 
-The files stay plain: a row is found by the hash of its line's text.
+The files stay plain: a row is found by the hash of its line's text. A line that another hand changed has none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
-from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.memory.notes import plain_entry
+from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.messages import CheckedCall
+from nanoclaw.core.plugin import Host, Turn, Tx
+from nanoclaw.core.workspace import Workspace
+from nanoclaw.plugins.memory.notes import lines_of, plain_entry, read_memory_file, without_strike
 
 MIGRATIONS = (
     """
@@ -29,6 +33,8 @@ MIGRATIONS = (
     CREATE INDEX memory_origins_line ON memory_origins (line);
     """,
 )
+IS_OWNERS = "ALTER TABLE memory_origins ADD COLUMN is_owners INTEGER NOT NULL DEFAULT 0;"
+"""1: the line is the owner's own, whatever had been read."""
 
 
 class Origin(NamedTuple):
@@ -36,6 +42,8 @@ class Origin(NamedTuple):
     origin: str
     place: str
     sources: str = ""
+    is_owners: bool = False
+    id: int = 0
 
     def __str__(self) -> str:
         said = "said by you" if self.origin == "person" else f"noted by the assistant for a {self.origin}"
@@ -43,22 +51,120 @@ class Origin(NamedTuple):
         return f"{said} in {self.place}{source}"
 
 
+class OthersEntry(NamedTuple):
+    """An entry that comes from others' text; `id` is that of its origin."""
+
+    id: int
+    file: str
+    number: int
+    line: str
+    sources: str
+
+
 class Origins:
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._learned: dict[str, str] | None = None
 
     def add(
-        self, tx: Tx, text: str, origin: str, place: object, turn: int | None = None, sources: Sequence[str] = ()
+        self,
+        tx: Tx,
+        text: str,
+        whose: tuple[str, object, int | None],
+        sources: Sequence[str] = (),
+        *,
+        is_owners: bool = False,
     ) -> None:
-        values = (_key(text), self._host.now().isoformat(), origin, str(place), turn, ", ".join(sources))
-        tx.execute(
-            "INSERT INTO memory_origins (line, at, origin, place, turn, sources) VALUES (?, ?, ?, ?, ?, ?)", *values
-        )
+        """`whose` are the origin of what was said, the conversation and the turn, None for a command."""
+        origin, place, turn = whose
+        values = (_key(text), self._host.now().isoformat(), origin, str(place), turn, ", ".join(sources), is_owners)
+        names = "line, at, origin, place, turn, sources, is_owners"
+        tx.execute(f"INSERT INTO memory_origins ({names}) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+        tx.after(self.reload)
+
+    def note(self, call: CheckedCall, turn: Turn) -> None:
+        """Keep who said what a call wrote, and what it was learned from. A fact that the owner saw whole, and said yes
+        to, is theirs; a note that they had written down stays others' text."""
+        taint = self._host.get("taint")
+        learned = taint.learned(call, turn) if taint else None
+        sources = turn.outside if learned is None else learned.sources
+        if call.name == "memory_add":
+            texts = [str(call.arguments["text"])]
+            is_fact = call.arguments.get("kind") == "fact" or bool(call.arguments.get("replaces"))
+        elif call.name in _WRITES and sources:
+            texts, file = str(call.arguments[_WRITES[call.name]]).splitlines(), self._memory_file(call)
+            is_fact = file == "memory.md"
+            if not is_fact and not file.startswith("memory/"):
+                return
+        else:
+            return
+        is_owners = learned is not None and (not learned.sources or (is_fact and learned.was_seen))
+        whose, read = (turn.origin, turn.conversation, turn.id), tuple(sources) or turn.outside
+        for text in filter(str.strip, texts):
+            turn.later(partial(self.add, text=text, whose=whose, sources=read, is_owners=is_owners))
+
+    def _memory_file(self, call: CheckedCall) -> str:
+        from nanoclaw.beneath.paths import name_beneath
+
+        return str(name_beneath(self._host.workspace, str(call.arguments["path"])) or "").casefold()
+
+    # --- entries from others' text -----------------------------------------------------------------------------------
+
+    @property
+    def has_others(self) -> bool:
+        return bool(self._from_others())
+
+    def others(self, file: str, lines: Iterable[str]) -> list[str]:
+        """Sources of others' text that entries come from, without those that the owner trusts; none for what is the
+        owner's own. `file` is '' for lines of any."""
+        found = dict[str, None]()
+        if learned := self._from_others():
+            for line in lines:
+                if _key(line) in learned and (origin := self.of_line(file, line)):
+                    found.update(dict.fromkeys(self._of_others(origin)))
+        return list(found)
+
+    def shown_in(self, text: str) -> list[str]:
+        """Sources of the entries that stand in a text, at least with their beginning."""
+        found = (one for one in self.entries() if plain_entry(without_strike(one.line))[:_BEGINNING] in text)
+        return list(dict.fromkeys(one.sources for one in found))
+
+    def entries(self) -> Iterator[OthersEntry]:
+        """All entries of the memory files that come from others' text."""
+        days = {at[:10] for at in self._from_others().values()}
+        workspace = Workspace(self._host.workspace)
+        for file in ("MEMORY.md", *(f"memory/{day}.md" for day in sorted(days))) if days else ():
+            with suppress(WorkspaceError):
+                for number, line in enumerate(lines_of(read_memory_file(workspace, file) or ""), 1):
+                    if self.others(file, [line]) and (origin := self.of_line(file, line)):
+                        yield OthersEntry(origin.id, file, number, line, origin.sources)
+
+    def clean(self, tx: Tx, id_: int) -> bool:
+        """Take an entry for the owner's own."""
+        sql = "UPDATE memory_origins SET is_owners = 1 WHERE line = (SELECT line FROM memory_origins WHERE id = ?)"
+        tx.after(self.reload)
+        return bool(tx.execute(f"{sql} RETURNING id", id_))
+
+    def reload(self) -> None:
+        self._learned = None
+
+    def _from_others(self) -> dict[str, str]:
+        """By the hash of an entry that was learned from others' text, when: as a rule there is none."""
+        if self._learned is None:
+            sql = "SELECT line, at FROM memory_origins WHERE sources <> '' AND NOT is_owners"
+            self._learned = dict(self._host.read(sql))
+        return self._learned
+
+    def _of_others(self, origin: Origin) -> list[str]:
+        taint, sources = self._host.get("taint"), [] if origin.is_owners else [origin.sources]
+        return list(taint.untrusted(sources)) if taint else list(filter(None, sources))
+
+    # --- who said it -------------------------------------------------------------------------------------------------
 
     def of_line(self, file: str, line: str) -> Origin | None:
         """That of an entry of a memory file: the first since the day that it bears."""
-        since = _dated(file, line)
-        sql = "SELECT at, origin, place, sources FROM memory_origins WHERE line = ? AND at >= ? ORDER BY id LIMIT 1"
+        since = _dated(file, without_strike(line))
+        sql = f"SELECT {_COLUMNS} FROM memory_origins WHERE line = ? AND at >= ? ORDER BY id LIMIT 1"
         return self._first(sql, _key(line), since.isoformat() if since else "")
 
     def in_words(self, file: str, line: str) -> str:
@@ -69,7 +175,7 @@ class Origins:
         return str(undo.blame(file, line)) if undo else ""
 
     def of_turn(self, turn: int) -> Origin | None:
-        return self._first("SELECT at, origin, place, sources FROM memory_origins WHERE turn = ? LIMIT 1", turn)
+        return self._first(f"SELECT {_COLUMNS} FROM memory_origins WHERE turn = ? LIMIT 1", turn)
 
     def _first(self, sql: str, *values: object) -> Origin | None:
         rows: list[Any] = self._host.read(sql, *values)
@@ -85,4 +191,14 @@ def _dated(file: str, line: str) -> date | None:
 
 
 def _key(text: str) -> str:
-    return hashlib.sha256(re.sub(r"\s+", " ", plain_entry(text)).encode("utf-8", "replace")).hexdigest()
+    entry = plain_entry(without_strike(text))
+    return hashlib.sha256(re.sub(r"\s+", " ", entry).encode("utf-8", "replace")).hexdigest()
+
+
+_WRITES = {"write_file": "content", "append_file": "content", "edit_file": "new"}
+"""Tools that may write into the memory by hand, with the argument that says what."""
+
+_BEGINNING = 60
+"""Characters of an entry by which it is known where a line is cut."""
+
+_COLUMNS = "at, origin, place, sources, is_owners, id"

@@ -36,11 +36,11 @@ from nanoclaw.core.plugin import (
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents.marks import without_documents
-from nanoclaw.outside_text import own_words
+from nanoclaw.outside_text import block, inside, own_words
 from nanoclaw.plugins.memory.facts import FactsFile
 from nanoclaw.plugins.memory.flush import MIGRATION, PLACE, flush
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
-from nanoclaw.plugins.memory.origins import MIGRATIONS, Origins
+from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
 from nanoclaw.plugins.memory.tools import Found, memory_tools
 from nanoclaw.plugins.memory.watch import FactsWatch
@@ -91,7 +91,7 @@ class Memory(Plugin):
     name = "memory"
     settings = MemorySettings
     secrets = ("embeddings_api_key",)
-    migrations = (*MIGRATIONS, MIGRATION)
+    migrations = (*MIGRATIONS, MIGRATION, IS_OWNERS)
     marks = ("memory_origins.line",)
 
     def __init__(self, host: Host, settings: MemorySettings) -> None:
@@ -111,7 +111,8 @@ class Memory(Plugin):
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         self._watch = FactsWatch(self.public)
         limit = core.config.context.file_characters
-        self._facts = FactsFile(core.config.reach, core.template, limit, host.home / "facts.json")
+        state = host.home / "facts.json"
+        self._facts = FactsFile(core.config.reach, core.template, limit, state, self._is_fact_of_others)
         self._is_shown = core.config.context.sections.get("memory", True)
         self._settings = settings
         self._made_flushes: Flushes | None = None
@@ -122,7 +123,8 @@ class Memory(Plugin):
         return self._tools
 
     def commands(self) -> Iterable[Command]:
-        memory = "/memory undo takes the last change of memory back, log lists them, restore 3 goes back to one"
+        memory = "/memory undo takes the last change of memory back, log lists them, restore 3 goes back to one, "
+        memory += "others lists what comes from others' text"
         return [
             Command("note", "write a line into today's note: /note the plumber came", self._note),
             Command(
@@ -138,7 +140,8 @@ class Memory(Plugin):
 
     def _section(self, query: str) -> Section:
         facts = self._facts.read()
-        notes = self._recalled(query) if query and not self._opinion else []  # a vector takes a while: before_turn
+        found = self._recalled(query) if query and not self._opinion else []  # a vector takes a while: before_turn
+        notes = [note for note in found if not self._sources(note)]  # others' text is told beside the message
         parts = [f"What you knew when this conversation began:\n\n{below(facts.text)}"] if facts.text else []
         if notes:
             lines = "\n".join(f"- {_note_line(note)}" for note in notes)
@@ -157,18 +160,33 @@ class Memory(Plugin):
         def is_told(text: str) -> bool:
             return text in turn.system or any(text in message.text for message in turn.history)
 
+        def is_news(note: Hit) -> bool:
+            return not is_told(_in_block(note) if self._sources(note) else one_line(note.text))
+
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
         vector = None
         if self._opinion:
             self._opinion.begun()
             vector = await self._opinion.vector_of(draft.message.text)
         # what the context begins with was recalled for this message, and counts
-        known = None if not turn.history and not self._opinion else is_told
+        known = None if not turn.history and not self._opinion else is_news
         recalled = self._recalled(draft.message.text, _recent_talk(turn.history), known, vector)
-        notes = [*facts, *(hit for hit in recalled if not is_told(one_line(hit.text)))]
+        notes = [*facts, *filter(is_news, recalled)]
         self._tell_of_unread(turn)
-        remarks = [f"Note from memory: {_note_line(note)}" for note in notes]
-        return draft._replace(remarks=(*draft.remarks, *remarks), notes=(*draft.notes, *_refs(notes)))
+        others = [(", ".join(sources), _note_line(note)) for note in notes if (sources := self._sources(note))]
+        remarks = [f"Note from memory: {_note_line(note)}" for note in notes if not self._sources(note)]
+        return draft._replace(
+            remarks=(*draft.remarks, *remarks),
+            notes=(*draft.notes, *_refs(notes)),
+            others=(*draft.others, *_by_source(others)),
+        )
+
+    def _sources(self, note: Hit) -> list[str]:
+        """Sources of others' text that a note comes from; none for the owner's own."""
+        return list(self.public.others(note.file, note.start, note.end))
+
+    def _is_fact_of_others(self, line: str) -> bool:
+        return bool(self._origins.others("MEMORY.md", [line]))
 
     def _tell_of_unread(self, turn: Turn) -> None:
         """Tell the person, once, that notes were not looked at."""
@@ -180,23 +198,24 @@ class Memory(Plugin):
         self,
         query: str,
         talk: Sequence[str] = (),
-        is_told: Callable[[str], bool] | None = None,
+        is_news: Callable[[Hit], bool] | None = None,
         vector: Sequence[float] | None = None,
     ) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
         if not self._is_shown:
             return []
 
-        def is_known(hit: Hit) -> bool:  # MEMORY.md is in the prompt as a whole
-            return hit.file == "MEMORY.md" or (is_told is not None and is_told(one_line(hit.text)))
+        def is_known(hit: Hit) -> bool:  # the owner's own facts are in the prompt as a whole
+            is_shown = hit.file == "MEMORY.md" and not self._sources(hit)
+            return is_shown or (is_news is not None and not is_news(hit))
 
-        return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
+        room, has_others = (NOTES_CHARACTERS, NOTES), self._origins.has_others
+        return self._search.recall(query, talk, self._host.now(), *room, is_known, vector, with_facts=has_others)
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         """Keep where a note or fact comes from; tell of facts that any other tool wrote and that contradict others."""
-        if call.name == "memory_add" and not result.is_error:
-            text, sources = str(call.arguments["text"]), turn.outside
-            turn.later(lambda tx: self._origins.add(tx, text, turn.origin, turn.conversation, turn.id, sources))
+        if not result.is_error:
+            self._origins.note(call, turn)
         if call.name == "memory_add":  # it asked by itself
             self._watch.begin()
             return None
@@ -300,6 +319,7 @@ class Memory(Plugin):
         return {self._index_file.with_name(name + end): "derived" for name in names for end in ends}
 
     def reload(self) -> None:
+        self._origins.reload()
         self._search.drop_index()
         self._talk().drop_index()
         if self._made_flushes:
@@ -329,6 +349,16 @@ def _is_open(profile: Profile) -> bool:
 
 def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:
     return tuple(NoteRef(note.file, note.start, note.end, note.score) for note in notes)
+
+
+def _in_block(note: Hit) -> str:
+    """A note as it stands in a block."""
+    return inside(block("", _note_line(note)))
+
+
+def _by_source(others: Sequence[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    """Texts with their sources, those of one source as one."""
+    return ((source, "\n".join(text for one, text in others if one == source)) for source in dict(others))
 
 
 def _note_line(note: Hit) -> str:

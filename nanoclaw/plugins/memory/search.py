@@ -72,10 +72,12 @@ class NoteSearch:
         most: int = 0,
         is_known: Callable[[Hit], bool] = lambda hit: False,
         vector: Sequence[float] | None = None,
+        *,
+        with_facts: bool = False,
     ) -> list[Hit]:
         """Notes that fit a message, the best first, each cut to LONGEST_NOTE characters; often none. At most so many (0
-        for all that fit the budget), without those that are known."""
-        if not self._has_notes():
+        for all that fit the budget), without those that are known. Where all facts are known there must be notes."""
+        if not with_facts and not self._has_notes():
             return []
         from nanoclaw.plugins.memory import recall
 

@@ -38,12 +38,17 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
         found = await find(query, min(max(1, limit), MOST_HITS))
         lines = [*map(_hit_line, found.hits), *(visible(str(quote)) for quote in found.quotes)]
         text = "\n".join(lines) or "[nothing in memory matches: try other words]"
-        outside = "an answer in an earlier conversation" if any(quote.outside for quote in found.quotes) else ""
+        sources = [source for hit in found.hits for source in store.others(hit.file, hit.start, hit.end)]
+        sources += ["an answer in an earlier conversation"] if any(quote.outside for quote in found.quotes) else []
+        outside = ", ".join(dict.fromkeys(sources))
         return ToolOutput(f"{text}\n[{found.remark}]" if found.remark else text, outside=outside)
 
-    async def memory_get(file: str, start: int = 1, lines: int = 40) -> str:
+    async def memory_get(file: str, start: int = 1, lines: int = 40) -> ToolOutput:
         """Read lines of MEMORY.md or memory/YYYY-MM-DD.md."""
-        return visible(store.get(file, start, min(lines, 400)))
+        lines = min(lines, 400)
+        text = visible(store.get(file, start, lines))
+        start = max(1, start)
+        return ToolOutput(text, outside=", ".join(store.others(file, start, start - 1 + max(1, lines))))
 
     async def memory_add(
         context: ToolContext,

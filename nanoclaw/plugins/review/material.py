@@ -25,11 +25,11 @@ def question(host: Host, now: datetime) -> UserMessage | None:
     memory = host.get("memory")
     if memory is None:
         return None
-    notes = (memory.read(memory.today()) or "").strip()
+    notes = memory.own(memory.today()).strip()
     talk = "\n".join(line for place in _owners(host) for line in _said(host, place, now))
     if not notes and not talk:
         return None
-    facts = (memory.read("MEMORY.md") or "").strip()
+    facts = memory.own("MEMORY.md").strip()
     parts = [
         PROMPT,
         f"## MEMORY.md\n{facts[:MOST_FACTS] or '(empty)'}",

@@ -70,15 +70,25 @@ class MarkedFiles:
 
     def source(self, path: str) -> str:
         """Whose text a file has, '' for the person's and the assistant's own."""
-        name = name_beneath(self._root, path) or path.rstrip("/")
+        name = self._name(path)
+        is_in = _is_in_inbox(name) and "/" in name
+        return self._marked(name) or (f"the file {name.translate(_NO_COMMA)}" if is_in else "")
+
+    def source_of_folder(self, path: str) -> str:
+        """Whose text all files of a folder have, '' where that is not told."""
+        name = self._name(path)
+        return self._marked(f"{name}/") or (f"files in {name.translate(_NO_COMMA)}/" if _is_in_inbox(name) else "")
+
+    def _name(self, path: str) -> str:
+        return name_beneath(self._root, path) or path.rstrip("/")
+
+    def _marked(self, name: str) -> str:
+        """The source of the mark that a path has, or a folder above it."""
         if name in self.all():
             return self.all()[name]
         parts = Path(name).parts
         above = ("/".join(parts[:number]) + "/" for number in range(len(parts), 0, -1))
-        if found := next((self.all()[one] for one in above if one in self.all()), self.all().get(EVERYTHING, "")):
-            return found
-        is_inbox = bool(parts) and parts[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
-        return f"the file {name.translate(_NO_COMMA)}" if is_inbox and len(parts) > 1 else ""
+        return next((self.all()[one] for one in above if one in self.all()), self.all().get(EVERYTHING, ""))
 
     def named_in(self, text: str) -> list[str]:
         """Sources of the files whose paths stand in a listing or in lines that were found."""
@@ -87,20 +97,20 @@ class MarkedFiles:
         found += [source for path, source in self.all().items() if path != EVERYTHING and path.rstrip("/") in text]
         return list(dict.fromkeys(filter(None, found)))
 
-    def of_command(self, command: str) -> list[str]:
+    def of_command(self, command: str, besides: Iterable[tuple[str, str]] = ()) -> list[str]:
         """Sources of the files that the words of a command name: by path, by name alone, by a folder above, by a
-        pattern."""
+        pattern. `besides` are paths with sources that have no mark."""
         words = _words(command)
         found = dict[str, None]()
-        for path, source in self.all().items():
+        for path, source in [*self.all().items(), *besides]:
             if path == EVERYTHING or any(_names(word, path.rstrip("/")) for word in words):
                 found[source] = None
         for word in words:
             part = re.split(r"[=:]", word)[-1]
             if source := self.source(part) if part not in (".", "..", "/") else "":
                 found[source] = None
-            elif part.strip("./").split("/")[0] in INBOXES and not part.startswith(_OWN_OUTPUTS):
-                found[f"files in {part.strip('./').split('/')[0]}/"] = None
+            elif _is_in_inbox(inbox := part.strip("./")):
+                found[f"files in {inbox.split('/')[0]}/"] = None
         return list(found)
 
     def changed_since(self, seconds: float) -> list[str]:
@@ -226,6 +236,10 @@ def _walk(root: Path, start: str = "") -> Iterator[tuple[str, float]]:
                         yield path, entry.stat(follow_symlinks=False).st_ctime
         except OSError:
             continue
+
+
+def _is_in_inbox(name: str) -> bool:
+    return name.split("/")[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
 
 
 def _words(command: str) -> list[str]:

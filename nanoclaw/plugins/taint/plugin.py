@@ -36,6 +36,43 @@ class TaintSettings(NamedTuple):
             check(one)
 
 
+class Learned(NamedTuple):
+    """Sources of others' text that a call may come from, none where it is the owner's own wish. `was_seen`: they were
+    asked about it, and read all that it is about."""
+
+    sources: tuple[str, ...] = ()
+    was_seen: bool = False
+
+
+class Provenance:
+    """Tells what calls were learned from: what the plugin makes public."""
+
+    def __init__(self, settings: TaintSettings) -> None:
+        self._settings = settings
+        self._learned: dict[tuple[int, str], Learned] = {}
+
+    def untrusted(self, sources: Iterable[str]) -> list[str]:
+        """Those that the owner does not trust."""
+        return self.trusted.without(sources)
+
+    def learned(self, call: CheckedCall, turn: Turn) -> Learned:
+        """That of a call that was judged, and is run."""
+        return self._learned.get((turn.id, call.id), Learned())
+
+    def keep(self, call: CheckedCall, turn: Turn, learned: Learned) -> None:
+        self._learned[turn.id, call.id] = learned
+
+    def drop(self, turn: Turn) -> None:
+        for key in [key for key in self._learned if key[0] == turn.id]:
+            del self._learned[key]
+
+    @cached_property
+    def trusted(self) -> Trusted:
+        from nanoclaw.plugins.taint.sources import Trusted
+
+        return Trusted(self._settings.trusted)
+
+
 class Taint(Plugin):
     name = "taint"
     settings = TaintSettings
@@ -44,12 +81,7 @@ class Taint(Plugin):
     def __init__(self, host: Host, settings: TaintSettings) -> None:
         self._host, self._settings = host, settings
         self._before: dict[tuple[int, str], Guarded] = {}
-
-    @cached_property
-    def _trusted(self) -> Trusted:
-        from nanoclaw.plugins.taint.sources import Trusted
-
-        return Trusted(self._settings.trusted)
+        self.public: Provenance = Provenance(settings)
 
     @cached_property
     def _files(self) -> MarkedFiles:
@@ -75,20 +107,25 @@ class Taint(Plugin):
             return Refuse(_REFUSED.format(words=act.words, sources=_named(sources)))
         if read and (why := await self._before_change(call, turn, read, is_asked=bool(sources))):
             return why
-        return Ask(_question(act, sources), exact=act.exact) if act and sources else None
+        if not (act and sources):
+            return None
+        from nanoclaw.exact_text import is_shown_whole
+
+        self.public.keep(call, turn, Learned(tuple(sources), is_shown_whole(act.exact)))
+        return Ask(_question(act, sources), exact=act.exact)
 
     def _read(self, call: CheckedCall, turn: Turn) -> list[str]:
         """Sources of others' text that may be behind a call: what its turn has read, and files that a command names."""
         read = list(turn.outside)
         if call.name == "exec":
-            read += self._files.of_command(str(call.arguments["command"]))
-        return self._trusted.without(read)
+            read += self._named_in(str(call.arguments["command"]))
+        return self.public.untrusted(read)
 
     def _behind(self, act: Act, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
         from nanoclaw.plugins.taint import sources, urls, words
 
-        others = sources.others_texts(turn.history, self._trusted)
+        others = sources.others_texts(turn.history, self.public.trusted)
         if act.address:
             own = f"{sources.own_texts(turn.history)}\n{turn.system}"
             why = urls.carries(act.address, own, [text for _, text in others], is_tainted=bool(read))
@@ -154,7 +191,7 @@ class Taint(Plugin):
         if call.name == "exec":
             command = str(call.arguments["command"])
             sandbox = self._host.get("sandbox")
-            named = self._files.of_command(command)
+            named = list(dict.fromkeys([*self._named_in(command), *self._remembered(result.text)]))
             if not named and _NET.search(command) and not (sandbox and await sandbox.confines()):
                 return ["a command that had the network"]
             return named
@@ -165,14 +202,26 @@ class Taint(Plugin):
             return [f"process {call.arguments.get('id')}"] if is_bare else []
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
-            return [source] if (source := self._files.source(path) or self._came(path)) else []
+            found = self._files.source(path) or self._came(path)
+            return [found] if found else self._remembered(result.text)
         if call.name in _LISTS:
             if result.is_error:
                 return []
             base = str(call.arguments.get("path", "."))
-            inside = self._files.source(base) or self._files.source(f"{base}/x") or self._came(base)
-            return [inside] if inside else self._files.named_in(result.text)
+            inside = self._files.source(base) or self._files.source_of_folder(base) or self._came(base)
+            return [inside] if inside else self._files.named_in(result.text) + self._remembered(result.text)
         return []
+
+    def _named_in(self, command: str) -> list[str]:
+        """Sources of the files that a command names."""
+        memory = self._host.get("memory")
+        notes = memory.origins.entries() if memory else ()
+        return self._files.of_command(command, [(one.file, one.sources) for one in notes])
+
+    def _remembered(self, text: str) -> list[str]:
+        """Sources of notes and facts in a text that were learned from others' text."""
+        memory = self._host.get("memory")
+        return list(memory.origins.shown_in(text)) if memory else []
 
     def _came(self, path: str) -> str:
         """The source of a file that came with a message and lies where its sender keeps it."""
@@ -183,6 +232,7 @@ class Taint(Plugin):
         return f"the file {path.rpartition('/')[2]}" if path.startswith("/") and self._host.read(sql, path) else ""
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        self.public.drop(turn)
         for key in [key for key in self._before if key[0] == turn.id]:
             del self._before[key]
 
