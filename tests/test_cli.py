@@ -259,6 +259,8 @@ def test_skills_are_listed_with_source_and_state(home: Home, tmp_path: Path) -> 
     with (extra / "long" / "SKILL.md").open("a") as file:
         file.write("word " * 10_000)
     add(home.workspace / "skills", "memory", "extra: [\n")
+    for name in ("weather", "weather", "needs", "manual", "constant", "long"):
+        home.run("skills", "trust", name)
     ended = home.run("skills", "list", "--json")
     listed = json.loads(ended.out)["skills"]
     found = {skill["name"]: skill for skill in reversed(listed)}

@@ -31,13 +31,6 @@ class Drafts:
         self._host, self._found, self._pins = host, found, found.pins
         self._asking = set[tuple[str, str]]()
 
-    def begin(self, turn: Turn, tx: Tx) -> None:
-        """Pin what is there at the first start, and say so."""
-        if names := self._found.begin(tx):
-            named = ", ".join(names)
-            told = f"skills that are there already are used as they are: {named}. When one changes, you are asked first"
-            tx.after(lambda: self._host.show(turn.address, Notice(told, stays="owner")))
-
     def look(self, turn: Turn, tx: Tx) -> None:
         """After a turn of the owner's: ask about drafts, or tell of them where nobody is there to be asked."""
         skills = [skill for skill, _ in self._found.surveyed() if skill.draft]

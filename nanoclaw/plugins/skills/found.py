@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.metadata import escape, framed
-from nanoclaw.core.plugin import Host, Profile, Tx
+from nanoclaw.core.plugin import Host, Profile
 from nanoclaw.plugins.skills.pins import SHIPPED, Pins
 from nanoclaw.plugins.skills.skills import (
     MOST_LISTED,
@@ -65,12 +65,6 @@ class FoundSkills:
         """All skills by name, each with its source; hidden and broken ones and drafts too."""
         found = survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
         return [(skill, self._sources[skill.folder.parent]) for skill in found]
-
-    def begin(self, tx: Tx) -> list[str]:
-        """Pin what is there at the first start; the names."""
-        skills = [skill for skill, source in self.surveyed() if source != SHIPPED and not skill.problem]
-        self.pins.begin(skills, tx)
-        return list(dict.fromkeys(skill.name for skill in skills))
 
     def searchable(self, profile: Profile) -> tuple[Skill, ...]:
         """All skills where they are too many for the prompt, so that some are to be found by tool_search; else none."""

@@ -12,7 +12,7 @@ from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.packages.pins import PackagePin, pin_of
 from nanoclaw.packages.reading import Package
-from nanoclaw.plugins.skills.package import read_folder, sha256_of
+from nanoclaw.plugins.skills.package import sha256_of
 from nanoclaw.plugins.skills.skills import Judge, Skill
 
 SHIPPED = "shipped"
@@ -26,9 +26,6 @@ MARKS = (
     *("skills_pins.place", "skills_pins.sha256", "skills_pins.hashes", "skills_pins.at"),
     *("skills_asked.place", "skills_asked.sha256", "skills_asked.how"),
 )
-
-_BEGUN = "begun"
-"""The row of skills_asked that says that what was there at the first start is pinned."""
 
 
 class SkillDraft(NamedTuple):
@@ -45,15 +42,9 @@ class Pins:
     def __init__(self, host: Host, sources: Mapping[Path, str]) -> None:
         self._host, self._sources = host, sources
 
-    @property
-    def is_begun(self) -> bool:
-        """False until the skills that are there at the first start are pinned: they count as looked at."""
-        return bool(self._host.read("SELECT 1 FROM skills_asked WHERE how = ?", _BEGUN))
-
     def judge(self) -> Judge:
         """Looks at skills with the pins as they are now."""
         pins = dict(self._host.read("SELECT place, sha256 FROM skills_pins"))
-        is_begun = self.is_begun
 
         def judged(skill: Skill) -> Skill:
             if self._sources.get(skill.folder.parent) == SHIPPED:
@@ -63,7 +54,7 @@ class Pins:
             except SkillError as error:
                 return skill._replace(problem=str(error))
             pinned = pins.get(self.place(skill))
-            if pinned == sha256 or not is_begun:
+            if pinned == sha256:
                 return skill
             return skill._replace(draft="changed" if pinned else "new")
 
@@ -80,13 +71,6 @@ class Pins:
         ):
             return PackagePin(sha256, _parsed(hashes), _parsed(texts))
         return None
-
-    def begin(self, skills: Iterable[Skill], tx: Tx) -> None:
-        """Pin what is there at the first start."""
-        for skill in skills:
-            with suppress(SkillError, OSError):  # what cannot be read stays a draft
-                self.put(tx, self.place(skill), read_folder(str(skill.folder)))
-        tx.execute("INSERT OR IGNORE INTO skills_asked (place, sha256, how) VALUES ('', '', ?)", _BEGUN)
 
     def put(self, tx: Tx, place: str, package: Package) -> None:
         """Pin a skill as it is in a package."""

@@ -91,8 +91,6 @@ class Skills(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:
         """Tell of broken skills: once as long as each is broken as it is, whichever process tells."""
-        if not self.public.pins.is_begun:
-            turn.later(partial(self._drafts.begin, turn))
         broken = self.public.broken
         told = {sentence for (sentence,) in self._host.read("SELECT sentence FROM skills_told")}
         if broken != told:
@@ -129,9 +127,10 @@ def _keep_told(sentences: Collection[str], tx: Tx) -> None:
 
 
 def _listed(skills: Sequence[Skill]) -> str:
-    """Skills that /skill can start; those that are off or lack something come last."""
+    """Skills that /skill can start; those that are off, lack something or are drafts come last."""
     lines = []
-    for skill in sorted(skills, key=lambda skill: bool(skill.missing or skill.problem)):
+    for skill in sorted(skills, key=lambda skill: bool(skill.missing or skill.problem or skill.draft)):
         lacks = f" (lacks {', '.join(skill.missing)})" if skill.missing else ""
+        lacks = f" (draft: /skills show {skill.name})" if skill.draft else lacks
         lines.append(f"- `{skill.name}`{' is off' if skill.problem else lacks}: {skill.problem or skill.description}")
     return "\n".join(lines) or "There are no skills yet."

