@@ -131,14 +131,21 @@ def draft_folder(parent: Path) -> Iterator[Path]:
 
 def remove_drafts(folders: Iterable[Path]) -> None:
     """Delete what a crash left of unfinished drafts in these folders. Drafts of processes that run are left alone."""
+    for path in left_over_drafts(folders):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def left_over_drafts(folders: Iterable[Path]) -> list[Path]:
+    """Unfinished drafts in these folders of processes that are gone."""
+    found = list[Path]()
     for folder in folders:
         with suppress(OSError):
-            left = [Path(entry.path) for entry in os.scandir(folder) if _is_left_over(entry.name)]
-            for path in left:
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+            found += [Path(entry.path) for entry in os.scandir(folder) if _is_left_over(entry.name)]
+    return found
 
 
 def try_writing(folder: Path) -> None:

@@ -65,7 +65,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _configured(options: argparse.Namespace) -> Config:
-    """Somebody who talks, and the gateway, go on with the last good settings where the file is broken."""
+    """Somebody who talks, and the gateway, go on with the last good settings where the file is broken; the doctor says
+    what is wrong with it, and looks at the rest."""
+    if options.command == "doctor":
+        from nanoclaw.commands.health import settings
+
+        return settings.load(os.environ)
     asks = options.command == "chat" and (options.message is not None or options.files or options.version)
     if options.command != "gateway" and (options.command != "chat" or asks or not (sys.stdin and sys.stdin.isatty())):
         return configuration.load(os.environ)

@@ -29,15 +29,20 @@ def prefix(kind: str) -> str:
 
 def remove_left_over() -> int:
     """Remove this user's folders whose makers are gone; how many. Only where makers can be looked up. Blocks."""
-    removed = 0
+    folders = left_over()
+    for path in folders:
+        shutil.rmtree(path, ignore_errors=True)  # goes by descriptors: no link leads it elsewhere
+    return len(folders)
+
+
+def left_over() -> list[str]:
+    """The same folders, not removed."""
     if not _began(os.getpid()):
-        return 0
+        return []
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        for one in islice((one for one in entries if one.name.startswith(_PREFIX)), _MOST):
-            if _is_left_over(one):
-                shutil.rmtree(one.path, ignore_errors=True)  # goes by descriptors: no link leads it elsewhere
-                removed += 1
-    return removed
+        own = islice((one for one in entries if one.name.startswith(_PREFIX)), _MOST)
+        return [one.path for one in own if _is_left_over(one)]
+    return []
 
 
 def _is_left_over(one: os.DirEntry[str]) -> bool:

@@ -41,6 +41,8 @@ class ModelServer:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.connections = 0
+        self.date = ""
+        """The header Date of its replies, '' for the real one."""
         self._script: list[Scripted] = []
         self._stopped = threading.Event()
         owner = self
@@ -54,6 +56,9 @@ class ModelServer:
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return owner.date or super().date_time_string(timestamp)
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))

@@ -40,7 +40,7 @@ def audited(home: Home, *, status: int = 0) -> dict[tuple[str, str], str]:
 
 def test_a_new_home_has_no_risk_and_says_which_tools_guests_have(home: Home) -> None:
     said = home.run("audit", check=None).out
-    assert "ok      files: " in said
+    assert "ok      permissions: " in said
     assert "note    tools: open to guest: " in said
     assert "ok      ports: nothing runs, so nothing listens" in said
 
@@ -54,9 +54,9 @@ def test_files_that_others_can_read_are_bad_and_said_by_name(home: Home) -> None
     (home.root / "logs" / "old.log").write_text("said")
     (home.root / "logs" / "old.log").chmod(0o644)
     home.root.chmod(0o755)
-    assert "logs/old.log" in audited(home, status=1)["bad", "files"]
+    assert "logs/old.log" in audited(home, status=1)["bad", "permissions"]
     secrets.chmod(0o640)
-    assert str(secrets) in audited(home, status=1)["bad", "keys"]
+    assert f"bad     permissions: {secrets} holds keys" in home.run("audit", check=1).out
 
 
 def test_who_may_talk_is_said_by_channel(home: Home) -> None:

@@ -1,27 +1,468 @@
-"""`nanoclaw doctor --fix` and `--json`, on real files with real modes."""
+"""`nanoclaw doctor`: each fault is really made, said in a line, mended by --fix where that loses nothing, and not found
+again by the next look."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import socketserver
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
-from tests.journeys.command import Home
-from tests.model_server import ModelServer, failing
+import pytest
+
+from nanoclaw.channels.attach import NAME as SOCKET
+from nanoclaw.commands.health import files
+from nanoclaw.core.config import load
+from nanoclaw.core.store.lock import own
+from tests.core.store.test_db import filled
+from tests.journeys.command import Home, Running
+from tests.model_server import ModelServer, failing, says
+from tests.test_pinned_plugins import trust
+
+Found = list[tuple[str, str, str]]
 
 
-def test_modes_that_let_others_read_are_mended_and_said(tmp_path: Path) -> None:
-    home, server = Home(tmp_path / "home"), ModelServer()
-    server.script(failing(401), failing(401))
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    server = ModelServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def server(models: ModelServer) -> ModelServer:
+    models.date = ""
+    models._script.clear()
+    return models
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: ModelServer) -> Home:
+    """A healthy one, with a folder for temporary files of its own."""
+    home = Home(tmp_path / "home")
     home.configure(server.base)
+    home.root.chmod(0o700)
+    (home.root / "config.toml").chmod(0o600)
+    (tmp_path / "tmp").mkdir()
+    home.environment["TMPDIR"] = str(tmp_path / "tmp")
+    home.run("init")
+    return home
+
+
+def looked(home: Home, server: ModelServer, *more: str, status: int = 0) -> Found:
+    """State, name and text of each line, of a doctor whose model says hello."""
+    if not server.left:
+        server.script(says("hello"))
+    said: dict[str, Any] = json.loads(home.run("doctor", "--json", *more, check=status).out)
+    assert (said["is_well"], said["status"]) == (not status, status)
+    assert set(said["findings"][0]) == {"check", "name", "state", "text", "can_fix"}
+    return [(one["state"], one["name"], one["text"]) for one in said["findings"]]
+
+
+def mended(home: Home, server: ModelServer, *more: str) -> dict[str, str]:
+    """What --fix did; the look of it, and another one, find nothing that is wrong or could be mended."""
+    found = looked(home, server, "--fix", *more)
+    assert not {(state, name) for state, name, _ in found} & {("wrong", name) for _, name, _ in found}
+    assert "mends:" not in again(home, server)
+    return {name: text for state, name, text in found if state == "fixed"}
+
+
+def again(home: Home, server: ModelServer) -> str:
+    server.script(says("hello"))
+    said = home.run("doctor").out
+    assert "All is well." in said
+    return said
+
+
+def of(found: Found, name: str) -> list[tuple[str, str]]:
+    return [(state, text) for state, one, text in found if one == name]
+
+
+# --- as it is --------------------------------------------------------------------------------------------------------
+
+
+def test_a_healthy_home_is_well_and_looking_changes_nothing(home: Home, server: ModelServer) -> None:
+    before = {path: path.stat().st_mtime_ns for path in home.root.rglob("*") if path.is_file()}
+    found = looked(home, server)
+    assert {state for state, _, _ in found} == {"ok"}
+    names = {name for _, name, _ in found}
+    wanted = {"configuration", "time zone", "permissions", "workspace", "disk", "keys", "store", "running", "clock"}
+    assert wanted <= names
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_looking_makes_no_home_and_fix_makes_one(tmp_path: Path, server: ModelServer) -> None:
+    home = Home(tmp_path / "home", {"OPENAI_API_KEY": "sk-1"})
+    said = home.run("doctor", check=1).out
+    assert "note  workspace: " in said
+    assert "no model is configured" in said
+    assert not home.root.exists()
+    home.run("doctor", "--fix", check=1)
+    assert (home.workspace / "SOUL.md").exists()
+    assert home.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_option_that_nobody_knows_is_status_2(home: Home) -> None:
+    home.run("doctor", "--mend", check=2)
+    assert "--fix" in home.run("doctor", "--last-good", check=2).err
+
+
+# --- permissions, folders, disk --------------------------------------------------------------------------------------
+
+
+def test_modes_that_let_others_read_are_mended_and_said(home: Home, server: ModelServer) -> None:
     secrets = home.root / "secrets.env"
     secrets.write_text("OTHER_API_KEY=sk-other\n")
     secrets.chmod(0o644)
     home.root.chmod(0o755)
-    assert "wrong secrets: " in home.run("doctor", check=1).out
+    found = looked(home, server, status=1)
+    assert [state for state, _ in of(found, "permissions")] == ["wrong", "wrong"]
     assert secrets.stat().st_mode & 0o777 == 0o644
-    said = json.loads(home.run("doctor", "--fix", "--json", check=1).out)  # a wrong key, which nobody mends
-    states = {one["name"]: one["state"] for one in said["findings"]}
-    assert said["is_well"] is False
-    assert [states[name] for name in ("keys", "files", "secrets", "model")] == ["fixed", "fixed", "ok", "wrong"]
+    assert "closed to others" in mended(home, server)["permissions"]
     assert (secrets.stat().st_mode & 0o777, home.root.stat().st_mode & 0o777) == (0o600, 0o700)
-    server.stop()
+
+
+def test_what_is_closed_to_its_owner_is_opened(home: Home, server: ModelServer) -> None:
+    logs = home.root / "logs"
+    logs.mkdir(exist_ok=True)
+    (logs / "old.log").write_text("said")
+    (logs / "old.log").chmod(0)
+    logs.chmod(0)
+    filled(home.root / "state.db", 2)
+    (home.root / "state.db").chmod(0o400)
+    ((state, text),) = of(looked(home, server, status=1), "permissions")[1:]
+    assert (state, "closed to yourself" in text) == ("wrong", True)
+    mended(home, server)
+    assert [path.stat().st_mode & 0o777 for path in (logs, logs / "old.log")] == [0o700, 0o400]
+    assert (home.root / "state.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_in_the_place_of_a_folder_is_said_and_left(home: Home, server: ModelServer) -> None:
+    (home.root / "copies").write_text("mine")
+    assert ("wrong", f"{home.root / 'copies'} is no folder, as it must be: move it away") in of(
+        looked(home, server, "--fix", status=1), "permissions"
+    )
+    assert (home.root / "copies").read_text() == "mine"
+
+
+def test_a_workspace_that_is_gone_is_made_anew_but_not_where_its_disk_may_be_missing(
+    home: Home, server: ModelServer
+) -> None:
+    filled(home.root / "state.db", 2)
+    shutil.rmtree(home.workspace)
+    ((state, text),) = of(looked(home, server, status=1), "workspace")
+    assert (state, "connect that" in text) == ("wrong", True)
+    assert not home.workspace.exists()
+    assert "SOUL.md" in mended(home, server)["workspace"]
+    away = home.root.parent / "disk" / "notes"
+    with (home.root / "config.toml").open("a") as file:
+        file.write(f'[workspace]\npath = "{away}"\n')
+    assert of(looked(home, server, "--fix", status=1), "workspace")[0][0] == "wrong"
+    assert not away.parent.exists()
+
+
+def test_little_room_is_told_with_what_takes_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of the disk are made up; tests/journeys/test_read_only.py fills a real one where that can be done."""
+    (home.root / "models").mkdir()
+    (home.root / "models" / "large.gguf").write_bytes(b"\1" * 3_000_000)
+    config = load(home.variables())
+
+    def told(free: int) -> tuple[bool, str]:
+        usage = shutil._ntuple_diskusage(10**12, 10**12 - free, free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+        ((is_well, text),) = [(one.is_well, one.text) for one in files.room(config)]
+        return is_well, text
+
+    assert told(5_000_000_000) == (True, f"5.0 GB are free for {home.root}")
+    assert told(500_000_000)[0] is True
+    assert told(50_000_000)[0] is False
+    assert "models 3.0 MB" in told(50_000_000)[1]
+    assert "is full" in told(1000)[1]
+
+
+# --- what killed processes left --------------------------------------------------------------------------------------
+
+OWNS = """
+import os, socket, sys, time
+from pathlib import Path
+from nanoclaw import scratch_folders
+from nanoclaw.channels.attach import NAME
+from nanoclaw.core.store.lock import own
+home = Path(sys.argv[1])
+lock = own(home / "state.db")
+listening = socket.socket(socket.AF_UNIX)
+os.chdir(home)
+listening.bind(NAME)
+for folder in (home, home / "workspace"):
+    (folder / f".draft-{os.getpid()}-0123456789ab").write_text("half")
+print(scratch_folders.make("test"), flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_runs(home: Home, server: ModelServer) -> None:
+    run = [sys.executable, "-c", OWNS, str(home.root)]
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, text=True, env={**os.environ, **home.variables()})
+    try:
+        assert process.stdout
+        folder = Path(process.stdout.readline().strip())
+        there = [folder, home.root / SOCKET, *home.root.glob(".draft-*"), *home.workspace.glob(".draft-*")]
+        assert len(there) == 4
+        found = looked(home, server, "--fix", status=1)
+        assert not of(found, "left over")
+        assert of(found, "running") == [
+            ("wrong", f"process {process.pid} has the home and does not answer: wait for it, or end it")
+        ]
+        assert all(map(os.path.lexists, there))
+    finally:
+        process.kill()
+        process.wait()
+    assert [state for state, _ in of(looked(home, server), "left over")] == ["note"] * 3
+    assert all(map(os.path.lexists, there))
+    mended(home, server)
+    assert not any(map(os.path.lexists, there))
+
+
+# --- the store -------------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_store_is_rescued_by_fix_and_kept_aside(home: Home, server: ModelServer) -> None:
+    path = home.root / "state.db"
+    filled(path, 20)
+    whole = path.read_bytes()
+    at = whole.index(b'"17 yyy') + 9
+    path.write_bytes(damaged := whole[:at] + b"\xff" + whole[at + 1 :])
+    ((state, text),) = of(looked(home, server, status=1), "store")
+    assert (state, "is damaged" in text) == ("wrong", True)
+    assert path.read_bytes() == damaged
+    done = mended(home, server)["store"]
+    assert "at most 1 messages of conversations" in done
+    (aside,) = home.root.glob("state.db.damaged-*")
+    assert aside.read_bytes() == damaged
+
+
+def test_a_damaged_store_of_a_process_that_runs_is_left_to_it(home: Home, server: ModelServer) -> None:
+    path = home.root / "state.db"
+    filled(path, 20)
+    whole = path.read_bytes()
+    at = whole.index(b'"17 yyy') + 9
+    path.write_bytes(damaged := whole[:at] + b"\xff" + whole[at + 1 :])
+    with own(path):
+        ((state, text),) = of(looked(home, server, "--fix", status=1), "store")
+    assert (state, f"End process {os.getpid()}" in text) == ("wrong", True)
+    assert path.read_bytes() == damaged
+
+
+# --- the configuration and keys --------------------------------------------------------------------------------------
+
+
+def test_a_broken_file_of_settings_is_said_and_put_back_only_when_asked_for(home: Home, server: ModelServer) -> None:
+    file, copy = home.root / "config.toml", home.root / "config.last-good.toml"
+    good = file.read_bytes()
+    copy.write_bytes(good)
+    copy.chmod(0o600)
+    file.write_text("[model\n")
+    ((state, text),) = of(looked(home, server, "--fix", status=1), "configuration")
+    assert (state, "is not valid TOML" in text, "--last-good" in text) == ("wrong", True, True)
+    assert file.read_text() == "[model\n"
+    done = mended(home, server, "--last-good")
+    assert file.read_bytes() == good
+    (aside,) = home.root.glob("config.toml.broken-*")
+    assert (aside.read_text(), aside.name in done["configuration"]) == ("[model\n", True)
+
+
+def test_without_a_good_copy_the_rest_is_looked_at_all_the_same(home: Home) -> None:
+    (home.root / "config.toml").write_text("[model\n")
+    home.root.chmod(0o755)
+    found = json.loads(home.run("doctor", "--fix", "--last-good", "--json", check=1).out)["findings"]
+    states = {one["name"]: one["state"] for one in found}
+    assert (states["configuration"], states["permissions"], states["model"]) == ("wrong", "ok", "unchecked")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("", "is not set"),
+        ("sk-…", "the text of an example"),
+        ("your-key-here", "the text of an example"),
+        ("<paste it>", "the text of an example"),
+        ("sk-12 34", "has a blank"),
+    ],
+)
+def test_a_key_that_cannot_be_one_is_said_and_the_model_is_not_asked(
+    tmp_path: Path, server: ModelServer, value: str, told: str
+) -> None:
+    home = Home(tmp_path / "home")
+    home.root.mkdir(mode=0o700)
+    (home.root / "config.toml").write_text('[model]\nname = "openai/gpt-5"\n')
+    (home.root / "secrets.env").write_text(f"OPENAI_API_KEY={value}\n")
+    (home.root / "secrets.env").chmod(0o600)
+    found = looked(home, server, status=1)
+    ((state, text),) = of(found, "keys")
+    assert (state, told in text) == ("wrong", True)
+    assert of(found, "model") == [("unchecked", "not checked, as the keys are wrong")]
+    assert not value or value not in text
+
+
+def test_an_empty_variable_that_hides_a_key_is_said(tmp_path: Path, server: ModelServer) -> None:
+    home = Home(tmp_path / "home", {"OPENAI_API_KEY": ""})
+    home.root.mkdir(mode=0o700)
+    (home.root / "config.toml").write_text('[model]\nname = "openai/gpt-5"\n')
+    (home.root / "secrets.env").write_text("OPENAI_API_KEY=sk-real-1234\n")
+    (home.root / "secrets.env").chmod(0o600)
+    assert "unset OPENAI_API_KEY" in of(looked(home, server, status=1), "keys")[0][1]
+
+
+def test_keys_that_are_there_are_said_with_their_place(home: Home, server: ModelServer) -> None:
+    (home.root / "secrets.env").write_text("NANOCLAW_EMAIL_PASSWORD=my dog's token\n")
+    (home.root / "secrets.env").chmod(0o600)
+    ((state, text),) = of(looked(home, server), "keys")
+    assert (state, "NANOCLAW_EMAIL_PASSWORD: set (file)" in text) == ("ok", True)
+
+
+# --- the clock -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("hours", "told"), [(3, "3 hours behind"), (-26, "1 day ahead of")], ids=["behind", "ahead"])
+def test_a_clock_that_is_wrong_by_the_models_server_is_said(
+    home: Home, server: ModelServer, hours: int, told: str
+) -> None:
+    server.date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
+    ((state, text),) = of(looked(home, server, status=1), "clock")
+    assert (state, told in text, f"127.0.0.1:{server.port}" in text) == ("wrong", True, True)
+    server.date = "yesterday"
+    assert "not compared" in of(looked(home, server), "clock")[0][1]
+
+
+def test_a_message_from_the_future_is_the_clocks_fault_now_or_then(home: Home, server: ModelServer) -> None:
+    path = home.root / "state.db"
+    filled(path, 2)
+    with closing(sqlite3.connect(path)) as db, db:
+        later = (datetime.now(UTC) + timedelta(days=3)).isoformat()
+        db.execute("UPDATE inbox SET received = ? WHERE id = 1", (later,))
+    ((state, text),) = of(looked(home, server), "clock")
+    assert (state, "3 days from now" in text) == ("note", True)
+    server.date = "?"
+    ((state, text),) = of(looked(home, server, status=1), "clock")
+    assert (state, "3 days behind the newest message" in text) == ("wrong", True)
+
+
+def test_a_zone_other_than_the_machines_is_a_note(home: Home, server: ModelServer) -> None:
+    home.environment["TZ"] = "Asia/Tokyo"
+    assert of(looked(home, server), "time zone")[0][0] == "ok"
+    with (home.root / "config.toml").open("a") as file:
+        file.write('[person]\ntimezone = "Europe/Berlin"\n')
+    ((state, text),) = of(looked(home, server), "time zone")
+    assert (state, "Asia/Tokyo" in text) == ("note", True)
+    home.environment["TZ"] = "Mars/Olympus"
+    (home.root / "config.toml").write_text((home.root / "config.toml").read_text().partition("[person]")[0])
+    assert "which is no zone" in of(looked(home, server), "time zone")[0][1]
+
+
+# --- the model and channels ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(401, "refused the key"), (402, "no quota or credit left"), (404, "was not found"), (400, "refused the request")],
+)
+def test_each_failure_of_a_model_has_its_sentence(home: Home, server: ModelServer, status: int, told: str) -> None:
+    server.script(failing(status))
+    ((state, text),) = of(looked(home, server, status=1), "model")
+    assert (state, told in text) == ("wrong", True)
+
+
+def test_channels_are_looked_at_side_by_side(home: Home, server: ModelServer) -> None:
+    """Two servers answer only once both have been asked."""
+    both = threading.Barrier(2, timeout=10)
+
+    class Bot(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            both.wait()
+            self.send_response(401)
+            self.end_headers()
+            self.wfile.write(b'{"ok": false, "error_code": 401, "description": "Unauthorized"}')
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    class Mailbox(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            both.wait()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Bot) as bot, socketserver.TCPServer(("127.0.0.1", 0), Mailbox) as box:
+        for one in (bot, box):
+            threading.Thread(target=one.serve_forever, args=(0.02,), daemon=True).start()
+        with (home.root / "config.toml").open("a") as file:
+            file.write(
+                f'[channels.telegram]\napi_base = "http://127.0.0.1:{bot.server_port}"\n'
+                f'[channels.email]\naddress = "a@lab.test"\nimap_host = "127.0.0.1"\n'
+                f'imap_port = {box.server_address[1]}\nsmtp_host = "127.0.0.1"\nsecurity = "none"\n'
+            )
+        home.environment |= {"NANOCLAW_TELEGRAM_TOKEN": "123:abc", "NANOCLAW_EMAIL_PASSWORD": "x"}
+        found = looked(home, server, status=1)
+        bot.shutdown()
+        box.shutdown()
+    assert not both.broken
+    assert "Telegram does not know this token" in of(found, "telegram")[0][1]
+    assert of(found, "email")[0][0] == "wrong"
+
+
+# --- plugins ---------------------------------------------------------------------------------------------------------
+
+PLUGIN = """
+from nanoclaw.core.plugin import Finding, Plugin
+
+
+class Garden(Plugin):
+    name = "garden"
+    migrations = ("CREATE TABLE IF NOT EXISTS garden_weeds (name TEXT)",)
+
+    async def check(self, deep):
+        weeds = self.host.read("SELECT name FROM garden_weeds")
+        return [Finding(bool(weeds), "no weeds are known: plant some", "garden", None if weeds else self._plant)]
+
+    def __init__(self, host, settings):
+        self.host = host
+
+    async def _plant(self):
+        await self.host.write(lambda tx: tx.execute("INSERT INTO garden_weeds VALUES ('nettle')"))
+        return "a nettle is planted"
+"""
+
+
+@pytest.fixture
+def garden(home: Home) -> Home:
+    (home.root / "plugins").mkdir(exist_ok=True, mode=0o700)
+    (home.root / "plugins" / "garden.py").write_text(PLUGIN)
+    with (home.root / "config.toml").open("a") as file:
+        file.write('[plugins]\nenabled = ["garden"]\n')
+    trust(home.root, "garden")
+    return home
+
+
+def test_what_a_plugin_can_mend_is_mended_in_the_store(garden: Home, server: ModelServer) -> None:
+    assert of(looked(garden, server, status=1), "garden") == [("wrong", "no weeds are known: plant some")]
+    assert mended(garden, server)["garden"] == "a nettle is planted"
+
+
+def test_a_process_that_runs_mends_what_its_plugins_can(garden: Home, server: ModelServer) -> None:
+    gateway = Running(garden, "gateway")
+    try:
+        gateway.expect("serves")
+        assert of(looked(garden, server, status=1), "garden")[0][0] == "wrong"
+        assert mended(garden, server)["garden"] == "a nettle is planted"
+    finally:
+        gateway.close()

@@ -92,7 +92,7 @@ def test_an_entry_that_is_not_there_costs_only_that_key_and_is_told(with_keyring
     )
     assert re.search(r"^web\.key +not set$", told.out, re.MULTILINE)
     doctor = home.run("doctor", check=1)
-    assert "wrong secrets: the key NOWHERE could not be read" in doctor.out
+    assert "wrong keys: the key NOWHERE could not be read" in doctor.out
 
 
 def test_a_backup_says_which_keys_are_in_it_and_which_are_not(with_keyring: Home, tmp_path: Path) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nanoclaw.commands.health import files
 from nanoclaw.commands.looking import looked_at
-from nanoclaw.core import secrets_file
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.plugin import Finding
@@ -23,10 +21,6 @@ from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
-
-SHOWN = 5
-"""Files that a line names."""
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def audit(config: Config, options: argparse.Namespace) -> int:
@@ -43,56 +37,11 @@ def audit(config: Config, options: argparse.Namespace) -> int:
 
 async def _findings(config: Config) -> list[Finding]:
     """All of them, over a copy of the store: a process that runs is not disturbed."""
-    found = [*of_files(config), *_of_configuration(config), *_listening(config)]
+    found = [*files.exposed(config), *files.exposed_workspace(config), *_of_configuration(config), *_listening(config)]
     async with looked_at(config) as app:
         found += _of_tools(app)
         found += [one._replace(name=one.name or plugin) for plugin, one in await app.audit()]
     return found
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-def of_files(config: Config) -> Iterator[Finding]:
-    """Files of the home that others of this machine can read or change."""
-
-    async def close_home() -> str:
-        config.home.chmod(config.home.stat().st_mode & ~_OTHERS)
-        return f"{config.home} is closed to others"
-
-    async def close_keys() -> str:
-        closed = [path for path in (config.home / "secrets.env", config.file) if _is_open(path)]
-        for path in closed:
-            path.chmod(path.stat().st_mode & ~_OTHERS)
-        return f"closed to others: {', '.join(map(str, closed))}"
-
-    if keys := list(secrets_file.readable_by_others(config.home, config.keys.written)):
-        yield Finding(False, " ".join(keys), "keys", close_keys, "bad")
-    if not _is_open(config.home):
-        yield Finding(True, f"{config.home} is closed to other users of this machine", "files")
-        return
-    if opened := list(_opened(config)):
-        names = ", ".join(opened[:SHOWN]) + (f" and {len(opened) - SHOWN} more" if len(opened) > SHOWN else "")
-        text = f"others of this machine can read {names}: run chmod go-rwx {config.home}"
-        yield Finding(False, text, "files", close_home, "bad")
-    else:
-        text = f"others of this machine can look into {config.home}: run chmod go-rwx {config.home}"
-        yield Finding(False, text, "files", close_home, "warning")
-
-
-def _opened(config: Config) -> Iterator[str]:
-    """Paths below the home that others can read or change; the workspace, which may be shared, is none of them."""
-    for folder, folders, files in os.walk(config.home):
-        here = Path(folder)
-        folders[:] = [one for one in sorted(folders) if here / one != config.workspace_path and _is_open(here / one)]
-        yield from (str((here / one).relative_to(config.home)) for one in sorted(files) if _is_open(here / one))
-
-
-def _is_open(path: Path) -> bool:
-    with suppress(OSError):  # it is gone
-        mode = path.lstat().st_mode
-        return not stat.S_ISLNK(mode) and bool(mode & _OTHERS)
-    return False
 
 
 # --- configuration ---------------------------------------------------------------------------------------------------

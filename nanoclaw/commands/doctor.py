@@ -1,111 +1,215 @@
-"""`nanoclaw doctor`: looks at everything that a start needs, and says what is wrong with it."""
+"""`nanoclaw doctor`: looks at everything that a start needs, says what is wrong and what to do, and mends what can be
+mended without losing anything. Exit status: 0 all is well, 1 something is to be done, 2 the line was not understood."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
-from nanoclaw.core import home, secrets_file
+from nanoclaw.commands.health import files, keys, left_over, model, settings, store, times
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
-from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError, WorkspaceError
-from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.errors import FAULTS, ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
-from nanoclaw.core.store.copies import daily_copies, is_whole
-from nanoclaw.core.store.db import FULL_BYTES, is_undamaged
 from nanoclaw.core.store.lock import owner
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.installation import start_command
 from nanoclaw.redaction import Redactor
 
-Check = Callable[[], str]
-"""Says what it found, or raises NanoclawError."""
+if TYPE_CHECKING:
+    from nanoclaw.core.app import App
+
+State = Literal["ok", "note", "wrong", "fixed", "unchecked"]
+
+CHANNEL_SECONDS, PLUGIN_SECONDS = 60.0, 90.0
+"""In which a channel, and all plugins, must have looked."""
+
+Tell = Callable[[str, Iterable[Finding]], None]
+
+
+class ReportLine(NamedTuple):
+    """A finding as it is told. `check` is the kind of what was looked at, `name` which of that kind."""
+
+    check: str
+    name: str
+    state: State
+    text: str
+    can_fix: bool = False
+
+    def __str__(self) -> str:
+        return f"{'?' if self.state == 'unchecked' else self.state:6}{self.name}: {self.text}"
 
 
 def doctor(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.build import start_logging
 
+    if options.last_good and not options.fix:
+        raise ConfigError("--last-good goes with --fix: it puts the last good config.toml in the place of a broken one")
     start_logging(config, Redactor([config.model.api_key]))
-    lines: list[dict[str, str]] = []
-    problems: dict[str, str] = {}
-
-    def tell(state: str, what: str, text: str) -> None:
-        lines.append({"state": state, "name": what, "text": text})
-        if not options.json:
-            print(f"{'?' if state == 'unchecked' else state:6}{what}: {text}")
-
-    for finding, done in asyncio.run(_mended(config)) if options.fix else ():
-        tell("fixed", finding.name, done)
-    for what, check in checks(config):
-        try:
-            tell("ok", what, check())
-        except NanoclawError as error:
-            first = problems.setdefault(str(error), what)
-            if first == what:
-                tell("wrong", what, str(error))
-            else:
-                tell("unchecked", what, f"not checked, as the {first} is wrong")
-    if options.json:
-        print(json.dumps({"is_well": not problems, "findings": lines}))
-    return 1 if problems else 0
+    return asyncio.run(_doctor(config, options))
 
 
-async def _mended(config: Config) -> list[tuple[Finding, str]]:
-    """Mend the modes of files; each finding with what was done."""
-    from nanoclaw.commands.audit import of_files
-
-    found = []
-    for finding in of_files(config):
-        if finding.fix:
-            with suppress(OSError):  # the check says what is wrong
-                found.append((finding, await finding.fix()))
-    return found
+async def _doctor(config: Config, options: argparse.Namespace) -> int:
+    report = _Report(as_json=options.json)
+    if options.fix:
+        await _mend(config, options, report)
+        config = settings.again(config)
+    await _look(config, options, report)
+    return report.end()
 
 
-def checks(config: Config) -> Iterator[tuple[str, Check]]:
-    """Everything that is looked at, by name; later checks are made from what earlier ones found."""
-    pid = owner(config.home / "state.db")
-    live = attach.status(str(config.home)) if pid else None
-    findings: list[list[Any]] = live.get("findings", []) if live else []
+class _Report:
+    """Prints lines as they come, or one object at the end."""
 
-    def configuration() -> str:
-        for lack in channels.incomplete(config):
-            raise ConfigError(lack)
-        if not pid:
-            with suppress(StoreError):  # which has a line of its own
-                findings.extend(asyncio.run(_findings(config)))
-        return str(config.file) if config.file.exists() else "none, defaults"
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json, self._lines, self._seen = as_json, list[ReportLine](), dict[str, str]()
 
-    yield "time zone", partial(_time_zone, config)
-    yield "configuration", configuration
-    yield "secrets", partial(_secrets, config)
-    yield "workspace", partial(_workspace, config)
-    yield "store", partial(_store, config, pid)
-    yield "running", partial(_running, pid, live)
-    for name, table in _configured(config).items():
-        yield name, partial(_login, config, table, pid, live)
-    for plugin, is_well, text in findings:
-        yield plugin, partial(_found, is_well, text)
-    yield "model", lambda: asyncio.run(_model(config))
-    for name, purposes in _of_purposes(config).items():
-        yield f"model for {', '.join(purposes)}", partial(_model_of_purpose, config, name, purposes)
+    def __call__(self, check: str, found: Iterable[Finding]) -> None:
+        for one in found:
+            self._tell(self._line(check, one))
+
+    def mended(self, check: str, one: Finding, done: str) -> None:
+        self._tell(ReportLine(check, one.name or check, "fixed", done))
+
+    def _line(self, check: str, one: Finding) -> ReportLine:
+        name = one.name or check
+        if one.is_well:
+            return ReportLine(check, name, "note" if one.fix or one.risk else "ok", one.text, one.fix is not None)
+        if (first := self._seen.setdefault(one.text, name)) != name:
+            verb = "are" if first in ("keys", "permissions") else "is"
+            return ReportLine(check, name, "unchecked", f"not checked, as the {first} {verb} wrong")
+        return ReportLine(check, name, "wrong", one.text, one.fix is not None)
+
+    def _tell(self, line: ReportLine) -> None:
+        self._lines.append(line)
+        if not self._as_json:
+            print(line, flush=True)
+
+    def end(self) -> int:
+        """Say what follows; the exit status."""
+        wrong = sum(line.state == "wrong" for line in self._lines)
+        status = int(wrong > 0)
+        if self._as_json:
+            findings = [line._asdict() for line in self._lines]
+            print(json.dumps({"is_well": not wrong, "status": status, "findings": findings}))
+            return status
+        said = f"{wrong} thing{'s' * (wrong != 1)} to do." if wrong else "All is well."
+        fixes = list(dict.fromkeys(line.name for line in self._lines if line.can_fix))
+        print(f"{said} `{start_command()} doctor --fix` mends: {', '.join(fixes)}." if fixes else said)
+        return status
 
 
-async def _findings(config: Config) -> list[list[Any]]:
-    """Ask the plugins, in this process. Raises NanoclawError for what cannot start."""
+# --- what is looked at -----------------------------------------------------------------------------------------------
+
+
+async def _look(config: Config, options: argparse.Namespace, tell: Tell) -> None:
+    """The home and the machine first, then all that answers from elsewhere, side by side."""
+    pid, live = _running_process(config)
+    async with AsyncExitStack() as stack:
+        app = None if live else await _opened(config, stack)
+        problem = str(app) if isinstance(app, ConfigError) else ""
+        for check, look in _local(config, options, pid, live, problem):
+            tell(check, await _guarded(check, look))
+        told = list[times.ServerTime]()
+        async with asyncio.TaskGroup() as group:
+            plugins = group.create_task(_guarded("plugin", lambda: _plugins(app, live)))
+            logins = [
+                group.create_task(_guarded(name, partial(_login, config, table, pid, live)))
+                for name, table in _configured(config).items()
+            ]
+            models = group.create_task(_models(config, told))
+            tell("plugin", await plugins)
+            for login in logins:
+                tell("channel", await login)
+            tell("model", await models)
+        tell("clock", await _guarded("clock", lambda: times.times(config, told)))
+
+
+async def _opened(config: Config, stack: AsyncExitStack) -> App | NanoclawError:
+    """The program over a copy of the store, or why it cannot start."""
+    if config.problem and not config.table:
+        return ConfigError(config.problem)
     from nanoclaw.commands.looking import looked_at
 
-    async with looked_at(config) as app:
-        return found(await app.findings(deep=True))
+    try:
+        return await stack.enter_async_context(looked_at(config))
+    except NanoclawError as error:
+        return error
+
+
+def _running_process(config: Config) -> tuple[int | None, dict[str, Any] | None]:
+    """The process that has the home, and what it says of itself."""
+    pid = owner(config.home / "state.db")
+    with suppress(NanoclawError):  # it does not answer
+        return pid, attach.status(str(config.home)) if pid else None
+    return pid, None
+
+
+Look = Callable[[], Iterable[Finding] | Awaitable[Iterable[Finding]]]
+
+
+def _local(
+    config: Config, options: argparse.Namespace, pid: int | None, live: dict[str, Any] | None, problem: str = ""
+) -> Iterator[tuple[str, Look]]:
+    """All that needs nobody else, by the kind of it. `problem` is what a start said of the configuration."""
+    yield "time zone", lambda: times.zone(config)
+    yield "configuration", lambda: settings.settings(config, live, problem, goes_back=options.last_good)
+    yield "permissions", lambda: (*files.exposed(config), *files.exposed_workspace(config), *files.locked(config))
+    yield "workspace", lambda: files.folders(config)
+    yield "disk", lambda: files.room(config)
+    yield "keys", lambda: keys.keys(config, model.named(config))
+    yield "store", lambda: store.store(config, pid)
+    yield "left over", lambda: left_over.left_over(config)
+    yield "running", lambda: _running(pid, live)
+
+
+async def _guarded(name: str, look: Look) -> list[Finding]:
+    """The findings; an error is one, too."""
+    try:
+        found = look()
+        return list(await found if isinstance(found, Awaitable) else found)
+    except NanoclawError as error:
+        return [Finding(False, str(error), name)]
+    except OSError as error:
+        return [Finding(False, f"{error.filename or name}: {error.strerror or error}", name)]
+
+
+def _running(pid: int | None, live: dict[str, Any] | None) -> Iterator[Finding]:
+    if pid is None:
+        text = f"no: reminders come while {start_command()} gateway, or a chat, runs"
+        yield Finding(True, text, "running")
+    elif live is None:
+        yield Finding(False, f"process {pid} has the home and does not answer: wait for it, or end it", "running")
+    elif troubles := [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]:
+        text = f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}"
+        yield Finding(False, text, "running")
+    else:
+        yield Finding(True, f"process {pid}, {live['role']}", "running")
+
+
+# --- plugins ---------------------------------------------------------------------------------------------------------
+
+
+async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None) -> list[Finding]:
+    """Ask those of the process that runs, or of this one. Raises NanoclawError for what cannot start."""
+    if live:
+        return [Finding(is_well, text, name) for name, is_well, text in live["findings"]]
+    if app is None or isinstance(app, StoreError):  # which has a line of its own
+        return []
+    if isinstance(app, NanoclawError):
+        raise app
+    try:
+        async with asyncio.timeout(PLUGIN_SECONDS):
+            return [one._replace(name=one.name or plugin) for plugin, one in await app.findings(deep=True)]
+    except TimeoutError:
+        raise StoreError(f"the plugins did not answer within {PLUGIN_SECONDS:.0f} s: see the log") from None
 
 
 def found(findings: Iterable[tuple[str, Finding]]) -> list[list[Any]]:
@@ -113,56 +217,7 @@ def found(findings: Iterable[tuple[str, Finding]]) -> list[list[Any]]:
     return [[one.name or plugin, one.is_well, one.text] for plugin, one in findings]
 
 
-def _found(is_well: bool, text: str) -> str:
-    if not is_well:
-        raise NanoclawError(text)
-    return text
-
-
-def _time_zone(config: Config) -> str:
-    now = clock(config.person.timezone, config.environment)
-    return f"{now.name}, now {now():%Y-%m-%d %H:%M}"
-
-
-def _secrets(config: Config) -> str:
-    from nanoclaw.commands.keys import settings
-
-    for told in (*secrets_file.readable_by_others(config.home, config.keys.written), *config.keys.lacking()):
-        raise ConfigError(told)
-    told = ", ".join(map(str, settings(config)))
-    return f"nobody else can read them; {told}"
-
-
-def _workspace(config: Config) -> str:
-    home.make_home(config)
-    Workspace(config.workspace_path).check_writable()
-    if shutil.disk_usage(config.workspace_path).free < FULL_BYTES:
-        raise WorkspaceError(f"the disk of {config.workspace_path} is full: nothing more can be kept.")
-    return str(config.workspace_path)
-
-
-def _store(config: Config, pid: int | None) -> str:
-    with home.stored(config) as opened:
-        if opened is None:
-            return "none yet"
-        if not (is_whole(opened.db) if pid else is_undamaged(opened.path)):  # whoever runs writes the journal
-            raise StoreError(
-                f"{opened.path} is damaged. The next chat keeps it aside and goes on with what can be read."
-            )
-        copies = daily_copies(opened.path)
-        kept = f"{len(copies)} daily copies, the newest {copies[0].name}" if copies else "no daily copy yet"
-        return f"{opened.path}; {kept}"
-
-
-def _running(pid: int | None, live: dict[str, Any] | None) -> str:
-    if pid is None:
-        return f"no: reminders come while {start_command()} gateway, or a chat, runs"
-    if live is None:
-        return f"process {pid}, which does not answer: wait for it, or end it"
-    troubles = [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]
-    if troubles:
-        raise StoreError(f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}")
-    return f"process {pid}, {live['role']}"
+# --- channels --------------------------------------------------------------------------------------------------------
 
 
 def _configured(config: Config) -> dict[str, ChannelTable]:
@@ -172,54 +227,87 @@ def _configured(config: Config) -> dict[str, ChannelTable]:
         return {}
 
 
-def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str, Any] | None) -> str:
+async def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str, Any] | None) -> list[Finding]:
     """Ask the process that serves a channel, else log in."""
     served = next((one for one in live["channels"] if one["name"] == table.name), None) if live else None
     if served and served["trouble"]:
         raise ChannelError(served["trouble"])
     if served:
-        return f"served by process {pid}"
+        seen = "" if served["alive"] is None else f"; last sign of life {served['alive']:.0f} s ago"
+        return [Finding(True, f"served by process {pid}{seen}", table.name)]
     now = clock(config.person.timezone, config.environment)
-    who = asyncio.run(channels.login(config, table, now))
-    is_good, text = asyncio.run(channels.proof(config, table, now))
+    try:
+        async with asyncio.timeout(CHANNEL_SECONDS):
+            who = await channels.login(config, table, now)
+            is_good, text = await channels.proof(config, table, now)
+    except TimeoutError:
+        raise ChannelError(f"{table.name} did not answer within {CHANNEL_SECONDS:.0f} s: check the network.") from None
     if not is_good:
         raise ChannelError(text)
     said = "configured; it has no way to check its login" if who is None else f"logged in as {who}"
-    return f"{said}; {text}" if text else said
+    return [Finding(True, f"{said}; {text}" if text else said, table.name)]
 
 
-async def _model(config: Config) -> str:
-    from nanoclaw.providers.choose import choose_model
-
-    return await _asked(config, await choose_model(config))
+# --- models ----------------------------------------------------------------------------------------------------------
 
 
-def _of_purposes(config: Config) -> dict[str, list[str]]:
-    """The models that [models] names, each with its purposes."""
-    found: dict[str, list[str]] = {}
-    for purpose, own in config.purposes.models.items():
-        for name in filter(None, (own.name, *own.fallback)):
-            found.setdefault(name, []).append(purpose)
+async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]:
+    """The model of conversations, then those of [models]."""
+    if config.problem and not config.table:
+        return [Finding(False, config.problem, "model")]
+    found = await _guarded("model", partial(model.of_conversations, config, told))
+    for name, purposes in model.of_purposes(config).items():
+        about = f"model for {', '.join(purposes)}"
+        found += await _guarded(about, partial(model.of_purpose, config, name, purposes, told))
     return found
 
 
-def _model_of_purpose(config: Config, name: str, purposes: list[str]) -> str:
-    from nanoclaw.providers.choose import check_transcription
-
-    if "transcription" in purposes:
-        check_transcription(config, name)
-        if len(purposes) == 1:
-            return f"{name} is set up; it is not asked, as there is no sound to try it with"
-    return asyncio.run(_asked(config, name))
+# --- --fix -----------------------------------------------------------------------------------------------------------
 
 
-async def _asked(config: Config, name: str) -> str:
-    from nanoclaw.providers.choose import make_provider
+async def _mend(config: Config, options: argparse.Namespace, report: _Report) -> None:
+    """Mend what is found on this machine, then what plugins offer. The look that follows says what is still wrong."""
+    pid, live = _running_process(config)
+    for check, look in _local(config, options, pid, live):
+        for one in await _guarded(check, look):
+            if one.fix:
+                with suppress(NanoclawError, OSError):
+                    report.mended(check, one, await one.fix())
+    with suppress(NanoclawError, OSError):
+        for name, text, done in await _mended_by_plugins(settings.again(config), live):
+            report.mended("plugin", Finding(False, text, name), done)
 
-    provider = make_provider(config, name)
+
+async def _mended_by_plugins(config: Config, live: dict[str, Any] | None) -> list[list[str]]:
+    """Have the process that runs mend what its plugins can, or do it in this one, which then owns the store. Raises
+    NanoclawError."""
+    if live:
+        return attach.mend(str(config.home))
+    if config.problem or not config.home.exists() or not await _can_mend(config):
+        return []
+    from nanoclaw.core.build import build
+
+    app = build(config)
     try:
-        hello = UserMessage("Answer with one word: hello", clock(config.person.timezone, config.environment)())
-        answer = await provider.complete(ModelRequest(SystemPrompt(""), (hello,)), lambda event: None)
-        return f"{name} answers: {' '.join(answer.text.split())[:60]!r}"
+        return await mended(app, deep=True)
     finally:
-        await provider.aclose()
+        await app.aclose()
+
+
+async def _can_mend(config: Config) -> bool:
+    from nanoclaw.commands.looking import looked_at
+
+    async with asyncio.timeout(PLUGIN_SECONDS), looked_at(config) as app:
+        return any(one.fix for _, one in await app.findings(deep=True))
+
+
+async def mended(app: App, *, deep: bool = False) -> list[list[str]]:
+    """Mend what plugins can: whose finding it was, its text, and what was done."""
+    done = list[list[str]]()
+    for plugin, one in await app.findings(deep=deep):
+        if one.fix:
+            try:
+                done.append([one.name or plugin, one.text, await one.fix()])
+            except FAULTS as error:
+                app.chain.fault(next(each for each in app.plugins if each.name == plugin), "fix", error)
+    return done

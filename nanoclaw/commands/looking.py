@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nanoclaw.core.config import Config
+from nanoclaw.core.config import Config, WorkspaceFolder
 from nanoclaw.core.errors import ConfigError, StoreError
 from nanoclaw.core.home import stored
 from nanoclaw.core.messages import Address, ModelRequest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> AsyncIterator[App]:
     """The program over a copy of the store: looking changes nothing, and disturbs no process that runs. Before there is
-    a home it looks at a new one, which is gone afterwards."""
+    a home or a workspace it looks at a new one, which is gone afterwards."""
     from nanoclaw.core.build import build
     from nanoclaw.core.store.copies import copy_database
 
@@ -43,6 +43,8 @@ async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> 
             except sqlite3.Error as error:
                 raise StoreError(f"the store cannot be read: {error}. {start_command()} doctor looks at it.") from error
         seen = config if config.home.exists() else config._replace(home=Path(folder) / "home")
+        if not seen.workspace_path.exists():
+            seen = seen._replace(workspace=WorkspaceFolder(str(Path(folder) / "workspace")))
         app = build(seen, channels=channels, state=state)
         try:
             yield app

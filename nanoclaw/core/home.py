@@ -62,13 +62,14 @@ def stored(config: Config, how: Literal["read", "beside", "own"] = "read") -> It
 
 def remove_left_over(config: Config, store: Store) -> None:
     """Remove drafts of files that a crash left: in the middle of a turn they may be anywhere in the workspace."""
-    remove_drafts(_places_of_drafts(config, store))
+    remove_drafts(places_of_drafts(config, store))
 
 
-def _places_of_drafts(config: Config, store: Store) -> Iterator[Path]:
+def places_of_drafts(config: Config, store: Store | None) -> Iterator[Path]:
+    """Folders in which a crash may have left drafts of files."""
     yield from (config.home / name for name in ("", "undo", "plugins", "skills"))
     yield from (config.home / "plugins").glob("*/")
-    if store.rows("SELECT 1 FROM turns WHERE ended IS NULL LIMIT 1"):
+    if store and store.rows("SELECT 1 FROM turns WHERE ended IS NULL LIMIT 1"):
         yield from (Path(folder) for folder, _, _ in os.walk(config.workspace_path))
     else:
         root = config.workspace_path

@@ -90,6 +90,11 @@ class Anthropic:
         return self._model
 
     @property
+    def dated(self) -> tuple[str, float]:
+        """The server's time by its last reply, and this machine's then."""
+        return self._client.dated
+
+    @property
     def supports_vision(self) -> bool:
         return self._habits.vision
 

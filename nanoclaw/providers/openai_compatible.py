@@ -83,6 +83,11 @@ class OpenAICompatible:
         return self._model
 
     @property
+    def dated(self) -> tuple[str, float]:
+        """The server's time by its last reply, and this machine's then."""
+        return self._client.dated
+
+    @property
     def supports_vision(self) -> bool:
         return self._dialect.vision
 

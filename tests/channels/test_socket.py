@@ -75,6 +75,9 @@ class FakeHost:
     def facts(self) -> dict[str, Any]:
         return {"version": "9", "model": "some/model"}
 
+    async def mend(self) -> list[list[str]]:
+        return []
+
     async def status(self) -> dict[str, Any]:
         return {"role": "gateway"}
 

@@ -39,6 +39,10 @@ class AttachHost(Protocol):
 
     async def status(self) -> dict[str, Any]: ...
 
+    async def mend(self) -> list[list[str]]:
+        """Mend what plugins can: whose it was, what was found, what was done."""
+        ...
+
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         """Address and time of each message that waits for a reader, of those that `serves` is true for."""
         ...
@@ -286,6 +290,9 @@ class Terminals:
         match hello.get("want"):
             case "status":
                 line.send({**said_hello, "status": await self._host.status()})
+            case "mend":
+                line.send(said_hello)
+                line.send({"mended": await self._host.mend()})
             case "home" if self._own is None:
                 raise ClientRefused(f"process {os.getpid()} is a gateway and uses {self._home} already: end it first")
             case "home":

@@ -1,0 +1,59 @@
+"""Keys of models and tokens of channels: there, empty, or still the words of an example."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from nanoclaw.core import secrets_file
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.plugin import Finding
+from nanoclaw.installation import start_command
+
+_BLANKS = r".*(?:…|\.\.\.).*|<.*>|\[.*\]|\{.*\}|\*{3,}|(?:\w{1,6}[-_])?x{3,}|(?:\w{1,6}[-_])?your[-_ ].*"
+_WORDS = r"(?:.*[-_ ])?(?:here|change[-_ ]?me|replace[-_ ]?me|placeholder|example|dummy|todo|api[-_ ]?key|token)"
+"""Whole values that nobody was given: the blanks and the words of an example."""
+
+
+def keys(config: Config, models: Iterable[str]) -> Iterator[Finding]:
+    """A line for each key that is wrong or lacks, and one for all others. Raises ConfigError where the configuration is
+    wrong."""
+    from nanoclaw.commands.keys import settings
+
+    lacks = [*config.keys.lacking(), *filter(None, (trouble_of_model(config, one) for one in models))]
+    there = settings(config)
+    wrong = [said for one in there if one.source and (said := _trouble(one.name, one.source, one.value))]
+    for said in dict.fromkeys((*lacks, *wrong)):
+        yield Finding(False, said, "keys")
+    good = [str(one) for one in there if one.source and not _trouble(one.name, one.source, one.value)]
+    if good or not (lacks or wrong):
+        yield Finding(True, "; ".join(good) or "none is set, and none is needed", "keys")
+
+
+def trouble_of_model(config: Config, model: str) -> str:
+    """The reason why the key of a model cannot be the right one, and what to do; '' for none."""
+    from nanoclaw.providers import names
+    from nanoclaw.providers.choose import LOCAL, place_of
+
+    with suppress(NanoclawError):  # the line of the model says what is wrong with its name
+        base, key = place_of(config, model)
+        if model.startswith(LOCAL) or key or not (name := names.check(model, base)[0]):
+            return ""
+        if value := config.environment.get(name, ""):
+            return _trouble(name, config.keys.of_variable(name, config.environment), value)
+        if name in os.environ and secrets_file.read(config.home / secrets_file.NAME).get(name):
+            return f"{name} is empty in the environment, which hides the one in secrets.env: run unset {name}"
+        return f"{name} is not set, and {model} needs it: run {start_command()} keys set {name}"
+    return ""
+
+
+def _trouble(name: str, source: str, value: str) -> str:
+    value, is_chosen = value.strip(), name.lower().endswith("password")  # by a person, so it may be anything
+    if re.fullmatch(_BLANKS if is_chosen else f"{_BLANKS}|{_WORDS}", value, re.IGNORECASE):
+        return f"{name} ({source}) is still the text of an example: put the real one in its place"
+    if not is_chosen and not (value.isascii() and value.isprintable() and " " not in value):
+        return f"{name} ({source}) has a blank or a sign that no key has: copy it again, as one word"
+    return ""

@@ -1,0 +1,112 @@
+"""config.toml and secrets.env: whether a start would take them, and the way back to the last good settings."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from nanoclaw.atomic_write import write_atomically
+from nanoclaw.channels import table as channels
+from nanoclaw.commands import last_good
+from nanoclaw.core import config as configuration
+from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Finding
+from nanoclaw.installation import start_command
+
+
+def load(environ: Mapping[str, str]) -> Config:
+    """The configuration, also where its file is broken: then with the last good settings, or with none, and `problem`
+    says why."""
+    try:
+        return configuration.load(environ)
+    except ConfigError as error:
+        found = _copy(environ) or Config(configuration.home_of(environ), environment=environ)
+        return found._replace(problem=str(error))
+
+
+def again(config: Config) -> Config:
+    """The configuration after something was mended."""
+    return load({**os.environ, "NANOCLAW_HOME": str(config.home)})._replace(
+        plugins=config.plugins, without=config.without
+    )
+
+
+def _copy(environ: Mapping[str, str]) -> Config | None:
+    """The last good settings, if there are such."""
+    if not (configuration.home_of(environ) / last_good.NAME).exists():
+        return None
+    try:
+        return configuration.load(environ, last_good.NAME)
+    except ConfigError:
+        return None
+
+
+def settings(
+    config: Config, live: Mapping[str, Any] | None, problem: str = "", *, goes_back: bool = False
+) -> Iterator[Finding]:
+    """A line for each thing that is wrong; `problem` is what a start said. With `goes_back` the last good settings can
+    be put in the place of a file that is broken, which is kept."""
+    from nanoclaw.core.build import checked
+
+    problem, lacks = config.problem or problem, list[str]()
+    if not problem:
+        try:
+            checked(config)
+            lacks = list(channels.incomplete(config))
+        except ConfigError as error:
+            problem = str(error)
+    if problem:
+        yield _broken(config, problem, goes_back=goes_back)
+        return
+    for lack in lacks:
+        yield Finding(False, lack, "configuration")
+    if lacks:
+        return
+    if not config.file.exists():
+        yield Finding(True, "none, defaults", "configuration")
+        return
+    if live and config.file.stat().st_mtime > time.time() - live["seconds"]:
+        text = f"{config.file}; it was changed after the process that runs began, which takes it up when started again"
+        yield Finding(True, text, "configuration", risk="note")
+        return
+    yield Finding(True, str(config.file), "configuration")
+
+
+def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
+    copy = config.home / last_good.NAME
+    if not copy.exists() or not _holds(config):
+        return Finding(False, problem, "configuration")
+    day = datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
+    text = (
+        f"{problem} Until it is mended, chats and the gateway use the settings of {day:%d %b %Y, %H:%M} ({copy.name}). "
+        f"`{start_command()} doctor --fix --last-good` puts those back and keeps yours beside them."
+    )
+    fix: Callable[[], Awaitable[str]] | None = (lambda: _go_back(config)) if goes_back else None
+    return Finding(False, text, "configuration", fix)
+
+
+def _holds(config: Config) -> bool:
+    """True where the last good settings would be taken."""
+    from nanoclaw.core.build import checked
+
+    try:
+        copy = configuration.load({**config.environment, "NANOCLAW_HOME": str(config.home)}, last_good.NAME)
+        checked(copy)
+    except ConfigError:
+        return False
+    return True
+
+
+async def _go_back(config: Config) -> str:
+    """Put the last good settings in the place of those that are broken, which are kept under another name."""
+    data = config.file.read_bytes()
+    stamp = f"{config.file.name}.broken-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    names = (stamp if not number else f"{stamp}-{number}" for number in range(1000))
+    aside = config.file.with_name(next(name for name in names if not config.file.with_name(name).exists()))
+    write_atomically(aside, data, 0o600)
+    write_atomically(config.file, (config.home / last_good.NAME).read_bytes(), 0o600)
+    return f"{config.file} has the last good settings again; what stood there is in {aside.name}"

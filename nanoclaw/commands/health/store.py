@@ -1,0 +1,49 @@
+"""The store: whole or damaged, and how it is rescued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nanoclaw.core.config import Config
+from nanoclaw.core.home import stored
+from nanoclaw.core.plugin import Finding
+from nanoclaw.core.store.copies import daily_copies, is_whole
+from nanoclaw.core.store.db import is_undamaged
+from nanoclaw.core.store.lock import own
+
+
+def store(config: Config, pid: int | None) -> Iterator[Finding]:
+    """Raises StoreError for one that cannot be read, or is of a newer program."""
+    path = config.home / "state.db"
+    if not path.exists():
+        yield Finding(True, "none yet: the first conversation makes it", "store")
+        return
+    if pid:  # who writes the journal meanwhile
+        with stored(config) as opened:
+            assert opened
+            whole = is_whole(opened.db)
+    else:
+        whole = path.stat().st_size > 0 and is_undamaged(path)
+    copies = daily_copies(path)
+    kept = f"{len(copies)} daily copies, the newest {copies[0].name}" if copies else "no daily copy yet"
+    if whole:
+        with stored(config):  # a format that can be read
+            yield Finding(True, f"{path}; {kept}", "store")
+    elif pid:
+        text = f"{path} is damaged. End process {pid}, and run nanoclaw doctor --fix."
+        yield Finding(False, f"{text} The next start does the same.", "store")
+    else:
+        text = f"{path} is damaged. The next start keeps it aside and goes on with what can be read, over the newest"
+        yield Finding(False, f"{text} copy ({kept}).", "store", lambda: _rescue(config))
+
+
+async def _rescue(config: Config) -> str:
+    """Keep it aside, and put in its place what can be read over the newest copy, as the next start does."""
+    from nanoclaw.core.build import classes
+    from nanoclaw.core.store.recovery import recover
+
+    path, plugins = config.home / "state.db", classes(config)
+    with own(path):
+        if path.stat().st_size and is_undamaged(path):
+            return f"{path} is whole: another process has rescued it"
+        return recover(path, plugins)
