@@ -52,12 +52,13 @@ def exposed(config: Config) -> Iterator[Finding]:
     if not _is_open(config.home):
         yield Finding(True, f"{config.home} is closed to other users of this machine", "permissions")
         return
-    if opened := list(_opened(config)):
-        text = f"others of this machine can read {_some(opened)}: run chmod go-rwx {config.home}"
-        yield Finding(False, text, "permissions", close_home, "bad")
+    opened = list(_opened(config))
+    what = f"read {_some(opened)}" if opened else f"look into {config.home}"
+    text = f"others of this machine can {what}: run chmod go-rwx {config.home}"
+    if set(opened) <= {config.file.name}:  # keys in it have the line above
+        yield Finding(True, text, "permissions", close_home, "warning")
     else:
-        text = f"others of this machine can look into {config.home}: run chmod go-rwx {config.home}"
-        yield Finding(False, text, "permissions", close_home, "warning")
+        yield Finding(False, text, "permissions", close_home, "bad")
 
 
 def exposed_workspace(config: Config) -> Iterator[Finding]:
