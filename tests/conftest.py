@@ -16,6 +16,30 @@ from typing import Any
 import hypothesis
 import pytest
 
+LONGEST = (
+    "torture/test_torture.py",
+    "test_removal.py",
+    "plugins/shell/test_shell.py",
+    "journeys/test_one_answer.py",
+    "journeys/test_patience.py",
+    "journeys/test_cron_command.py",
+    "test_installation.py",
+    "journeys/test_gateway.py",
+    "channels/test_terminal.py",
+    "torture/test_damage.py",
+    "journeys/test_link.py",
+    "plugins/mcp/test_mcp.py",
+    "journeys/test_forget.py",
+    "core/store/test_recovery.py",
+    "documents/test_documents.py",
+    "journeys/test_money.py",
+    "plugins/tool_search/test_tool_search.py",
+    "plugins/access/test_gatekeeper.py",
+    "plugins/web/test_fetch.py",
+    "providers/test_wire_forms.py",
+)
+"""Files that take longest: they come first, so that none keeps one core busy after the others are done."""
+
 MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 
 
@@ -44,6 +68,13 @@ def _keep_compiled_modules() -> None:
     """Modules are compiled once, also where the developer's shell says otherwise: some hundred programs are started."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; within a file the order stays."""
+    tests = Path(__file__).parent
+    place = {tests / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
