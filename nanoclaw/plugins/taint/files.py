@@ -5,10 +5,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -242,13 +240,16 @@ def _is_in_inbox(name: str) -> bool:
     return name.split("/")[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
 
 
+_WORD = re.compile(r"(?:[^\s'\"\\;|&<>()]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+", re.DOTALL)
+_QUOTES = re.compile(r"\\(.)|'([^']*)'|\"((?:\\.|[^\"\\])*)\"", re.DOTALL)
+
+
 def _words(command: str) -> list[str]:
+    """Words that a command may have, with their quotes taken away and without."""
     words = re.split(r"[\s;|&<>()`]+", command)
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    with suppress(ValueError):  # quotes that are not closed
-        for word in lexer:
-            words += [word, *re.split(r"[\s;|&<>()`]+", word)]
+    for found in _WORD.finditer(command):
+        word = _QUOTES.sub(lambda sign: sign[1] or sign[2] or re.sub(r"\\([$`\"\\])", r"\1", sign[3] or ""), found[0])
+        words += [word, *re.split(r"[\s;|&<>()`]+", word)]
     return [word.strip("'\"") for word in dict.fromkeys(words) if word.strip("'\"")]
 
 
