@@ -125,9 +125,9 @@ class FileVersions:
             if done.before != done.after:
                 self._write(tx, partial(self._log.add, effect=done._replace(state="done"), conversation=conversation))
 
-    def record(self, tx: Tx, effect: Effect, conversation: Address) -> None:
-        """Write a change of something else that no turn made into the audit log."""
-        self._log.add(tx, effect._replace(state="done"), conversation)
+    def record(self, tx: Tx, effect: Effect, conversation: Address, turn: int | None = None) -> None:
+        """Write a change that no call reported into the audit log: of something else, or by a command."""
+        self._log.add(tx, effect._replace(state="done"), conversation, turn)
 
     # --- taking back -------------------------------------------------------------------------------------------------
 

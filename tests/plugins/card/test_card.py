@@ -52,8 +52,8 @@ ONE_BY_ONE: list[Say | str] = [
 ]
 CARD = (
     "Nothing of this is done yet:\n\n"
-    "1. Delete 1 file (`four.txt`)\n2. Delete 1 file (`five.txt`)\n3. Write `done.md`\n\n"
-    "What commands delete can't be brought back.\n\n"
+    "1. `rm four.txt` deletes 1 file (`four.txt`)\n2. Delete 1 file (`five.txt`)\n3. Write `done.md`\n\n"
+    "/undo brings the files back.\n\n"
     "Shall I do these 3 things, in this order, and nothing else?"
 )
 
@@ -63,13 +63,15 @@ async def test_from_the_fourth_deletion_on_all_is_collected_and_one_yes_does_exa
         fill(program)
         assert (await program.ask("Delete them one by one")).startswith(CARD)
         assert there(program) == ["four.txt", "five.txt"]
-        assert texts(program)[3:] == [NOTED] * 3
-        assert "rm four.txt" in await program.ask("/answer 1")
+        assert texts(program)[3].endswith(f"[put back as it was: this command deletes 1 file (`four.txt`). {NOTED}]")
+        assert texts(program)[4:] == [NOTED] * 2
+        exact = await program.ask("/answer 1")
+        assert "what this command did, and was put back: rm four.txt\ndelete four.txt\n\n2. rm five.txt" in exact
         assert "goes on" in await program.ask("yes")
         assert await program.answer() == "All gone."
         assert there(program) == []
         assert (program.workspace / "done.md").read_text() == "done"
-        assert [one.name for one in results(program.history)[6:]] == ["exec", "exec", "write_file"]
+        assert [one.name for one in results(program.history)[6:]] == ["carry_out", "exec", "write_file"]
         assert not any(one.is_error for one in results(program.history)[6:])
         assert len(program.rows("SELECT 1 FROM asks")) == 1
         assert not program.rows("SELECT 1 FROM card_steps")
@@ -84,7 +86,7 @@ async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_pa
         assert await program.answer() == "Kept."
         assert there(program) == ["four.txt", "five.txt"]
         assert all("the person said no" in text for text in texts(program)[6:9])
-        assert texts(program)[9] == SAID_NO
+        assert texts(program)[9].endswith(f"`four.txt`). {SAID_NO}]")
 
 
 async def test_time_over_does_nothing(tmp_path: Path) -> None:
@@ -115,8 +117,8 @@ async def test_what_was_changed_on_disk_after_it_was_shown_is_not_done(tmp_path:
         fill(program)
         await program.ask("Delete them one by one")
         with program.app.transactions.open() as tx:
-            tx.execute("UPDATE turns SET running = replace(running, 'four.txt', 'one*.txt')")
-            tx.execute("UPDATE card_steps SET arguments = replace(arguments, 'four.txt', 'one*.txt')")
+            tx.execute("UPDATE turns SET running = replace(running, 'five.txt', 'one*.txt')")
+            tx.execute("UPDATE card_steps SET arguments = replace(arguments, 'five.txt', 'one*.txt')")
     async with running(tmp_path, ScriptedProvider("Kept.")) as program:
         assert "goes on" in await program.ask("/yes 1")
         assert "/yes 2" in await program.answer(), "it is another list, which is asked about anew"
@@ -124,38 +126,64 @@ async def test_what_was_changed_on_disk_after_it_was_shown_is_not_done(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("step", "question"),
+    ("command", "did"),
     [
-        (call("exec", {"command": "rm -r photos"}), "Delete the folder `photos` (6 files)? It can't be brought back."),
-        (call("exec", {"command": "rm *.txt"}), "Delete 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)?"),
-        (call("exec", {"command": "echo > long.md"}), "Overwrite `long.md`: 3,000 bytes become 1 bytes?"),
-        (
-            call("write_file", {"path": "long.md", "content": "short"}),
-            "Overwrite `long.md`: 3,000 bytes become 5 bytes (/undo brings it back)?",
-        ),
-        (
-            call("edit_file", {"path": "long.md", "old": "x" * 3000, "new": "y"}),
-            "Overwrite `long.md`: 3,000 bytes become 1 bytes (/undo brings it back)?",
-        ),
+        ("rm -r photos", "deletes 6 files (`photos/0.jpg`, `photos/1.jpg`, `photos/2.jpg` and 3 more)"),
+        ("r=rm; $r *.txt", "deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)"),
+        ("python3 -c 'import os; [os.unlink(p) for p in os.listdir() if p[-4:] == \".txt\"]'", "deletes 5 files"),
+        ("echo > long.md", "overwrites `long.md`: 3,000 bytes become 1 bytes"),
+        ("ln -sf one.txt long.md", "overwrites `long.md`: 3,000 bytes become 7 bytes"),
+        ("rm -r photos; echo > photos", "deletes 6 files"),
     ],
 )
-async def test_one_call_that_goes_far_is_asked_about_before_it_runs(tmp_path: Path, step: Say, question: str) -> None:
-    async with running(tmp_path, ScriptedProvider(step, "Done.", step, "Kept.")) as program:
+async def test_what_a_command_took_away_is_put_back_and_one_yes_does_it_without_running_it_again(
+    tmp_path: Path, command: str, did: str
+) -> None:
+    ran = call("exec", {"command": f"echo . >> ran.log; {command}"})
+    async with running(tmp_path, ScriptedProvider(ran, "Look at the list.", "Done.")) as program:
         fill(program)
         fill(program, *(f"photos/{n}.jpg" for n in range(6)))
         fill(program, "long.md", length=3000)
-        assert sorted((await program.ask("Go"))[: len(question)]) == sorted(question)
+        (program.workspace / "long.md").chmod(0o640)
+        before = state(program)
+        question = await program.ask("Go")
+        assert did in question and "\n\nShall I do this, and nothing else?" in question
+        assert state(program) == before
+        assert "[put back as it was: this command" in texts(program)[0]
+        await program.ask("yes")
+        assert await program.answer() == "Done."
+        assert state(program) != before
+        assert (program.workspace / "ran.log").read_text() == ".\n"
+        assert not any(one.is_error for one in results(program.history))
+        assert (program.workspace / "photos").exists() == (command != "rm -r photos")
+        await program.ask("/undo 12")
+        assert state(program).keys() == before.keys()
+
+
+def state(program: Program) -> dict[str, tuple[bytes, int]]:
+    """Content and mode of all that was there before."""
+    paths = (path for pattern in ("*.txt", "*.md", "photos/*.jpg") for path in program.workspace.glob(pattern))
+    return {str(path): (path.read_bytes(), path.lstat().st_mode) for path in paths if path.name != "ran.log"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("write_file", {"path": "long.md", "content": "short"}),
+        ("edit_file", {"path": "long.md", "old": "x" * 3000, "new": "short"}),
+    ],
+)
+async def test_an_overwrite_by_a_tool_of_files_is_asked_about_before_it_runs(
+    tmp_path: Path, name: str, arguments: dict[str, str]
+) -> None:
+    async with running(tmp_path, ScriptedProvider(call(name, arguments), "Done.")) as program:
+        fill(program, "long.md", length=3000)
+        question = "Overwrite `long.md`: 3,000 bytes become 5 bytes (/undo brings it back)?"
+        assert (await program.ask("Go")).startswith(question)
         assert len((program.workspace / "long.md").read_text()) == 3000
-        assert there(program) == NAMES
-        assert (program.workspace / "photos").exists()
         await program.ask("yes")
         assert (await program.answer()).startswith("Done.")
-        assert not results(program.history)[0].is_error
-        assert (
-            len((program.workspace / "long.md").read_text()) < 3000
-            or there(program) != NAMES
-            or not (program.workspace / "photos").exists()
-        )
+        assert (program.workspace / "long.md").read_text() == "short"
 
 
 async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_things(tmp_path: Path) -> None:
@@ -265,10 +293,10 @@ async def test_every_call_of_the_list_passes_the_gate_again(tmp_path: Path) -> N
 
 
 async def test_elevated_time_does_not_lift_the_card(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedProvider(call("exec", {"command": "rm *.txt"}), "Kept.")) as program:
+    async with running(tmp_path, ScriptedProvider(call("exec", {"command": "rm *.txt"}), "Well?")) as program:
         fill(program)
         await program.ask("/elevated 30m")
-        assert (await program.ask("Go")).startswith("Delete 5 files")
+        assert "deletes 5 files" in await program.ask("Go")
         assert there(program) == NAMES
 
 
@@ -285,7 +313,8 @@ async def test_where_nobody_can_say_yes_it_is_refused(tmp_path: Path) -> None:
         await program.answer()
         assert there(program) == ["four.txt", "five.txt"]
         refused = texts(program)[3]
-        assert "nobody is there to be asked for a yes" in refused and "Delete 1 file (`four.txt`)?" in refused
+        assert "put back as it was: this command deletes 1 file (`four.txt`)" in refused
+        assert "nobody is there to be asked for a yes" in refused
 
 
 async def test_a_turn_that_ends_otherwise_says_what_is_not_done(tmp_path: Path) -> None:
@@ -293,12 +322,15 @@ async def test_a_turn_that_ends_otherwise_says_what_is_not_done(tmp_path: Path) 
     async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE), settings=settings) as program:
         fill(program)
         said = await program.ask("Go")
-        assert "none of it was done:\n1. Delete 1 file (`four.txt`)" in said
+        assert "none of it was done:\n1. `rm four.txt` deletes 1 file (`four.txt`)" in said
         assert there(program) == ["four.txt", "five.txt"]
         assert not program.rows("SELECT 1 FROM card_steps")
 
 
-@pytest.mark.parametrize(("settings", "said"), [("deletions = -1", "card.deletions"), ('costly = [""]', "card.costly")])
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [("deletions = -1", "card.deletions"), ('costly = [""]', "card.costly"), ("megabytes = 0", "card.megabytes")],
+)
 async def test_wrong_settings_are_told(tmp_path: Path, settings: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         async with running(tmp_path, settings=f"[card]\n{settings}\n"):

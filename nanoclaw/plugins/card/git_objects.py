@@ -1,0 +1,56 @@
+"""Tells what a git repository still has of files that a command took away, without running git: a repository's settings
+can have it run programs."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+WATCHED = ("logs/HEAD", "logs/refs/stash", "index")
+"""Files of a repository that say that git moved from one state to another."""
+
+_MOVED = re.compile(rb"\t(?:checkout: moving|reset: moving|merge|pull|rebase|cherry-pick|am\b|revert)")
+
+
+def has_moved(git: Path, log_size: int) -> bool:
+    """True where git moved to another commit since its log had so many bytes."""
+    with suppress(OSError), (git / "logs/HEAD").open("rb") as file:
+        file.seek(log_size)
+        return _MOVED.search(file.read(1_000_000)) is not None
+    return False
+
+
+def has_blob(git: Path, content: bytes) -> bool:
+    """True where a repository has a content among its objects."""
+    name = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    return (git / "objects" / name[:2] / name[2:]).is_file() or any(
+        _is_in_index(one, bytes.fromhex(name)) for one in _indexes(git)
+    )
+
+
+def _indexes(git: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from (git / "objects" / "pack").glob("*.idx")
+
+
+def _is_in_index(path: Path, name: bytes) -> bool:
+    """Search an index of a pack (version 2): a table of 256 counts by the first byte, then sorted names."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as index:
+            if index[:8] != b"\xfftOc\x00\x00\x00\x02":
+                return False
+            counts = [int.from_bytes(index[8 + 4 * one : 12 + 4 * one]) for one in (name[0] - 1, name[0])]
+            low, high = (counts[0] if name[0] else 0), counts[1]
+            while low < high:
+                middle = (low + high) // 2
+                found = index[1032 + 20 * middle : 1052 + 20 * middle]
+                if found == name:
+                    return True
+                low, high = (middle + 1, high) if found < name else (low, middle)
+    except (OSError, ValueError):
+        pass
+    return False

@@ -1,0 +1,204 @@
+"""Watches what commands take away: lists the files before and after, keeps copies, puts back what goes too far, and
+carries exactly that out after a yes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from nanoclaw.atomic_write import replace_in
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.messages import Effect
+from nanoclaw.core.plugin import Host
+from nanoclaw.plugins.card.git_objects import WATCHED
+from nanoclaw.plugins.card.losses import Judge, Lost, is_remade, quoted
+from nanoclaw.snapshots import places
+from nanoclaw.snapshots.copies import FileCopies
+from nanoclaw.snapshots.listing import FileListing, listed
+
+LARGEST_BYTES = 10_000_000
+"""Of a larger file no copy is kept."""
+COPYING_SECONDS = 4.0
+"""The longest that a command waits for copies; what is left is copied before the next one."""
+MOST_CHANGES = 50
+"""So many changes of one command can be undone one by one."""
+
+
+class HeldBack(NamedTuple):
+    """A loss that is put back and waits for a yes: the state that the file `was` in, its copy, and the state in which
+    the command left it ('' for gone; of other content there is a copy, too). `folder` is the outermost that goes with
+    it."""
+
+    path: str
+    copy: str
+    was: str
+    left: str
+    folder: str
+
+
+class CommandWatch:
+    """Copies are in a folder of the home; they are derived, and bounded."""
+
+    def __init__(self, host: Host, megabytes: int) -> None:
+        core = host.get("core")
+        self._host, self.folder, self._most = host, Path(core.home / "snapshots"), megabytes * 1_000_000
+        self._reach = core.config.reach
+        self._one_at_a_time = asyncio.Lock()
+
+    @cached_property
+    def root(self) -> str:
+        return os.path.realpath(self._host.workspace)
+
+    @cached_property
+    def _copies(self) -> FileCopies:
+        return FileCopies(self.folder, most_bytes=self._most, largest_bytes=LARGEST_BYTES)
+
+    # --- before and after a command ----------------------------------------------------------------------------------
+
+    async def look(self) -> FileListing:
+        """List what is there, with copies of it."""
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(self._look)
+
+    async def compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost], FileListing]:
+        """Judge what happened since, tell what counts as lost, and list what is there."""
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(self._compare, before, made)
+
+    def _look(self) -> FileListing:
+        listing = self._list()
+        self._copies.take(listing, COPYING_SECONDS, self._held())
+        return listing
+
+    def _list(self) -> FileListing:
+        return listed(self._reach.writable, self._reach.closed, is_remade, WATCHED)
+
+    def _compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost], FileListing]:
+        after = self._list()
+        judge = Judge(before, after, self._copies, made)
+        return judge, judge.lost(), after
+
+    def _held(self) -> set[str]:
+        """Names of copies that somebody still needs."""
+        rows = self._host.read("SELECT copy, left FROM card_losses")
+        return {name for row in rows for name in row if name}
+
+    def covers(self, listing: FileListing, path: str) -> bool:
+        """True for a file of which there is a copy."""
+        found = listing.files.get(path)
+        return found is not None and self._copies.has(found)
+
+    def forget(self) -> None:
+        self._copies.forget()
+
+    # --- putting back ------------------------------------------------------------------------------------------------
+
+    async def hold_back(self, lost: Sequence[Lost]) -> list[HeldBack]:
+        """Note what putting back, and carrying out later, need; nothing is changed yet."""
+        return await asyncio.to_thread(lambda: [self._noted(one) for one in lost if one.copy])
+
+    def _noted(self, one: Lost) -> HeldBack:
+        top, was = self._top(one.path), sha256(self._copies.read(one.copy)).hexdigest()
+        left = places.state(top, one.path)
+        if left and not left.startswith("link:"):
+            self._copies.keep(places.content(top, one.path) or b"", left)
+        return HeldBack(one.path, one.copy, was, left, "" if left else _first_gone(top, one.path))
+
+    async def put_back(self, held: Iterable[HeldBack]) -> list[str]:
+        """Put back what was noted; the paths that could not be."""
+        return await asyncio.to_thread(self._put_back, list(held))
+
+    def _put_back(self, held: Iterable[HeldBack]) -> list[str]:
+        failed = list[str]()
+        for one in held:
+            try:
+                top = self._top(one.path)
+                if places.state(top, one.path) in ("", one.left):  # nobody wrote it anew meanwhile
+                    self._copies.put_back(one.copy, top, one.path)
+            except (OSError, ValueError):
+                failed.append(one.path)
+        return failed
+
+    def _top(self, path: str) -> str:
+        tops: list[str] = [os.path.realpath(one) for one in self._reach.writable]
+        return max((one for one in tops if path.startswith(f"{one}/")), key=len)
+
+    # --- carrying out ------------------------------------------------------------------------------------------------
+
+    async def carry_out(self, held: Sequence[HeldBack], command: str, report: Callable[[Effect], None]) -> str:
+        """Do what was held back, to files that are as they were; what was done, in words."""
+        return await asyncio.to_thread(self._carry_out, held, command, report)
+
+    def _carry_out(self, held: Sequence[HeldBack], command: str, report: Callable[[Effect], None]) -> str:
+        done, others = list[str](), list[str]()
+        for one in held:
+            name = self.name(one.path)
+            try:
+                self._do(one, name, command, report)
+                done.append(name)
+            except (OSError, ValueError, ToolError) as error:
+                others.append(f"{quoted(name)}: {error}")
+        told = f"Done with {len(done)} of {len(held)} files."
+        return "\n".join([told, *others[:20]])
+
+    def _do(self, one: HeldBack, name: str, command: str, report: Callable[[Effect], None]) -> None:
+        if places.state(self._top(one.path), one.path) != one.was:
+            raise ToolError("left alone, as it is not what the person was shown any more")
+        verb = "changed" if one.left else "deleted"
+        effect, undo = Effect("exec", "file", name, f"{name} {verb} by {quoted(command)}"), self._host.get("undo")
+        with undo.watch(effect, report) if undo else nullcontext():
+            self._make(one)
+
+    def _make(self, one: HeldBack) -> None:
+        """Make a file what the command left of it."""
+        top = self._top(one.path)
+        if not one.left:
+            places.remove(top, one.path, one.folder)
+        elif one.left.startswith("link:"):
+            places.make_link(top, one.path, one.left.removeprefix("link:"))
+        else:
+            with places.folder_of(top, one.path) as (folder, name):
+                replace_in(folder, name, self._copies.read(one.left))
+
+    def name(self, path: str) -> str:
+        """A path as it is shown: within the workspace, or whole."""
+        return path.removeprefix(f"{self.root}/")
+
+    # --- undo --------------------------------------------------------------------------------------------------------
+
+    async def changes(self, judge: Judge, command: str) -> list[Effect]:
+        """Changes of files that were there before, so that /undo can take them back; [] without that plugin, and
+        where it is too much."""
+        undo = self._host.get("undo")
+        if undo is None or not (judge.changes.gone or judge.changes.changed):
+            return []
+        return await asyncio.to_thread(self._changes, judge, command, undo.keep_copy)
+
+    def _changes(self, judge: Judge, command: str, keep_copy: Callable[[bytes, str], str]) -> list[Effect]:
+        found = list[Effect]()
+        for path, old in judge.altered():
+            if len(found) == MOST_CHANGES:
+                return []
+            now = places.content(self._top(path), path)
+            if now == old:
+                continue
+            name = self.name(path)
+            after = sha256(now).hexdigest() if now is not None else ""
+            verb = "changed" if now is not None else "deleted"
+            text = f"{name} {verb} by {quoted(command)}"
+            found.append(Effect("exec", "file", name, text, "done", keep_copy(old, name), after))
+        return found
+
+
+def _first_gone(top: str, path: str) -> str:
+    """The outermost folder of a path that is not there; '' where all are."""
+    gone, at = "", path.rpartition("/")[0]
+    while at != top and not os.path.lexists(at):
+        gone, at = at, at.rpartition("/")[0]
+    return gone
