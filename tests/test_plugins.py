@@ -3,6 +3,7 @@ every kind of thing that a plugin may bring."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -10,14 +11,17 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from nanoclaw.core import third_party
-from nanoclaw.core.build import build
+from nanoclaw.core.build import BUILT_IN, build
+from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Plugin
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home
 from tests.program import NOON, REPOSITORY, config_of, results, running
@@ -87,6 +91,22 @@ def put(root: Path, name: str, code: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(code)
     third_party.pins(Config(root)).put(name, third_party.read(path))
+
+
+def test_the_page_has_each_hook_with_its_parameters_and_each_attribute_of_the_seam() -> None:
+    hooks = {name: one for name, one in vars(Plugin).items() if inspect.isfunction(one) and name[0] != "_"}
+    told = dict(re.findall(r"`(\w+)\(([^`)]*)\)`", "\n".join(re.findall(r"^\| (`.+?) \|", DOCS, re.MULTILINE))))
+    assert told == {name: ", ".join([*inspect.signature(one).parameters][1:]) for name, one in hooks.items()}
+    attributes = set(Plugin.__annotations__)
+    assert {name for name in attributes if f"`{name}`" not in DOCS} == set()
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_plugin_names_its_hooks_in_its_readme(name: str) -> None:
+    module, _, kind = BUILT_IN[name].partition(":")
+    own, text = getattr(import_module(module), kind), (REPOSITORY / "nanoclaw" / "plugins" / name / "README.md")
+    hooks = [one for one in (*HOOKS, "check", "audit", "run") if getattr(own, one) is not getattr(Plugin, one)]
+    assert [one for one in hooks if f"`{one}" not in text.read_text(encoding="utf-8")] == []
 
 
 def test_the_example_has_less_than_sixty_lines() -> None:
