@@ -82,6 +82,7 @@ def test_one_that_nobody_looked_at_is_not_run_said_everywhere_and_the_rest_start
     refused = home.run("frost", "Berlin", check=2)
     assert UNSEEN in refused.err and "there is no command 'frost'" in refused.err
     assert "plugins trust weather loads it as it is, from the next start on" in refused.err
+    assert UNSEEN in home.run("frost", "--help", check=2).err
     todo = home.run("todo")
     assert UNSEEN in todo.err and "evil" not in todo.out
     (line,) = [one for one in home.run("plugins").out.splitlines() if one.startswith("weather")]
@@ -187,6 +188,14 @@ def test_adding_shows_all_asks_copies_pins_and_enables(tmp_path: Path, home: Hom
 
 def test_a_single_file_is_added_and_is_a_single_file(tmp_path: Path, home: Home) -> None:
     (tmp_path / "my weather 2.py").write_text(WEATHER)
+    terminal = Running(home, "plugins", "add", str(tmp_path / "my weather 2.py"))
+    try:
+        terminal.expect("yes or no: ")
+        terminal.say("no")
+        terminal.expect("Nothing was added.")
+    finally:
+        terminal.close()
+    assert not (home.root / "plugins").exists()
     home.run("plugins", "add", str(tmp_path / "my weather 2.py"), "--yes")
     assert home.run("frost", "Berlin").out == "I say when it freezes in Berlin.\n"
     assert stat.S_IMODE((home.root / "plugins" / "weather.py").stat().st_mode) == 0o600
@@ -240,6 +249,15 @@ async def test_what_is_swapped_after_it_was_read_is_not_run(tmp_path: Path) -> N
         assert await program.ask("/bird") == "heron data late"
         assert (folder / "names" / "heron.py").read_text() == "evil("
     assert sys.modules["nanoclaw_plugin_birds.names.heron"].NAME == "heron"
+
+
+def test_a_folder_without_a_module_is_shown_and_told(home: Home) -> None:
+    (home.root / "plugins" / "weather.plugin").mkdir(parents=True)
+    for name in ("more.py", "other.py"):
+        (home.root / "plugins" / "weather.plugin" / name).write_text("x = 1\n")
+    assert "there is no __init__.py in it" in home.run("plugins", "show", "weather").out
+    home.run("plugins", "trust", "weather")
+    assert "cannot be loaded" in home.run("frost", "Berlin", check=2).err
 
 
 def test_a_link_in_its_folder_is_told_and_nothing_is_loaded(home: Home) -> None:

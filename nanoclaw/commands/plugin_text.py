@@ -34,7 +34,8 @@ class PluginText(NamedTuple):
 
 def read(package: Package) -> PluginText:
     """Raises ConfigError where no plugin is in it."""
-    main = main_of(package.files.keys())
+    if not (main := main_of(package.files.keys())):
+        raise ConfigError("there is no __init__.py in it")
     trees = {path: _tree(path, file.data) for path, file in package.files.items() if path.endswith(".py")}
     found = next((one for tree in (trees[main], *trees.values()) for one in _plugins_in(tree)), None)
     if found is None:

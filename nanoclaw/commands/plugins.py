@@ -51,10 +51,12 @@ def carry_out(
 
 def explain(config: Config, name: str) -> int:
     """Print the help of a plugin's command, which is not carried out."""
+    from nanoclaw.commands.greeting import tell_left_out
     from nanoclaw.commands.looking import looked_at
 
     async def help_text() -> str:
         async with looked_at(config) as app:
+            tell_left_out(app)
             return _of_the_shell(app, name).help
 
     print(f"nanoclaw {name}: {asyncio.run(help_text())}")
