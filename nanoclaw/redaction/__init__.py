@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 
-from nanoclaw.redaction.patterns import MASK, without_patterns
+from nanoclaw.redaction.spans import MASK, Span, around, masked, places_of
 
 __all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "without_patterns"]
 
@@ -28,6 +29,8 @@ class Redactor:
         self._forms: tuple[str, ...] | None = None
         self._apart: tuple[bytes, ...] = ()
         self._hex: tuple[bytes, ...] = ()
+        self._short: tuple[str, ...] = ()
+        self._eights: frozenset[int] = frozenset()
         self._beginnings: frozenset[str] | None = None
         self.add(*secrets)
 
@@ -40,12 +43,42 @@ class Redactor:
     def __call__(self, text: str) -> str:
         if self._forms is None:
             self._learn()
-        for form in self._forms or ():
-            if form in text:
-                text = text.replace(form, MASK)
-        if len(text) >= _SHORTEST_APART and self._apart:
-            text = self._without_apart(text)
+        if len(text) < _LARGE or self._may_hold(text):
+            for form in self._forms or ():
+                if form in text:
+                    text = text.replace(form, MASK)
+            if len(text) >= _SHORTEST_APART and self._apart:
+                text = self._without_apart(text)
+        if self._apart and "0000" in text:
+            from nanoclaw.redaction.dumps import without_dumped
+
+            text = without_dumped(text, [value.encode("utf-8", "surrogatepass") for value in self.values])
+        if self._apart and ("%" in text or "\\" in text or "&" in text):
+            text = masked(text, self._nested(text))
         return text
+
+    def _may_hold(self, text: str) -> bool:
+        """False for a large text that surely has no form of a value: none of the eights of letters and digits in it
+        belongs to one."""
+        if any(form in text for form in self._short):
+            return True
+        letters = text.encode("ascii", "ignore").translate(_LOWER, _SIGNS)
+        if not self._eights.isdisjoint(_eights_of(letters)):
+            return True
+        apart = "0x" in text or "\\" in text  # other letters stand between digits
+        return apart and not self._eights.isdisjoint(_eights_of(letters.translate(None, _NO_HEX)))
+
+    def _nested(self, text: str) -> Iterator[Span]:
+        """The places of values that are written with escapes of escapes."""
+        from nanoclaw.redaction.decoding import NESTED, decoded
+
+        for begin, end in around(text, places_of(text, NESTED)):
+            meant, signs = decoded(text[begin:end])
+            for value in self.values:
+                at = meant.find(value) if len(meant) < end - begin else -1
+                while at >= 0:
+                    yield begin + signs[at], begin + signs[at + len(value)]
+                    at = meant.find(value, at + 1)
 
     def begun(self, text: str) -> int:
         """The number of signs at the end of a text that may be the beginning of a secret."""
@@ -62,6 +95,12 @@ class Redactor:
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._apart = tuple({form for secret in self.values for form in _forms_apart(secret)})
         self._hex = tuple({form for secret in self.values for form in _hex_forms(secret)})
+        letters = {form: form.encode("ascii", "ignore").translate(_LOWER, _SIGNS) for form in forms}
+        self._short = tuple(form for form, its in letters.items() if len(its) < 15)
+        long = {its for its in (*letters.values(), *self._apart, *self._hex) if len(its) >= 15}
+        self._eights = frozenset(
+            int.from_bytes(one[at : at + 8], sys.byteorder) for one in long for at in range(len(one) - 7)
+        )
 
     def _without_apart(self, text: str) -> str:
         """A text without values whose signs stand apart: in wrapped, spaced or dumped lines."""
@@ -73,11 +112,14 @@ class Redactor:
         for form in self._hex:
             if form in digits:
                 text = re.sub(r"[^0-9a-f]{0,16}".join(form.decode()), MASK, text, flags=re.IGNORECASE)
-        if (first := text.find("0000")) >= 0 and any(map(str.isspace, text[first : first + 20])):
-            from nanoclaw.redaction.dumps import without_dumped
-
-            text = without_dumped(text, [value.encode("utf-8", "surrogatepass") for value in self.values])
         return text
+
+
+def without_patterns(text: str) -> str:
+    """A text without what has the form of a secret."""
+    from nanoclaw.redaction import patterns  # dear to import, and most runs read nothing in which these could be
+
+    return patterns.without_patterns(text)
 
 
 def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
@@ -95,6 +137,15 @@ def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -
 def smells_of_secret(name: str) -> bool:
     """True where a variable or setting of this name holds a secret."""
     return re.search(_SMELLS, name.upper()) is not None
+
+
+_LARGE = 2_000
+"""Signs of a text from which on it is cheaper to look first whether a value can be in it."""
+
+
+def _eights_of(letters: bytes) -> memoryview:
+    """Every eighth of the runs of eight: a run of 15 has one of them, wherever it stands."""
+    return memoryview(letters[: len(letters) // 8 * 8]).cast("Q")
 
 
 _SHORTEST_ENCODED = 8

@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from nanoclaw.redaction.patterns import MASK
+from nanoclaw.redaction.spans import MASK
 
 _LINE = re.compile(r"\n[ \t]*[0-9a-fA-F]{5,16}:?(?=[ \t])([^\n]*)")
+_BEGUN = re.compile(r"^0000[0-9a-fA-F]{1,12}:?[ \t]", re.MULTILINE)
 _HEX, _OCTAL = re.compile(r"(?:[0-9a-f]{2}){1,8}", re.IGNORECASE), re.compile(r"[0-3][0-7]{2}|[0-7]{6}")
 _ESCAPES = {r"\0": 0, r"\a": 7, r"\b": 8, r"\t": 9, r"\n": 10, r"\v": 11, r"\f": 12, r"\r": 13, "sp": 32, "nl": 10}
 
 
+def _has_dump(text: str) -> bool:
+    return (text.startswith("0000") or "\n0000" in text) and _BEGUN.search(text) is not None
+
+
 def without_dumped(text: str, values: Iterable[bytes]) -> str:
     """A text in which each line of a dump that has part of a value is masked as a whole."""
-    lines = list(_LINE.finditer(f"\n{text}"))
+    lines = list(_LINE.finditer(f"\n{text}")) if _has_dump(text) else []
     if not lines:
         return text
     rests, found = [line[1] for line in lines], set[int]()

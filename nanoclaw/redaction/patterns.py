@@ -5,12 +5,15 @@ A courtesy, not a border: what has no form of a secret is not seen. It rather le
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import repeat
 from math import log2
 
-MASK = "[secret]"
+from nanoclaw.redaction.decoding import decoded, has_escapes
+from nanoclaw.redaction.spans import Span, around, masked, places, places_of
 
 _KEYS: tuple[tuple[str, str], ...] = (
     (
@@ -53,10 +56,8 @@ _KEYS: tuple[tuple[str, str], ...] = (
 )
 """Forms that are nothing but a key: how each begins, and how it goes on."""
 
-_NAME = (
-    r"(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|credentials?|(?:api|access|secret|private|signing|encryption"
-    r"|account|master|service|license|auth|storage)[ _.-]?key)"
-)
+_KINDS_OF_KEY = "(?:api|access|secret|private|signing|encryption|account|master|service|license|auth|storage)"
+_NAME = rf"(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|credentials?|{_KINDS_OF_KEY}[ _.-]?key)"
 _WORDS = ("pass", "pwd", "secret", "token", "key", "credential")
 """Parts, of which each name has one."""
 
@@ -81,15 +82,21 @@ _DULL = frozenset({"password", "passwd", "secret", "token", "postgres", "x-oauth
 
 
 class Patterns:
-    """Compiled at first use: most runs of the program read nothing in which these could be."""
+    """Compiled at first use: most runs of the program read nothing in which these could be.
+
+    Everything is looked for by plain words first, and by a pattern only where one stands: a pattern that reads all of a
+    megabyte costs more than all of these words.
+    """
 
     def __init__(self) -> None:
-        self._keys = [
+        self._keys = {
             # the beginning stands first, so that it is looked for as a plain word
-            (begins, re.compile(rf"{re.escape(begins)}(?<![\w-]{re.escape(begins)})(?:{rest})(?![A-Za-z0-9])"))
+            begins: re.compile(rf"{re.escape(begins)}(?<![\w-]{re.escape(begins)})(?:{rest})(?![A-Za-z0-9])")
             for begins, rest in _KEYS
-        ]
-        self._bot = re.compile(r":AA(?<=\d{8}:AA)[\w-]{33}(?![\w-])")
+        }
+        self._begin_runs = tuple(begins for begins in self._keys if begins not in _BROKEN)
+        self._first_signs = frozenset(begins[:2] for begins in self._begin_runs)
+        self._bot = re.compile(r":AA(?<=\d{8}:AA)([\w-]{33})(?![\w-])")
         self._pair = re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{16}[\"']?[,;:\s]{1,4}[\"']?([A-Za-z0-9/+]{40})(?![\w/+])")
         self._private = re.compile(
             r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
@@ -100,73 +107,125 @@ class Patterns:
         self._header = re.compile(
             r"(?i)(?:\b(?:bearer|basic)[ \t]+|\b(?:set-)?cookie:[ \t]*[\w.-]+=)([\w.~+/%-]{16,}=*)"
         )
-        self._assigned = re.compile(
-            rf"(?i)({_NAME})(?:[_-]?\d)?[\"'\]]?[ \t]{{0,20}}(?:\\?[\"'])?(?::=|=>|=|:(?!:))[ \t]{{0,3}}"
+        self._assigns = re.compile(
+            r"(pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|key|credentials?)(?:[_-]?\d)?[\"'\]]?[ \t]{0,20}"
+            r"(?:\\?[\"'])?(?::=|=>|=|:(?!:))[ \t]{0,3}"
             r"(?:(?P<quote>\\?[\"'])(?P<quoted>[^\s\"'`]{4,})(?P=quote)|(?P<bare>[^\s\"'`,;&]{4,}))"
         )
+        self._before_key = re.compile(rf"{_KINDS_OF_KEY}[ _.-]?\Z")
         self._option = re.compile(
             r"(?i)(?:--(?:password|passwd|passphrase|token|secret|api-key)[ \t]+"
             r"|\b(?:login|user)[ \t]+\S+[ \t]+password[ \t]+"
             r"|\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ \t]+[\"']?[^\s:\"']+:)"
             r"([^\s\"']{6,})"
         )
+        self._field = re.compile(r"(?i)<input\b([^<>]{0,1000})>")
+        self._element = re.compile(rf"(?i)<(?:[\w.-]*[:_.-])?({_NAME})\b[^<>]{{0,200}}>\s*([^\s<>]{{6,}})\s*</")
 
-    def __call__(self, text: str) -> str:
-        if "AKIA" in text or "ASIA" in text:
-            text = self._pair.sub(_masked(1), text)
-        for begins, pattern in self._keys:
-            if begins in text:
-                text = pattern.sub(MASK, text)
-        if ":AA" in text:
-            text = self._bot.sub(f":{MASK}", text)
-        if "PRIVATE KEY" in text:
-            text = self._private.sub(_without_key, text)
-        if "://" in text:
-            text = self._address.sub(_without_password, text)
-        if "hooks.slack.com/" in text:
-            text = self._hook.sub(_masked(1), text)
+    def spans(self, text: str) -> Iterator[Span]:
+        """The places of what has the form of a secret, also where it is written with escapes."""
         low = text.lower()
+        if len(low) != len(text):  # some signs become two
+            low = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
+        words = _word_places(low)
+        yield from self._plain(text, low, words)
+        for begin, end in around(low, _escaped(text, words)):
+            part = text[begin:end]
+            if has_escapes(part):
+                meant, signs = decoded(part)
+                low_part = meant.lower()
+                found = self._plain(meant, low_part, _word_places(low_part))
+                yield from ((begin + signs[start], begin + signs[stop]) for start, stop in found)
+
+    def _plain(self, text: str, low: str, words: WordPlaces) -> Iterator[Span]:
+        yield from self._of_services(text)
+        if ":AA" in text:
+            yield from (match.span(1) for match in self._bot.finditer(text))
+        if "PRIVATE KEY" in text:
+            yield from filter(None, map(_private_key, self._private.finditer(text)))
+        if "@" in text and "://" in text:
+            yield from (match.span(2) for match in self._address.finditer(text) if _is_secret_password(match[2]))
+        if "hooks.slack.com/" in text:
+            yield from (match.span(1) for match in self._hook.finditer(text))
         if "bearer" in low or "basic" in low or "cookie:" in low:
-            text = self._header.sub(_masked(1, is_random), text)
-            low = text.lower()
-        return self._without_assigned(text, low) if len(low) == len(text) else text
+            headers = [at for word in ("bearer", "basic", "cookie:") for at in places(low, word)]
+            for begin, end in around(low, headers):
+                yield from (m.span(1) for m in self._header.finditer(text, begin, end) if is_random(m[1]))
+        yield from self._of_words(text, low, words)
 
-    def _without_assigned(self, text: str, low: str) -> str:
-        """The text without what is assigned in it: only what stands around the words for it is read."""
-        made, done = list[str](), 0
-        for begin, end in _around(low):
-            made += (text[done:begin], self._unassigned(text[begin:end]))
-            done = end
-        return "".join((*made, text[done:])) if made else text
+    def _of_services(self, text: str) -> Iterator[Span]:
+        """Keys of services: nearly all of them are a long run of letters, digits, _ and -."""
+        begun = {"whsec_"} if "whsec_" in text else set()
+        runs = b" " + text.encode("ascii", "replace").translate(_RUNS)
+        for match in _LONG_RUN.finditer(runs):
+            at = match.start()  # of the blank in front of it, which the text does not have
+            if text[at : at + 2] in self._first_signs:
+                begun.update(one for one in self._begin_runs if text.startswith(one, at))
+            elif text[at - 1 : at] == ".":
+                begun.update(one for one in _BROKEN if text.endswith(one, 0, at))
+        for begins in begun:
+            yield from (match.span() for match in self._keys[begins].finditer(text))
+        if "AKIA" in begun or "ASIA" in begun:
+            yield from (match.span(1) for match in self._pair.finditer(text))
 
-    def _unassigned(self, part: str) -> str:
-        part = self._assigned.sub(_without_value, part)
-        return self._option.sub(_masked(1, is_password), part)
+    def _of_words(self, text: str, low: str, words: WordPlaces) -> Iterator[Span]:
+        """Values that stand behind a word for a secret: only what is around such words is read."""
+        for found in words.values():
+            for match in filter(None, map(self._assigns.match, repeat(low), found)):
+                if span := self._value_of(match, text):
+                    yield span
+        options = [at for at in words["pass"] if low.startswith(("password ", "password\t"), at)]
+        if "--" in text:
+            options += [at for found in words.values() for at in found if "--" in low[max(at - 6, 0) : at]]
+        if "curl" in low:
+            options += places(low, "curl")
+        for begin, end in around(low, options):
+            yield from (m.span(1) for m in self._option.finditer(text, begin, end) if is_password(m[1]))
+        if "<input" in low:
+            yield from filter(None, map(_field_value, self._field.finditer(text)))
+        if "</" in low:
+            tags = [at for found in words.values() for at in found if ">" in low[at : at + 200]]
+            for begin, end in around(low, tags):
+                elements = self._element.finditer(text, begin, end)
+                yield from (match.span(2) for match in elements if is_password(html.unescape(match[2])))
+
+    def _value_of(self, match: re.Match[str], text: str) -> Span | None:
+        """The place of an assigned value, where it may be a secret. What matched has small letters."""
+        name, start = match[1], match.start()
+        if name == "key":
+            kind = self._before_key.search(match.string, max(0, start - 12), start)
+            if kind is None:
+                return None
+            start = kind.start()
+        return _assigned_value(text, start, name, *match.span("quoted" if match["quoted"] else "bare"))
 
 
-def _around(low: str) -> Iterator[tuple[int, int]]:
-    """The lines, of long ones the parts, in which one of the words stands."""
-    begun, end = -1, -1
-    for at in sorted(_places(low)):
-        if at < end:
-            continue
-        start, stop = low.rfind("\n", max(at - _BEFORE, end, 0), at) + 1, low.find("\n", at, at + _AFTER)
-        if begun >= 0:
-            yield begun, end
-        begun, end = start or max(at - _BEFORE, end, 0), stop + 1 or min(at + _AFTER, len(low))
-    if begun >= 0:
-        yield begun, end
+WordPlaces = Mapping[str, Sequence[int]]
+"""By word for a secret the places where it stands."""
 
 
-def _places(low: str) -> Iterator[int]:
-    for word in (*_WORDS, "curl"):
-        at = low.find(word)
-        while at >= 0:
-            yield at
-            at = low.find(word, at + len(word))
+def _word_places(low: str) -> WordPlaces:
+    return {word: [*places(low, word)] for word in _WORDS}
 
 
-_BEFORE, _AFTER = 200, 800
+def _escaped(text: str, words: WordPlaces) -> Iterator[int]:
+    """Places around which a secret may be written with escapes."""
+    yield from places_of(text, _ESCAPES)
+    if any(sign in text for sign in _ESCAPES):
+        yield from (at for found in words.values() for at in found if _ESCAPED_SOON.match(text, at))
+
+
+_ESCAPED_SOON = re.compile(r"[^\\%&\n]{1,100}[\\%&]")
+_ESCAPES = {
+    "%": re.compile("%(?:25|3[aA]|40)"),
+    "\\": re.compile(r"\\(?:u00|/\\/)"),
+    "&": re.compile("&(?:#|quot;|lt;)"),
+}
+"""Escapes that may stand in a secret, or in the word for it."""
+_BROKEN = ("SG.", "ya29.", "hvs.", "hvb.", "whsec_")
+"""Beginnings of keys that have other signs in them."""
+_RUNS = bytes(97 if chr(code).isalnum() or chr(code) in "_-" else 32 for code in range(128)) + b" " * 128
+_LONG_RUN = re.compile(b" " + b"a" * 19)
 
 
 @cache
@@ -176,7 +235,7 @@ def _compiled() -> Patterns:
 
 def without_patterns(text: str) -> str:
     """A text without what has the form of a secret."""
-    return _compiled()(text)
+    return masked(text, _compiled().spans(text))
 
 
 def is_random(value: str) -> bool:
@@ -204,42 +263,27 @@ def _bits(value: str) -> float:
     return -sum(share * log2(share) for share in counts)
 
 
-def _masked(group: int | str, fits: Callable[[str], bool] | None = None) -> Callable[[re.Match[str]], str]:
-    """The replacement of a match in which one group is masked, where that `fits`."""
-
-    def mask(match: re.Match[str]) -> str:
-        if fits and not fits(match[group]):
-            return match[0]
-        start, end = match.start(group) - match.start(), match.end(group) - match.start()
-        return f"{match[0][:start]}{MASK}{match[0][end:]}"
-
-    return mask
-
-
-def _without_key(match: re.Match[str]) -> str:
+def _private_key(match: re.Match[str]) -> Span | None:
     body = match[1]
     if len(body.strip()) < 16:
-        return match[0]
-    start, end = len(body) - len(body.lstrip()), len(body.rstrip())
-    head = match[0][: match.start(1) - match.start()]
-    return f"{head}{body[:start]}{MASK}{body[end:]}"
+        return None
+    start, end = match.span(1)
+    return start + len(body) - len(body.lstrip()), end - len(body) + len(body.rstrip())
 
 
-def _without_password(match: re.Match[str]) -> str:
-    password = match[2]
-    is_none = password.lower() in _DULL or _PLACEHOLDER.search(password) or _CODE.search(password)
-    return match[0] if is_none else _masked(2)(match)
+def _is_secret_password(password: str) -> bool:
+    return not (password.lower() in _DULL or _PLACEHOLDER.search(password) or _CODE.search(password))
 
 
-def _without_value(match: re.Match[str]) -> str:
-    text, start, name = match.string, match.start(), match[1].lower()
+def _assigned_value(text: str, start: int, name: str, begin: int, end: int) -> Span | None:
+    """The value that stands behind a name, without what belongs to the text around it; None for a harmless one."""
     before = _WORD_BEFORE.search(text, max(0, start - 60), start)
     standing = before[0] if before else ""
-    if _HARMLESS.search(standing) or (text[: start - len(standing)].endswith(":") and not standing.startswith("_")):
-        return match[0]
-    group = "quoted" if match["quoted"] else "bare"
-    value = match[group] if group == "quoted" else match[group].rstrip(").,}]")
-    if group == "quoted" and len(value) >= 24:
+    if _HARMLESS.search(standing) or (text.endswith(":", 0, start - len(standing)) and not standing.startswith("_")):
+        return None
+    is_quoted = text[begin - 1] in "\"'"
+    value = text[begin:end] if is_quoted else text[begin:end].rstrip(").,}]")
+    if is_quoted and len(value) >= 24:
         value = value.replace("(", "")  # no code stands in quotes without a blank
     if name.startswith(("pass", "pwd")):
         is_secret = is_password(value)
@@ -247,7 +291,35 @@ def _without_value(match: re.Match[str]) -> str:
         is_secret = name != "token"
     else:
         is_secret = is_random(value)
-    return _masked(group)(match) if is_secret else match[0]
+    return (begin, end) if is_secret else None
 
 
 _WORD_BEFORE = re.compile(r"[\w.-]+\Z")
+
+
+def _field_value(match: re.Match[str]) -> Span | None:
+    """The value of a form's field for a password or a token."""
+    found = {one[1].lower(): one for one in _ATTRIBUTE.finditer(match[1])}
+    value, kind = found.get("value"), found.get("type")
+    if value is None:
+        return None
+    group = next(number for number in (2, 3, 4) if value[number] is not None)
+    text = html.unescape(value[group])
+    names = [_text_of(found[one]) for one in ("name", "id") if one in found]
+    if kind and _text_of(kind).lower() == "password":
+        is_secret = len(text) >= 4 and not _PLACEHOLDER.search(text) and text.lower() not in _DULL
+    else:
+        is_secret = any(_FIELD_NAME.search(one) and not _HARMLESS_FIELD.search(one) for one in names) and is_password(
+            text
+        )
+    start = match.start(1)
+    return (start + value.start(group), start + value.end(group)) if is_secret else None
+
+
+def _text_of(attribute: re.Match[str]) -> str:
+    return attribute[2] or attribute[3] or attribute[4] or ""
+
+
+_ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
+_FIELD_NAME = re.compile(rf"{_NAME}\d?$", re.IGNORECASE)
+_HARMLESS_FIELD = re.compile(r"csrf|xsrf|verification|page|sync|nonce", re.IGNORECASE)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -38,6 +42,49 @@ def test_what_has_the_form_of_a_secret_is_masked_and_what_stands_around_it_stays
 def test_what_has_none_stays_as_it_is(text: str) -> None:
     assert without_patterns(text) == text
     assert without_patterns(f"{text}\n" * 3) == f"{text}\n" * 3
+
+
+@pytest.mark.parametrize("text", (HERE / "nested.txt").read_text(encoding="utf-8").splitlines()[2:])
+def test_what_is_written_with_escapes_of_escapes_or_in_a_form_is_masked_in_its_place(text: str) -> None:
+    (secret,) = re.findall("«([^»]*)»", text)
+    assert without_patterns(re.sub("[«»]", "", text)) == re.sub("«[^»]*»", "[secret]", text), secret
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<input type="password" name="pw" value="">',
+        '<input type="password" placeholder="Your password" value="Password">',
+        '<input type="hidden" name="csrf_token" value="k9LmN2oP4qR6sT8uV0wX1yZ3">',
+        '<input type="text" name="token_count" value="12345678">',
+        "https://h.example.org/search?q=forgot%2520password%253F%26lang%3Den",
+        'usage: {\\"total_tokens\\": \\"1234567\\", \\"password\\": \\"optional\\"}',
+        "<label>password</label><b>&quot;secret&quot; means hidden</b> 100% &amp; more",
+        r"if (token == \"EOF\") { key = \"name\"; } // \u0070assword: as set",
+    ],
+)
+def test_escapes_and_forms_without_a_secret_stay(text: str) -> None:
+    assert without_patterns(text) == text
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda value: quote(quote(quote(value, safe=""), safe=""), safe=""),
+        lambda value: "".join(f"%25{ord(sign):02x}" for sign in value),
+        lambda value: json.dumps(json.dumps({"a": json.dumps(value)})),
+        lambda value: html.escape(json.dumps(value)),
+        lambda value: "".join(f"&#{ord(sign)};" for sign in value),
+        lambda value: "".join(f"\\u{ord(sign):04x}" for sign in value),
+        lambda value: quote(html.escape(value), safe=""),
+    ],
+)
+@pytest.mark.parametrize("filler", ["", "some words\n" * 400], ids=["short", "long"])
+def test_a_known_value_is_masked_however_often_it_is_escaped(write: Callable[[str], str], filler: str) -> None:
+    value = 'p"w/+&-Canary 77<x>'
+    shown = Redactor([value])(f"{filler}before {write(value)} after\n{filler}")
+    assert shown.startswith(f"{filler}before ") and shown.endswith(f" after\n{filler}")
+    assert "[secret]" in shown and not re.search("Canary|43616e", shown)
 
 
 def test_long_lines_and_large_texts_are_read_to_their_end() -> None:
