@@ -12,7 +12,7 @@ from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.messages import Attachment
 from nanoclaw.documents import documents
 from nanoclaw.documents.documents import DocumentError
-from nanoclaw.plugins.media.contents import Contents, AttachmentReader, read
+from nanoclaw.plugins.media.contents import AttachmentReader, Contents, read
 from tests.plugins.media.test_attachments import picture
 
 MIME = {".png": "image/png", ".mp3": "audio/mpeg"}
