@@ -115,6 +115,8 @@ class Connection:
         """The last HTTP status of 400 and more."""
         self.misled = ""
         """The private place that the server sent us to, in a sentence."""
+        self.broken = ""
+        """Why what it says is read no further, '' where it ended by itself."""
         self.open_login: Callable[[str], None] | None = None
         """Shows a person the address at which to sign in; None where nobody is there."""
         self.calls: dict[int, RunningCall] = {}
@@ -184,10 +186,12 @@ class Connection:
                     if not is_last:
                         continue
                 if error.code == _CLOSED:
-                    self._lose("the connection broke")
-                    raise ToolError(
-                        f"{self.name} broke off while it worked: it may have been done in part. {self._why()}".rstrip()
-                    ) from None
+                    why = self.broken or "the connection broke"
+                    self._lose(why)
+                    said = (
+                        f"{self.name} broke off while it worked ({why}): it may have been done in part. {self._why()}"
+                    )
+                    raise ToolError(said.rstrip()) from None
                 status = f" (HTTP {self.refused})" if self.refused else ""
                 raise ToolError(f"{self.name} says: {self.shown(error.message)}{status}") from None
             except (ToolError, ConfigError):
@@ -270,7 +274,7 @@ class Connection:
                 try:
                     await self._once()
                 except FAULTS as error:
-                    said = self.misled or self._sign_in() or self.shown(_words(error))
+                    said = self.misled or self.broken or self._sign_in() or self.shown(_words(error))
                     self.error = " ".join(filter(None, (said, self._why())))
                 if loop.time() - began > STEADY_SECONDS:
                     pause = FIRST_PAUSE
@@ -286,7 +290,7 @@ class Connection:
         import anyio
 
         self._last_words, self.error, self._was_up, self.refused, self._noise = [], "", False, 0, 0
-        self.misled = ""
+        self.misled = self.broken = ""
         seconds = self.settings.seconds
         with anyio.CancelScope() as self._attempt:
             attempt = self._attempt
@@ -297,7 +301,9 @@ class Connection:
                     timer.cancel()
                     self._up()
                     await self._stay(ended)
-                    self._lose(self.error or "the connection ended")  # before its program has ended, which takes time
+                    self._lose(
+                        self.broken or self.error or "the connection ended"
+                    )  # before its program has ended, which takes time
             finally:
                 timer.cancel()
         if self._noise >= MOST_NOISE:

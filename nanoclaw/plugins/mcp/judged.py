@@ -3,12 +3,15 @@ addresses for signing in, which this machine asks then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
 
 import httpx2
 
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.escapes import one_line
 from nanoclaw.net.public import NetError, NotPublic, host_of, public_addresses, shown
+from nanoclaw.plugins.mcp.program import MOST_MESSAGE_BYTES
 
 
 class JudgedTransport(httpx2.AsyncBaseTransport):
@@ -25,7 +28,7 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
         """Raises ConfigError for an address that isn't public."""
         asked, own = request.url, self._own
         if asked.host == own.host and ((asked.scheme, asked.port) == (own.scheme, own.port) or _is_upgrade(own, asked)):
-            return await self._usual.send(request, stream=True, follow_redirects=False)
+            return await self._bounded(await self._usual.send(request, stream=True, follow_redirects=False))
         try:
             host = host_of(str(asked))
             addresses = await public_addresses(host.host, host.port, allow=self._allow)
@@ -37,10 +40,23 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
             raise ConfigError(said) from None
         for address in addresses[:-1]:
             try:
-                return await self._ask(request, host.host, address)
+                return await self._bounded(await self._ask(request, host.host, address))
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
-        return await self._ask(request, host.host, addresses[-1])
+        return await self._bounded(await self._ask(request, host.host, addresses[-1]))
+
+    async def _bounded(self, response: httpx2.Response) -> httpx2.Response:
+        """The answer as it may be read: not packed, as nobody knows what unpacks to, and not endless. Raises
+        ConfigError."""
+        packed = response.headers.get("content-encoding", "identity")
+        if packed.lower() != "identity":
+            await response.aclose()
+            said = f"it packs its answers ({one_line(packed, 20)}), which it was asked not to"
+            self._refused(said)
+            raise ConfigError(said)
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):  # bounded by events
+            response.stream = _Bounded(response.stream)
+        return response
 
     async def _ask(self, request: httpx2.Request, name: str, address: str) -> httpx2.Response:
         there = httpx2.Request(
@@ -55,6 +71,25 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         await self._usual.aclose()
         await self._judged.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that is read no further than one message may go."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Raises StreamError."""
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MOST_MESSAGE_BYTES:
+                raise httpx2.StreamError(f"its answer has more than {MOST_MESSAGE_BYTES / 1e6:g} MB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def _is_upgrade(own: httpx2.URL, asked: httpx2.URL) -> bool:

@@ -15,15 +15,12 @@ import anyio
 
 from nanoclaw import __version__
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.plugins.mcp import sdk
+from nanoclaw.plugins.mcp import program, sdk
 from nanoclaw.plugins.mcp.listing import usable_schema
 from nanoclaw.plugins.mcp.settings import ServerSettings, resolved
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection, Surroundings
-
-MOST_EVENT_BYTES = 32_000_000
-"""Of one message that a server streams, such as a picture."""
 
 READ_SECONDS = 3_600.0
 """An answer that streams may be silent for so long; a call has a clock of its own."""
@@ -56,7 +53,7 @@ async def transport(connection: Connection, around: Surroundings) -> AsyncIterat
 
         url = resolved(settings.url, variables)
         client = AsyncClient(
-            headers=headers,
+            headers={"accept-encoding": "identity", **headers},
             auth=auth,
             timeout=READ_SECONDS,
             event_hooks={"response": [partial(_note_status, connection)]},
@@ -64,14 +61,16 @@ async def transport(connection: Connection, around: Surroundings) -> AsyncIterat
         )
         async with (
             client,
-            sdk.streamable_http_client(url, http_client=client, max_sse_event_size=MOST_EVENT_BYTES) as streams,
+            sdk.streamable_http_client(
+                url, http_client=client, max_sse_event_size=program.MOST_MESSAGE_BYTES
+            ) as streams,
         ):
             yield streams
         return
     parameters = _program(settings, around)
     async with (
         _logged(connection.log_line) as errors,
-        sdk.stdio_client(parameters, errlog=errors) as streams,
+        program.streams(parameters, errors, partial(setattr, connection, "broken")) as streams,
     ):
         yield streams
 
@@ -97,9 +96,7 @@ def _program(settings: ServerSettings, around: Surroundings) -> sdk.StdioServerP
         raise ConfigError(f"there is no program {settings.command!r} on the PATH")
     arguments = [resolved(one, variables) for one in settings.args]
     command, arguments = _that_ends_with_us(command, arguments)
-    return sdk.StdioServerParameters(
-        command=command, args=arguments, env=environment, cwd=folder, encoding_error_handler="replace"
-    )
+    return sdk.StdioServerParameters(command=command, args=arguments, env=environment, cwd=folder)
 
 
 def _that_ends_with_us(command: str, arguments: list[str]) -> tuple[str, list[str]]:

@@ -167,6 +167,13 @@ def lie(*, is_mute: bool) -> None:
             answer["result"] = {"content": [{"type": "text", "text": "{}"}], "structuredContent": {"other": 1}}
         elif asked["method"] == "tools/call" and params["name"] == "quit":
             return
+        elif asked["method"] == "tools/call" and params["name"] == "endless":
+            while True:
+                print("x" * 100_000, end="", flush=True)
+        elif asked["method"] == "tools/call" and params["name"] == "raw":
+            body = RAW[params["arguments"]["kind"]]
+            print(f'{{"jsonrpc": "2.0", "id": {asked["id"]}, "result": {{"content": {body}}}}}', flush=True)
+            continue
         elif asked["method"] == "tools/call" and params["name"] == "array":
             answer["result"] = {"content": "what?"}
         elif asked["method"] == "tools/call":
@@ -198,7 +205,18 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "roots": ("roots/list", {}),
 }
-LIES += [{"name": name, "inputSchema": {"type": "object"}} for name in (*QUESTIONS, "quit")]
+LIES += [{"name": name, "inputSchema": {"type": "object"}} for name in (*QUESTIONS, "quit", "endless", "raw")]
+
+RAW = {
+    "deep": "[" * 100_000 + "]" * 100_000,
+    "half": '[{"type": "text", "text": "cut \\ud83d"}]',
+    "twice": '[{"type": "text", "text": "a", "text": "b"}]',
+    "endless number": '[{"type": "text", "text": "a", "x": ' + "9" * 100_000 + "}]",
+    "no number": '[{"type": "text", "text": "a"}], "structuredContent": {"x": NaN}',
+    "torn": '[{"type": "text',
+    "wrong": '[{"type": 5}, 7]',
+}
+"""Contents of results as they stand in a line."""
 
 
 def forgetful() -> Any:

@@ -305,6 +305,33 @@ async def test_a_context_does_not_wait_for_a_server_that_never_answers(
         assert "there is no tool 'm__x'" in await text_of(here)
 
 
+async def test_a_result_that_no_parser_takes_is_told_and_the_next_call_runs(tmp_path: Path) -> None:
+    kinds = ("half", "twice", "no number", "endless number", "wrong", "deep", "torn")
+    calls = [call("l__raw", {"kind": kind}) for kind in kinds]
+    model = ScriptedProvider(*calls, call("l__good"), "I see.")
+    async with running(tmp_path, model, settings=ALL + stdio("l", "--liar", more="seconds = 20.0")) as here:
+        await here.public("mcp").connections()["l"].ready()
+        assert await here.ask("try") == "I see."
+        said = [inside(one.text) or one.text for one in results(here.history)]
+        assert said[:2] == ["cut ?", "b"]
+        assert said[2].startswith("a")
+        broke = "l broke off while it worked (it sent a message that cannot be read): it may have been done in part."
+        assert "gave no proper answer" in said[4]
+        assert [one.startswith(broke) for one in said[5:7]] == [True, True]
+        assert said[7] == "{}"
+
+
+async def test_a_line_without_an_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nanoclaw.plugins.mcp.program.MOST_MESSAGE_BYTES", 4_000_000)
+    model = ScriptedProvider(call("l__endless"), call("l__good"), "I see.")
+    async with running(tmp_path, model, settings=ALL + stdio("l", "--liar", more="seconds = 20.0")) as here:
+        await here.public("mcp").connections()["l"].ready()
+        assert await here.ask("try") == "I see."
+        first, second = results(here.history)
+        assert "l broke off while it worked (it wrote a line of more than 4 MB)" in first.text
+        assert inside(second.text) == "{}"
+
+
 async def test_a_program_that_writes_no_protocol_is_ended(tmp_path: Path) -> None:
     model = ScriptedProvider("hi")
     async with running(tmp_path, model, settings='[mcp.y]\ncommand = "yes"\n') as here:
@@ -425,7 +452,7 @@ def test_servers_are_set_tried_shown_and_taken_out_on_the_command_line(
     assert text.startswith("# mine\n[limits]\nrounds = 9 # few\n")
     assert tomllib.loads(text)["mcp"]["l"]["args"] == [str(SERVER), "--liar"]
     status, told = say("test", "l")
-    assert (status, "l is there: liar 1, MCP 2025-11-25, 13 tools" in told) == (0, True), told
+    assert (status, "l is there: liar 1, MCP 2025-11-25, 15 tools" in told) == (0, True), told
     assert "- good is listed twice" in told
     status, told = say("test", "gone")
     assert (status, "gone is not there: MINE is not set: put MINE=… into secrets.env" in told) == (2, True)
@@ -434,7 +461,7 @@ def test_servers_are_set_tried_shown_and_taken_out_on_the_command_line(
     assert (status, "l__good" in tools, "l__huge" in tools) == (0, True, False)
     status, told = say("list", "--json")
     assert [(one["name"], one["tools"], bool(one["error"])) for one in json.loads(told)["servers"]] == [
-        ("l", 13, False),
+        ("l", 15, False),
         ("gone", 0, True),
     ]
     assert "hidden-value" not in told + say("list")[1]
