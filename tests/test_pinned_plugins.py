@@ -91,6 +91,7 @@ def test_one_that_nobody_looked_at_is_not_run_said_everywhere_and_the_rest_start
     assert any(one["state"] == "wrong" and UNSEEN in one["text"] for one in doctor)
     audit = json.loads(home.run("audit", "--json", check=None).out)["findings"]
     assert any(one["level"] == "warning" and UNSEEN in one["text"] for one in audit)
+    assert not any("run with your rights" in one["text"] for one in audit)
     shown = home.run("plugins", "show", "weather").out
     assert 'print("evil ran")' in shown and "evil ran\n" not in shown, "it is shown and not run"
     assert "Hooks: tools, commands, sections, run" in shown
@@ -216,12 +217,23 @@ def test_what_is_no_plugin_is_not_added(tmp_path: Path, home: Home, text: str, s
     assert not (home.root / "plugins").exists()
 
 
-@pytest.mark.parametrize("name", ["nothing", "sandbox"])
+def test_bytes_that_lie_there_already_are_shown_too_when_they_are_added(tmp_path: Path, home: Home) -> None:
+    """Somebody put them there, and the owner has not seen them."""
+    (home.root / "plugins").mkdir()
+    for path in (home.root / "plugins" / "weather.py", tmp_path / "weather.py"):
+        path.write_text(EVIL)
+    asked = home.run("plugins", "add", str(tmp_path / "weather.py"), check=1)
+    assert 'print("evil ran")' in asked.out and "Nobody is here to say so" in asked.err
+    assert not (home.root / "plugins" / "pins.json").exists()
+
+
+@pytest.mark.parametrize("name", ["nothing", "sandbox", "../config"])
 def test_what_is_no_plugin_of_the_home_is_told(home: Home, name: str) -> None:
     (home.root / "config.toml").write_text("")
-    said = {"nothing": "there is no plugin 'nothing'", "sandbox": "is a part of this program"}
+    (home.root / "config.py").write_text("")
+    said = {"sandbox": "is a part of this program"}.get(name, f"there is no plugin {name!r}")
     for verb in ("show", "trust", "remove"):
-        assert said[name] in home.run("plugins", verb, name, check=2).err
+        assert said in home.run("plugins", verb, name, check=2).err
 
 
 async def test_compiled_files_beside_it_are_not_run(tmp_path: Path) -> None:
@@ -274,4 +286,6 @@ def test_who_writes_a_plugin_may_have_it_loaded_unpinned_and_audit_says_so(home:
     (home.root / "plugins" / "weather.py").write_text(WEATHER)
     assert home.run("frost", "Berlin").out == "I say when it freezes in Berlin.\n"
     found = json.loads(home.run("audit", "--json", check=None).out)["findings"]
-    assert any(one["level"] == "warning" and 'unpinned = "load"' in one["text"] for one in found)
+    told = [one["text"] for one in found if one["level"] == "warning"]
+    assert any('unpinned = "load"' in text for text in told)
+    assert "plugins of others run with your rights: weather" in told

@@ -39,7 +39,7 @@ async def _findings(config: Config) -> list[Finding]:
     """All of them, over a copy of the store: a process that runs is not disturbed."""
     found = [*files.exposed(config), *files.exposed_workspace(config), *_of_configuration(config), *_listening(config)]
     async with looked_at(config) as app:
-        found += _of_tools(app)
+        found += [*_of_others(app), *_of_tools(app)]
         found += [one._replace(name=one.name or plugin) for plugin, one in await app.audit()]
     return found
 
@@ -57,9 +57,6 @@ def _of_configuration(config: Config) -> Iterator[Finding]:
     if config.guests.persona:
         text = "[guests] persona: guests are answered in the character of SOUL.md and IDENTITY.md"
         yield Finding(True, text, "guests", risk="note")
-    if config.plugins.enabled:
-        text = f"plugins of others run with your rights: {', '.join(config.plugins.enabled)}"
-        yield Finding(True, text, "plugins", risk="warning")
     if config.plugins.unpinned == "load":
         text = '[plugins] unpinned = "load": plugins of the home are loaded however they were changed'
         yield Finding(False, text, "plugins", risk="warning")
@@ -72,6 +69,14 @@ _REACH: tuple[tuple[str, str, Literal["note", "warning"]], ...] = (
     ("read", "read", "note"),
     ("change", "write", "warning"),
 )
+
+
+def _of_others(app: App) -> Iterator[Finding]:
+    """Plugins that somebody else wrote, but for those that are left out."""
+    from nanoclaw.core.build import BUILT_IN
+
+    if names := ", ".join(one.name for one in app.plugins if one.name not in BUILT_IN):
+        yield Finding(True, f"plugins of others run with your rights: {names}", "plugins", risk="warning")
 
 
 def _of_tools(app: App) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
-from nanoclaw.packages.pins import PackagePin, pin_of
+from nanoclaw.packages.pins import PackagePin
 from nanoclaw.packages.reading import File, Kind, Package, PackageError
 
 PLUGIN = Kind("plugin", third_party.main_of, "a .py, a folder with an __init__.py, or a .zip, .tar or .tar.gz of it")
@@ -110,11 +110,12 @@ def add(config: Config, options: argparse.Namespace) -> int:
     if only:
         package = Package({f"{name}.py": next(iter(package.files.values()))})
     target = third_party.folder(config) / f"{name}{'.py' if only else third_party.SUFFIX}"
-    there = third_party.place(config, name)
-    with _errors(name):
-        was = pin_of(third_party.read(there)) if there else None
-    if was is None or was.sha256 != package.sha256 or there != target:
-        print(*plugin_text.lines(package, was), sep="\n", file=sys.stderr if options.json else sys.stdout)
+    there, pin = third_party.place(config, name), _pin(config, name)
+    is_there = False
+    with suppress(PackageError):  # what can't be read is replaced
+        is_there = there == target and third_party.read(target).sha256 == package.sha256
+    if not is_there or pin is None or pin.sha256 != package.sha256:
+        print(*plugin_text.lines(package, pin), sep="\n", file=sys.stderr if options.json else sys.stdout)
         where = f"replace {there}" if there else f"copy it to {target}"
         if not options.yes and not says_yes(f"Load this plugin from the next start on, and {where}?"):
             return 1

@@ -39,16 +39,15 @@ def add(config: Config, options: argparse.Namespace) -> int:
     name = described.front_of(package, stem(options.path))[0].name
     folder = config.home / "skills" / name
     there = read_folder(str(folder)) if folder.is_dir() else None
-    if there is None or there.sha256 != package.sha256:
-        was = there and pin_of(there)
-        print(*described.lines(package, name, was), sep="\n", file=sys.stderr if options.json else sys.stdout)
-        where = f"replace {folder}" if there else f"copy it to {folder}"
-        if not options.yes and not says_yes(f"Use this skill, and {where}?"):
-            return 1
-        try:
-            put(package, folder)
-        except OSError as error:
-            raise SkillError(f"the skill cannot be written to {folder}: {error.strerror or error}") from error
+    was = pin_of(there) if there and there.sha256 != package.sha256 else None
+    print(*described.lines(package, name, was), sep="\n", file=sys.stderr if options.json else sys.stdout)
+    where = f"replace {folder}" if there else f"copy it to {folder}"
+    if not options.yes and not says_yes(f"Use this skill, and {where}?"):
+        return 1
+    try:
+        put(package, folder)
+    except OSError as error:
+        raise SkillError(f"the skill cannot be written to {folder}: {error.strerror or error}") from error
     return carry_out(config, "skills", f"trust {folder} {package.sha256}", as_json=options.json)
 
 

@@ -69,6 +69,8 @@ def folder(config: Config) -> Path:
 
 def place(config: Config, name: str) -> Path | None:
     """The file of the home that is a plugin, or the folder of its modules."""
+    if name != Path(name).name:  # it leads elsewhere
+        return None
     places = (folder(config) / f"{name}{ending}" for ending in (".py", SUFFIX))
     return next((path for path in places if path.exists() or path.is_symlink()), None)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import stat
-import tarfile
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -82,6 +78,11 @@ class Package(NamedTuple):
 def read(path: Path, kind: Kind) -> Package:
     """A package from a local folder, .zip, .tar or .tar.gz; of one that is in a folder of the archive, that folder.
     Raises PackageError for what could lead out of it, is no whole one of its kind, or is too large."""
+    import tarfile
+    import zipfile
+    import zlib
+
+    of_archives = (zipfile.BadZipFile, zlib.error, tarfile.TarError, EOFError, RuntimeError, ValueError)
     try:
         if path.is_dir():
             found = read_folder(str(path), kind.noun)
@@ -93,7 +94,7 @@ def read(path: Path, kind: Kind) -> Package:
             raise PackageError(f"{path} is no folder and no archive: give {kind.wanted}")
     except OSError as error:
         raise PackageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except _BROKEN as error:
+    except of_archives as error:
         raise PackageError(f"{path} is no whole .zip, .tar or .tar.gz: {error}") from error
     found = _without_top(found, kind)
     if not kind.main(found.files.keys()):
@@ -111,9 +112,6 @@ def read_file(path: Path) -> File:
     if len(data) > MOST_BYTES:
         raise PackageError(f"{path.name!r} has more than {MOST_BYTES // 1_000_000} MB")
     return File(data)
-
-
-_BROKEN = (zipfile.BadZipFile, zlib.error, tarfile.TarError, EOFError, RuntimeError, ValueError, NotImplementedError)
 
 
 class _Collected:
@@ -217,6 +215,8 @@ def _hashed(folder: str, noun: str, stamps: tuple[tuple[str, int, int, int, int]
 
 
 def _read_zip(path: Path, noun: str) -> Package:
+    import zipfile
+
     found = _Collected(noun)
     if path.stat().st_size > MOST_BYTES:
         raise PackageError(f"{path} has more than {MOST_BYTES // 1_000_000} MB, which is no {noun}")
@@ -248,6 +248,9 @@ class _Bounded:
 
 
 def _read_tar(path: Path, noun: str) -> Package:
+    import gzip
+    import tarfile
+
     found = _Collected(noun)
     with path.open("rb") as raw:
         is_packed = raw.read(2) == b"\x1f\x8b"
