@@ -162,6 +162,12 @@ class Asks:
         asked = [question for question in self.open() if question.turn]
         return [told for question in asked if self.asker and (told := self.asker.reminder(question, place))]
 
+    def expire(self) -> None:
+        """End those whose time is over, also where nobody has looked at the clock since, as after a sleep."""
+        for question in self.open():
+            if question.expires <= self._transactions.clock():
+                self._end(question.number, OwnersAnswer(question.ask.default, "time"))
+
     def find(self, number: int) -> Question | None:
         """A question by its number, open or not."""
         return next(iter(self._questions("id = ?", number)), None)

@@ -71,11 +71,13 @@ class Commands:
         return {name: one for name, one in self._commands.items() if profile.name in one.open_to}
 
     def is_command(self, inbound: Inbound) -> bool:
-        return inbound.message.origin == "person" and parse(inbound.message.text) is not None
+        """False for one that the person only hands on, as what an inline bot wrote for them."""
+        is_own = inbound.message.origin == "person" and not inbound.message.outside
+        return is_own and parse(inbound.message.text) is not None
 
     def waits(self, inbound: Inbound) -> bool:
         """True for what takes its turn in the queue: talk, and commands that change what a turn works on."""
-        said = parse(inbound.message.text) if inbound.message.origin == "person" else None
+        said = parse(inbound.message.text) if self.is_command(inbound) else None
         found = self.find(said[0]) if said else None
         return said is None or (found is not None and found.waits)
 

@@ -58,23 +58,26 @@ class Approvals(Plugin):
 
     def commands(self) -> Iterable[Command]:
         return [
-            Command("yes", "allow what was asked: /yes 3, /yes 3 hour", lambda said, tx: self._said(said, tx, "yes")),
-            Command("no", "refuse it: /no 3", lambda said, tx: self._said(said, tx, "no")),
-            Command(
-                "answer",
-                "answer a question: /answer 3 blue; /answer 3 shows it",
-                lambda said, tx: self._said(said, tx, ""),
-            ),
+            self._answering("yes", "allow what was asked: /yes 3, /yes 3 hour"),
+            self._answering("no", "refuse it: /no 3"),
+            self._answering("answer", "answer a question: /answer 3 blue; /answer 3 shows it"),
             Command("grants", "what is not asked about: /grants, /grants revoke 2", self._list, cli=True, private=True),
             Command("elevated", "no questions for a while: /elevated 30m, /elevated off", self._elevate, private=True),
         ]
 
+    def _answering(self, name: str, help: str) -> Command:
+        word = "" if name == "answer" else name
+        return Command(name, help, lambda said, tx: self._said(said, tx, word), private=True)
+
     def on_message(self, inbound: Inbound, tx: Tx) -> Reply | None:
-        """Hear words that answer a question. A message with files is something else, and so is a command."""
-        is_talk = inbound.message.origin == "person" and not inbound.is_edit and not inbound.profile
+        """Hear words that answer a question. A message with files is something else, and so is a command, and what was
+        written by others."""
+        is_own = inbound.message.origin == "person" and not inbound.message.outside
+        is_talk = is_own and not inbound.is_edit and not inbound.profile
         text = inbound.message.text.strip()
         if not is_talk or inbound.role != "owner" or inbound.is_group or text.startswith("/") or is_stop(text):
             return None
+        self._host.get("core").asks.expire()
         said = self._questions.hear(tx, inbound)
         tx.after(self._changed.set)
         return Reply(said) if said else None
@@ -82,6 +85,7 @@ class Approvals(Plugin):
     def _said(self, said: Said, tx: Tx, word: str) -> str:
         """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""
         tx.after(self._changed.set)
+        self._host.get("core").asks.expire()
         argument = said.argument.strip().removeprefix("#").replace(":", " ", 1)
         number, _, rest = argument.partition(" ")
         if not (is_number := number.isascii() and number.isdigit() and len(number) < 10):
