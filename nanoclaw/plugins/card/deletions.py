@@ -34,7 +34,7 @@ def deleted_by(command: str, root: Path, home: Path) -> list[str]:
             folder = next(iter(_paths(rest[0], folder, home)), folder)
         for path in _named(name, rest, folder, home):
             found |= dict.fromkeys(islice(_files(path), MOST + 1 - len(found)))
-    return [path for path in found if not is_scrap(path, root)]
+    return sorted(path for path in found if not is_scrap(path, root))
 
 
 def is_scrap(path: str, root: Path) -> bool:

@@ -133,8 +133,10 @@ class Undo(Plugin):
         if count is None:
             return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
         undone, told, passed, left, kept = list[str](), list[str](), list[str](), count, 0
+        last: Effect | None = None  # was taken back, or could not be
         for effect in self._log.of(said.conversation, LOOKED_AT):
-            if not left:
+            costs = int(last is None or not _is_of_one_command(last, effect))  # all that a command did counts as one
+            if left < costs:
                 break
             if effect.state == "undone" or (
                 effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
@@ -144,12 +146,12 @@ class Undo(Plugin):
                 became = self._take_back(tx, effect)
             except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
                 told += [*map(_not_undoable, passed), str(error)]
-                passed, left, kept = [], left - 1, kept + 1
+                passed, left, kept, last = [], left - costs, kept + costs, effect
                 continue
             if became:
                 undone.append(became)
                 told += map(_not_undoable, passed)
-                passed, left = [], left - 1
+                passed, left, last = [], left - costs, effect
             elif effect.before is None or effect.before != effect.after:
                 passed.append(effect.text if effect.state != "begun" else f"{effect.text} (unknown outcome)")
         if left == count:
@@ -214,6 +216,10 @@ def _number(argument: str, default: int) -> int | None:
         return default
     is_number = argument.isascii() and argument.isdigit() and 0 < len(argument) < 5
     return int(argument) or None if is_number else None
+
+
+def _is_of_one_command(one: Effect, other: Effect) -> bool:
+    return (one.tool, one.kind, one.turn) == (other.tool, other.kind, other.turn) == ("exec", "file", one.turn)
 
 
 def _has_changed(effect: Effect) -> bool:

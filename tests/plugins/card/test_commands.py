@@ -1,0 +1,146 @@
+"""Commands that take files away: put back, counted over the turn, and told honestly where that can't be."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.core.messages import AssistantMessage, ToolCall
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.plugins.card.test_card import NAMES, NOON, fill, rm, texts, there
+from tests.program import running
+
+ALL_GONE = {"command": "r=rm; $r -f *.txt"}
+
+
+async def test_commands_of_one_answer_are_each_judged_by_what_they_did(tmp_path: Path) -> None:
+    calls = [ToolCall(str(n), "exec", f'{{"command": "rm {name}"}}') for n, name in enumerate(NAMES)]
+    both = AssistantMessage("", NOON, (*calls, ToolCall("9", "exec", '{"command": "echo x > new.txt; rm new.txt"}')))
+    async with running(tmp_path, ScriptedProvider(both, "Well?", "Gone.")) as program:
+        fill(program)
+        question = await program.ask("Go")
+        assert there(program) == NAMES[3:]
+        assert "1. `rm four.txt` deletes 1 file (`four.txt`)\n2. `rm five.txt` deletes 1 file (`five.txt`)" in question
+        assert "put back" not in texts(program)[5]
+        await program.ask("yes")
+        await program.answer()
+        assert there(program) == []
+
+
+async def test_what_is_moved_copied_or_packed_is_not_lost(tmp_path: Path) -> None:
+    lines = "mkdir old; mv *.txt old", "gzip old/*", "mkdir new; cp old/* new; rm -r old"
+    steps = [call("exec", {"command": line}) for line in lines]
+    async with running(tmp_path, ScriptedProvider(*steps, "Done.")) as program:
+        for n, name in enumerate(NAMES):
+            fill(program, name, length=400 + n)
+        assert (await program.ask("Go")).startswith("Done.")
+        assert len(list((program.workspace / "new").iterdir())) == 5
+
+
+async def test_a_file_that_was_changed_in_the_turn_is_put_back_as_it_was_before_the_command(tmp_path: Path) -> None:
+    steps = [call("append_file", {"path": "one.txt", "content": "more"}), call("exec", ALL_GONE)]
+    async with running(tmp_path, ScriptedProvider(*steps, "Well?")) as program:
+        fill(program)
+        await program.ask("Go")
+        assert (program.workspace / "one.txt").read_text().endswith("more")
+        assert there(program) == NAMES
+
+
+async def test_what_a_stopped_command_took_away_is_put_back_and_told(tmp_path: Path) -> None:
+    command = {"command": "r=rm; $r *.txt; echo > gone; sleep 600"}
+    async with running(tmp_path, ScriptedProvider(call("exec", command), "Well?")) as program:
+        fill(program)
+        await program.say("Go")
+        while not (program.workspace / "gone").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await program.say("/stop")
+        answers = [await program.answer(), await program.answer()]
+        told = next(one for one in answers if "put back" in one)
+        assert told.startswith(
+            "The command that was stopped had deleted or cut `five.txt`, `four.txt`, `one.txt` and 2"
+        )
+        assert there(program) == NAMES
+
+
+async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) -> None:
+    steps = [
+        call("exec", {"command": "rm -rf repo"}),
+        call("exec", {"command": "r=rm; $r -f *.bin"}),
+        "Tell them.",
+    ]
+    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+        fill(program, *(f"repo/.git/objects/{n}" for n in range(5)), "repo/a.md")
+        for n in range(4):
+            with (program.workspace / f"{n}.bin").open("wb") as file:
+                file.truncate(10_000_001)
+        question = await program.ask("Go")
+        assert question.startswith("Delete 6 files (`repo/") and "can't be brought back" in question
+        assert (program.workspace / "repo/a.md").exists()
+        await program.ask("no")
+        answer = await program.answer()
+        assert (program.workspace / "repo/a.md").exists()
+        assert "no copy was kept of it: `0.bin`, `1.bin`, `2.bin`, `3.bin`.)" in answer
+        assert (
+            "Not put back, as there is no copy: `0.bin`, `1.bin`, `2.bin` and 1 more. Tell the person."
+            in texts(program)[1]
+        )
+
+
+async def test_in_the_background_plain_deletions_are_asked_about(tmp_path: Path) -> None:
+    step = call("exec", {"command": "rm *.txt; sleep 600", "background": True})
+    async with running(tmp_path, ScriptedProvider(step, "Kept.")) as program:
+        fill(program)
+        assert (await program.ask("Go")).startswith("Delete 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)?")
+        await program.ask("no")
+        await program.answer()
+        assert there(program) == NAMES
+
+
+async def test_a_folder_that_is_open_for_writing_is_looked_after_too(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in NAMES:
+        (other / name).write_text(name)
+    settings = f'[files]\nwrite = ["{other}"]\n'
+    step = call("exec", {"command": f"r=rm; $r {other}/*.txt"})
+    async with running(tmp_path / "home", ScriptedProvider(step, "Well?", "Gone."), settings=settings) as program:
+        question = await program.ask("Go")
+        assert f"deletes 5 files (`{other}/five.txt`" in question
+        assert sorted(one.name for one in other.iterdir()) == sorted(NAMES)
+        await program.ask("yes")
+        await program.answer()
+        assert not list(other.iterdir())
+
+
+async def test_what_changed_after_it_was_shown_is_left_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(call("exec", ALL_GONE), "Well?", "Gone.")) as program:
+        fill(program)
+        await program.ask("Go")
+        (program.workspace / "two.txt").write_text("by hand")
+        await program.ask("yes")
+        await program.answer()
+        assert there(program) == ["two.txt"]
+        assert "Done with 4 of 5 files.\n`two.txt`: left alone" in texts(program)[1]
+
+
+async def test_nobody_but_the_card_carries_out(tmp_path: Path) -> None:
+    steps = [call("exec", ALL_GONE), call("carry_out", {"command": "x", "list": "y"}), "Well?"]
+    model = ScriptedProvider(*steps)
+    async with running(tmp_path, model) as program:
+        fill(program)
+        await program.ask("Go")
+        assert texts(program)[1] == "not done: it is not what the person was shown."
+        assert "carry_out" not in {spec.name for spec in model.requests[0].tools}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_one_undo_brings_back_what_one_command_took(tmp_path: Path, count: int) -> None:
+    steps = [rm(" ".join(NAMES[:count])), "Done."]
+    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+        fill(program)
+        assert (await program.ask("Go")).startswith("Done.")
+        assert there(program) == NAMES[count:]
+        assert "is as it was before" in await program.ask("/undo")
+        assert there(program) == NAMES
