@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import AssistantMessage, ToolCall
-from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.card.test_card import NAMES, NOON, fill, rm, texts, there
 from tests.program import running
 
@@ -65,7 +65,7 @@ async def test_what_a_stopped_command_took_away_is_put_back_and_told(tmp_path: P
 
 
 async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) -> None:
-    steps = [
+    steps: list[Say | str] = [
         call("exec", {"command": "rm -rf repo"}),
         call("exec", {"command": "r=rm; $r -f *.bin"}),
         "Tell them.",
@@ -126,7 +126,7 @@ async def test_what_changed_after_it_was_shown_is_left_alone(tmp_path: Path) -> 
 
 
 async def test_nobody_but_the_card_carries_out(tmp_path: Path) -> None:
-    steps = [call("exec", ALL_GONE), call("carry_out", {"command": "x", "list": "y"}), "Well?"]
+    steps: list[Say | str] = [call("exec", ALL_GONE), call("carry_out", {"command": "x", "list": "y"}), "Well?"]
     model = ScriptedProvider(*steps)
     async with running(tmp_path, model) as program:
         fill(program)
@@ -137,7 +137,7 @@ async def test_nobody_but_the_card_carries_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 async def test_one_undo_brings_back_what_one_command_took(tmp_path: Path, count: int) -> None:
-    steps = [rm(" ".join(NAMES[:count])), "Done."]
+    steps: list[Say | str] = [rm(" ".join(NAMES[:count])), "Done."]
     async with running(tmp_path, ScriptedProvider(*steps)) as program:
         fill(program)
         assert (await program.ask("Go")).startswith("Done.")
