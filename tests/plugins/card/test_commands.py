@@ -9,8 +9,8 @@ import pytest
 
 from nanoclaw.core.messages import AssistantMessage, ToolCall
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from tests.plugins.card.test_card import NAMES, NOON, fill, rm, texts, there
-from tests.program import running
+from tests.plugins.card.test_card import NAMES, fill, rm, texts, there
+from tests.program import NOON, running
 
 ALL_GONE = {"command": "r=rm; $r -f *.txt"}
 
