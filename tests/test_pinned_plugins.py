@@ -17,6 +17,7 @@ from nanoclaw.commands.greeting import urgent
 from nanoclaw.core import third_party
 from nanoclaw.core.build import build, classes
 from nanoclaw.core.config import Config
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.packages.pins import PinFile
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.journeys.command import Home, Running, make_owner
@@ -83,8 +84,8 @@ def test_one_that_nobody_looked_at_is_not_run_said_everywhere_and_the_rest_start
     assert UNSEEN in refused.err and "there is no command 'frost'" in refused.err
     assert "plugins trust weather loads it as it is, from the next start on" in refused.err
     assert UNSEEN in home.run("frost", "--help", check=2).err
-    todo = home.run("todo")
-    assert UNSEEN in todo.err and "evil" not in todo.out
+    status = home.run("-m", "/status")
+    assert UNSEEN in status.err and UNSEEN in status.out and "evil" not in status.out
     (line,) = [one for one in home.run("plugins").out.splitlines() if one.startswith("weather")]
     assert "off" in line and UNSEEN in line
     doctor = json.loads(home.run("doctor", "--json", check=None).out)["findings"]
@@ -115,12 +116,11 @@ def test_a_look_loads_it_and_a_changed_byte_unloads_it(home: Home) -> None:
     assert stat.S_IMODE((home.root / "plugins" / "pins.json").stat().st_mode) == 0o600
 
 
-async def test_it_is_said_in_the_greeting_and_in_status_and_its_settings_are_no_error(tmp_path: Path) -> None:
+async def test_it_is_said_in_the_greeting_and_its_settings_are_no_error(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "weather.py").write_text(WEATHER)
     async with running(tmp_path, ScriptedProvider("hello"), settings=ENABLED) as program:
         assert any(UNSEEN in line for line in urgent(program.app))
-        assert UNSEEN in await program.ask("/status")
         assert await program.ask("hi") == "hello"
 
 
@@ -278,6 +278,16 @@ def test_a_link_in_its_folder_is_told_and_nothing_is_loaded(home: Home) -> None:
     (home.root / "config.toml").write_text('[plugins]\nenabled = ["birds"]\n')
     (folder / "names" / "more.py").symlink_to("/etc/passwd")
     assert "is a link: copy in its place what it leads to" in home.run("bird", check=2).err
+
+
+def test_a_plugin_that_guards_something_may_end_the_start(tmp_path: Path) -> None:
+    put(tmp_path, "weather", WEATHER)
+    config = config_of(tmp_path, ENABLED.replace("]\n[", ']\nunpinned = "stop"\n[', 1))
+    assert "weather" in {one.name for one in classes(config)}
+    (tmp_path / "plugins" / "weather.py").write_text(EVIL)
+    with pytest.raises(ConfigError, match=r"was changed .* nanoclaw --without weather starts without it"):
+        classes(config)
+    assert "weather" not in {one.name for one in classes(config, without=frozenset({"weather"}))}
 
 
 def test_who_writes_a_plugin_may_have_it_loaded_unpinned_and_audit_says_so(home: Home) -> None:

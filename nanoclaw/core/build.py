@@ -156,6 +156,8 @@ def classes(
             try:
                 third_party += [] if name in off else [load(config, name)]
             except NotPinned as error:
+                if config.plugins.unpinned == "stop":
+                    raise ConfigError(f"{error} nanoclaw --without {name} starts without it.") from error
                 tell(name, str(error))
     for one in (*found, *third_party):
         for name in unknown_hooks(one):

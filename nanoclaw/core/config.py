@@ -76,12 +76,12 @@ class Guests(NamedTuple):
 
 
 class Plugins(NamedTuple):
-    """`enabled` are somebody else's that run, `off` built-in ones that do not. `unpinned`: a file of the home that is
-    not as its owner looked at it is left out ("skip"), or loaded all the same."""
+    """`enabled` are somebody else's that run, `off` built-in ones that do not. `unpinned`: a plugin of the home
+    that is not as its owner looked at it is left out ("skip"), stops the start, or is loaded all the same."""
 
     enabled: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
-    unpinned: Literal["skip", "load"] = "skip"
+    unpinned: Literal["skip", "stop", "load"] = "skip"
 
 
 class Config(NamedTuple):

@@ -120,7 +120,7 @@ def _pinned_code(config: Config, name: str) -> Package | None:
         return None
     try:
         code = read(path)
-        why = why_not(config, name, code) if config.plugins.unpinned == "skip" else ""
+        why = why_not(config, name, code) if config.plugins.unpinned != "load" else ""
     except PackageError as error:
         raise NotPinned(f"the plugin {name} is not loaded: {error} ({path}).") from error
     if why:
