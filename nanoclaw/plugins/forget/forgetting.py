@@ -145,6 +145,12 @@ class Forgetter:
         self._listings[query] = listing
         return listing
 
+    def chosen(self, query: str, numbers: Sequence[int]) -> str:
+        """The places that numbers name in the list that was made last, '' where there is none."""
+        listing = self._listings.get(" ".join(query.split()))
+        lines = listing.shown().splitlines() if listing else []
+        return "\n".join(line for line in lines if line.partition(".")[0] in set(map(str, numbers)))
+
     def forget(self, query: str, numbers: Sequence[int], conversation: Address | None = None) -> Forgotten:
         """Take what the numbers name out of the notes, the conversations and all else that the program keeps.
 

@@ -12,18 +12,44 @@ from nanoclaw.core.plugin import Host, Turn
 from nanoclaw.plugins.taint.files import is_guarded
 
 _HERE = ("", "here", "this chat", "me")
-_FREE_OUTSIDE = ("exec", "process", "message", "browse_do")
-"""Tools that reach outside and are judged by what they are to do."""
+FREE = frozenset(
+    {
+        *(
+            "read_file",
+            "list_dir",
+            "find_files",
+            "search_files",
+            "memory_search",
+            "memory_get",
+        ),  # what they show counts
+        *("todo", "exit_plan_mode", "question", "report", "keep", "propose"),  # shown to the owner, who decides
+        *("tool_search", "call_tool"),  # what is called so is judged as itself
+        "carry_out",  # only what a card listed, after its yes
+        "delegate",  # its helper has read what this turn has read
+    }
+)
+"""Tools of ours that others' text may have used: they reach nobody and change nothing that lasts unseen."""
+
+JUDGED = frozenset(
+    {
+        *("exec", "process", "message", "memory_add", "memory_forget", "cron", "write_file", "edit_file"),
+        *("append_file", "web_fetch", "web_search", "browse", "browse_do", "mcp_resources"),
+    }
+)
+"""Those that are judged by what they are to do. Any other that reaches outside needs a yes."""
 
 
 class Act(NamedTuple):
     """`words` complete "May I …?", `exact` is what it is about to the letter. The owner asked for it themselves where
-    they said each word of `said`; for an `address` other rules hold."""
+    they said each word of `said`; for an `address` and a `search` other rules hold. `contents` are the texts in it that
+    others may have given, each by itself; () is `exact`."""
 
     words: str
     exact: str = ""
     said: str = ""
     address: str = ""
+    search: str = ""
+    contents: tuple[str, ...] = ()
 
 
 async def act_of(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
@@ -37,23 +63,40 @@ async def act_of(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
         case "message":
             return _message(given, turn, host)
         case "memory_add":
-            text = " — instead of: ".join(filter(None, (str(given["text"]), str(given.get("replaces") or ""))))
-            return Act("remember this for good" if given.get("kind") == "fact" else "note this", text, text)
+            return _note(given)
         case "memory_forget":
-            return Act("take this out of the memory", _json(given), " ".join(map(str, given.values())))
+            return _forgetting(given, host)
         case "cron" if given.get("action") != "list":
             return _job(given)
         case "write_file" | "edit_file" | "append_file":
             return _file(call.name, given, host)
+        case "web_search":
+            return Act("search the web for this", str(given["query"]), search=str(given["query"]))
+        case "mcp_resources" if given.get("uri"):
+            return Act(f"ask {given.get('server')} for this", str(given["uri"]), address=str(given["uri"]))
         case "web_fetch":
             return Act("fetch this address", str(given["url"]), address=str(given["url"]))
         case "browse" if given.get("url"):
             return Act("open this address in the browser", str(given["url"]), address=str(given["url"]))
         case "browse_do":
             return _page(given, turn, host)
-    if call.reach == "outside" and call.name not in _FREE_OUTSIDE:
-        return Act(f"use {call.name} with this", _json(given))
+    if call.reach == "outside" and call.name not in JUDGED | FREE:
+        return Act(f"use {call.name} with this", _json(given), contents=tuple(map(str, given.values())))
     return None
+
+
+def _note(given: Mapping[str, Any]) -> Act:
+    text, replaces, also = (str(given.get(name) or "") for name in ("text", "replaces", "also"))
+    shown = [text, *([f"instead of: {replaces}"] if replaces else []), *([f"to be found by: {also}"] if also else [])]
+    words = "remember this for good" if replaces or given.get("kind") == "fact" else "note this"
+    return Act(words, "\n".join(shown), f"{text} {replaces}", contents=(text,))
+
+
+def _forgetting(given: Mapping[str, Any], host: Host) -> Act:
+    query, numbers, forget = str(given["query"]), given.get("numbers") or (), host.get("forget")
+    chosen = forget.chosen(query, numbers) if forget else ""
+    words = "forget this for good, in the memory and in all that was said" if chosen else "look for this, to forget it"
+    return Act(words, chosen or query, " ".join(map(str, (query, *numbers))), contents=(query,))
 
 
 async def _command(given: Mapping[str, Any], host: Host) -> Act | None:
@@ -78,7 +121,8 @@ def _message(given: Mapping[str, Any], turn: Turn, host: Host) -> Act | None:
         return None
     files = given.get("files") or ()
     named = f"\n\nFiles: {', '.join(map(str, files))}" if files else ""
-    return Act(f"send this to {to}", f"{given.get('text') or ''}{named}".strip())
+    text = str(given.get("text") or "")
+    return Act(f"send this to {to}", f"{text}{named}".strip(), contents=(text, *map(str, files)))
 
 
 def _job(given: Mapping[str, Any]) -> Act:
@@ -86,7 +130,7 @@ def _job(given: Mapping[str, Any]) -> Act:
         return Act(f"{given.get('action')} job {given.get('id')}", said=f"{given.get('action')} {given.get('id')}")
     kind = "reminder" if given.get("kind", "reminder") == "reminder" else "task"
     text = f"{given.get('when') or ''}: {given.get('text') or ''}"
-    return Act(f"set this {kind}", text, text)
+    return Act(f"set this {kind}", text, text, contents=(str(given.get("text") or ""),))
 
 
 def _file(tool: str, given: Mapping[str, Any], host: Host) -> Act | None:

@@ -8,11 +8,11 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from nanoclaw.atomic_write import replace_in
-from nanoclaw.beneath.paths import name_beneath, open_folder, open_parent_for_writing
+from nanoclaw.beneath.paths import name_beneath, open_folder, open_named, open_parent_for_writing
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.plugin import Host, Turn, Tx
 
@@ -111,6 +111,25 @@ class MarkedFiles:
                 found[f"files in {inbox.split('/')[0]}/"] = None
         return list(found)
 
+    def programs_of(self, command: str) -> list[str]:
+        """Those of the files with others' text that a command names and that can be run: their paths."""
+        found = dict[str, None]()
+        for word in _words(command):
+            name = self._name(re.split(r"[=:]", word)[-1])
+            named = [name] if self.source(name) else []
+            named += [path for path in self.all() if not path.endswith("/") and _names(word, path)]
+            found.update(dict.fromkeys(path for path in named if _can_run(self._root, path)))
+        return list(found)
+
+    def archive_of(self, command: str) -> str:
+        """The first archive that a command names."""
+        names = (self._name(re.split(r"[=:]", word)[-1]) for word in _words(command))
+        return next((name for name in names if _is_archive(self._root, name)), "")
+
+    def there(self) -> frozenset[str]:
+        """Files that are there now."""
+        return frozenset(path for path, _ in _walk(self._root))
+
     def changed_since(self, seconds: float) -> list[str]:
         """Files that changed, or came, since a time: their folder where they are too many."""
         found = list[str]()
@@ -130,6 +149,22 @@ class Guarded(NamedTuple):
 
     began: float
     contents: dict[str, bytes] | None = None
+    brings: str = ""
+    """The source of files that come by it: of the network, of an archive."""
+    there: frozenset[str] = frozenset()
+    """With `brings`, files that were there before."""
+
+
+def brought(found: Iterable[str], there: Iterable[str]) -> list[str]:
+    """Files that came, by the highest folder that came with them."""
+    there = {*there}
+    known = {str(folder) for path in there for folder in PurePosixPath(path).parents}
+    came = dict[str, None]()
+    for path in found:
+        if path not in there:
+            folders = [str(folder) for folder in PurePosixPath(path).parents if str(folder) not in known]
+            came[f"{folders[-1]}/" if folders and folders[-1] != "." else path] = None
+    return list(came)
 
 
 FILES = frozenset(
@@ -234,6 +269,33 @@ def _walk(root: Path, start: str = "") -> Iterator[tuple[str, float]]:
                         yield path, entry.stat(follow_symlinks=False).st_ctime
         except OSError:
             continue
+
+
+def _can_run(root: Path, path: str) -> bool:
+    """True for a file that may be run, begins with #!, or has the name of a program's source."""
+    import mimetypes
+
+    kind = mimetypes.guess_type(path)[0] or ""
+    try:
+        with open_named(root, path) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            return bool(mode & 0o111) or file.read(2) == b"#!" or _PROGRAM.fullmatch(kind) is not None
+    except OSError:
+        return False
+
+
+def _is_archive(root: Path, path: str) -> bool:
+    try:
+        with open_named(root, path) as file:
+            start = file.read(300)
+    except (OSError, ValueError):
+        return False
+    is_document = start[30:].startswith((b"[Content_Types].xml", b"mimetype"))
+    return (start.startswith(_ARCHIVES) or start[257:262] == b"ustar") and not is_document
+
+
+_PROGRAM = re.compile(r"text/(?:x-.*|javascript)|application/x-(?:sh|csh|perl|python.*)")
+_ARCHIVES = (b"PK\3\4", b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x28\xb5\x2f\xfd")
 
 
 def _is_in_inbox(name: str) -> bool:

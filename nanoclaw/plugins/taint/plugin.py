@@ -97,6 +97,13 @@ class Taint(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         read = self._read(call, turn)
+        if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
+            return refused
+        if call.name == "exec" and (brings := await self._brings(call)):
+            import asyncio
+
+            there = await asyncio.to_thread(self._files.there)
+            self._before[turn.id, call.id] = self._begun(None)._replace(brings=brings, there=there)
         if not (read or any(getattr(message, "outside", "") for message in turn.history)):
             return None
         from nanoclaw.plugins.taint.acts import act_of
@@ -125,15 +132,52 @@ class Taint(Plugin):
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
         from nanoclaw.plugins.taint import sources, urls, words
 
-        others = sources.others_texts(turn.history, self.public.trusted)
+        history, trusted = turn.history, self.public.trusted
         if act.address:
-            own = f"{sources.own_texts(turn.history)}\n{turn.system}"
+            own = f"{sources.own_texts(history)}\n{turn.system}"
+            others = sources.others_texts(history, trusted, by_models=False)
             why = urls.carries(act.address, own, [text for _, text in others], is_tainted=bool(read))
             return list(read or dict.fromkeys(source for source, _ in others)) if why else []
-        own = sources.last_said(turn.history)
+        if act.search:
+            return list(read) if read and self._carries(act.search, turn) else []
+        own = sources.last_said(history)
         if act.said and words.is_said(act.said, own):
             return []
-        return list(read) or words.echoed(act.exact or act.words, others, own)
+        others = sources.others_texts(history, trusted)
+        echoes = (words.echoed(text, others, own) for text in act.contents or (act.exact or act.words,))
+        return list(read) or list(dict.fromkeys(source for found in echoes for source in found))
+
+    def _carries(self, query: str, turn: Turn) -> str:
+        """Why a search may tell something of the conversation."""
+        from nanoclaw.plugins.taint import searches, sources
+
+        others = sources.others_texts(turn.history, self.public.trusted, by_models=False)
+        asked = sources.searched(turn.history)
+        known = [sources.last_said(turn.history), *(text for _, text in others), *asked]
+        private = [sources.own_texts(turn.history), searches.own_parts(turn.system), *sources.own_results(turn.history)]
+        return searches.carries(query, known, private, turn.now())
+
+    def _may_not_run(self, call: CheckedCall) -> Refuse | None:
+        """Refuse to run what others may have written, where nobody is there who could have looked at it."""
+        found = self._files.programs_of(str(call.arguments["command"]))
+        return Refuse(_NOT_RUN.format(files=", ".join(found[:SHOWN_SOURCES]))) if found else None
+
+    async def _brings(self, call: CheckedCall) -> str:
+        """The source of files that may come by a command: of the network, of an archive."""
+        command = str(call.arguments["command"])
+        if _NET.search(command) and (call.arguments.get("beyond") or await self._has_network()):
+            return "a command that had the network"
+        archive = self._files.archive_of(command)
+        return f"the file {archive}" if archive else ""
+
+    async def _has_network(self) -> bool:
+        sandbox = self._host.get("sandbox")
+        return not (sandbox and await sandbox.confines())
+
+    def _begun(self, contents: dict[str, bytes] | None) -> Guarded:
+        from nanoclaw.plugins.taint.files import Guarded
+
+        return Guarded(time.time() - 0.05, contents)  # a file system's clock is a little behind
 
     async def _before_change(
         self, call: CheckedCall, turn: Turn, read: Sequence[str], *, is_asked: bool
@@ -147,11 +191,11 @@ class Taint(Plugin):
         elif call.name == "exec":
             import asyncio
 
-            began = time.time() - 0.05  # a file system's clock is a little behind
             kept = None if is_asked else await asyncio.to_thread(files.guarded_contents, self._host.workspace)
             if kept is None and not is_asked:
                 return Refuse("not run: the memory and the skills are too large to be kept safe from this command.")
-            self._before[turn.id, call.id] = files.Guarded(began, kept)
+            before = self._before.get((turn.id, call.id)) or self._begun(None)
+            self._before[turn.id, call.id] = before._replace(contents=kept)
         return None
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
@@ -179,7 +223,11 @@ class Taint(Plugin):
         if before.contents is not None:
             changed, failed = await asyncio.to_thread(files.put_back, root, before.contents)
         found = await asyncio.to_thread(self._files.changed_since, before.began)
-        self._files.mark(turn, (one for one in found if not files.is_guarded(root, one)), self._read(call, turn))
+        if read := self._read(call, turn):
+            self._files.mark(turn, (one for one in found if not files.is_guarded(root, one)), read)
+        elif before.brings:
+            came = files.brought(found, before.there)
+            self._files.mark(turn, (one for one in came if not files.is_guarded(root, one)), [before.brings])
         if changed or failed:
             said = _PUT_BACK.format(files=", ".join(changed or failed))
             lost = f" {', '.join(failed)} could not be put back: tell the person." if failed else ""
@@ -190,16 +238,13 @@ class Taint(Plugin):
         """Sources of the text that a result shows."""
         if call.name == "exec":
             command = str(call.arguments["command"])
-            sandbox = self._host.get("sandbox")
             named = list(dict.fromkeys([*self._named_in(command), *self._remembered(result.text)]))
-            if not named and _NET.search(command) and not (sandbox and await sandbox.confines()):
+            if not named and _NET.search(command) and await self._has_network():
                 return ["a command that had the network"]
             return named
         if call.name == "process":
-            sandbox = self._host.get("sandbox")
             is_shown = call.arguments.get("action") in ("output", "wait") and not result.is_error
-            is_bare = is_shown and not (sandbox and await sandbox.confines())
-            return [f"process {call.arguments.get('id')}"] if is_bare else []
+            return [f"process {call.arguments.get('id')}"] if is_shown and await self._has_network() else []
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             found = self._files.source(path) or self._came(path)
@@ -266,6 +311,10 @@ _INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' t
 _PUT_BACK = (
     "[put back as it was: {files}. A command may not change that after others' text was read; what it wrote is in "
     "outputs/. write_file asks the person.]"
+)
+_NOT_RUN = (
+    "not run: {files} may be of others, as /taint lists, and nobody is there who could look at it first. Say in your "
+    "answer what was left undone."
 )
 _REFUSED = (
     "not done: {sources} was read here, which is others' text, and nobody is there to say yes to this: {words}. Say in "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.outside_text import inside, own_words
 
 _HOST = r"(?:\*\.)?[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
@@ -48,13 +50,34 @@ def check(entry: str) -> None:
     )
 
 
-def others_texts(history: Iterable[Message], trusted: Trusted) -> list[tuple[str, str]]:
-    """Texts of others in a conversation, each with its source."""
+def others_texts(history: Iterable[Message], trusted: Trusted, *, by_models: bool = True) -> list[tuple[str, str]]:
+    """Texts of others in a conversation, each with its source; `by_models` also what a model of ours wrote after it had
+    read some: a helper's task, a summary."""
     found = list[tuple[str, str]]()
     for message in history:
-        if not isinstance(message, AssistantMessage) and trusted.without([message.outside] if message.outside else []):
-            found.append((message.outside, inside(message.text) or message.text))
+        if isinstance(message, AssistantMessage) or not message.outside or not trusted.without([message.outside]):
+            continue
+        text = inside(message.text)
+        if by_models or text or isinstance(message, ToolResult) or message.origin not in _BY_MODELS:
+            found.append((message.outside, text or message.text))
     return found
+
+
+def searched(history: Sequence[Message]) -> list[str]:
+    """Queries that went to the search engine."""
+    done = {one.call_id for one in history if isinstance(one, ToolResult) and not one.is_error}
+    calls = (call for message in history if isinstance(message, AssistantMessage) for call in message.tool_calls)
+    found = list[str]()
+    for call in calls:
+        if call.name == "web_search" and call.id in done:
+            with suppress(ValueError, KeyError, TypeError):
+                found.append(str(json.loads(call.arguments)["query"]))
+    return found
+
+
+def own_results(history: Iterable[Message]) -> list[str]:
+    """Results of tools that are nobody else's: files, notes."""
+    return [one.text for one in history if isinstance(one, ToolResult) and not one.outside]
 
 
 def own_texts(history: Iterable[Message]) -> str:
@@ -72,9 +95,13 @@ def last_said(history: Sequence[Message]) -> str:
     return "\n".join(reversed(said))
 
 
+_BY_MODELS = ("helper", "runtime")
+
+
 def _own(history: Iterable[Message]) -> Iterable[str]:
     for message in history:
-        if isinstance(message, UserMessage) and message.origin in ("person", "job"):
+        is_task = isinstance(message, UserMessage) and message.origin == "helper" and not message.outside
+        if is_task or (isinstance(message, UserMessage) and message.origin in ("person", "job")):
             yield own_words(message.text)
 
 
