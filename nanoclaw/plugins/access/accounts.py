@@ -136,6 +136,11 @@ class Accounts:
             sql = "INSERT INTO chats (channel, chat, sender) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET sender = ?3"
             tx.execute(sql, address.channel, address.chat, sender)
 
+    def part(self, tx: Tx, address: Address) -> None:
+        """Note that others read a chat that the owner had alone with the assistant."""
+        if self.is_owners(address):
+            tx.execute("DELETE FROM chats WHERE channel = ? AND chat = ?", *address)
+
     def owners_chats(self) -> list[Address]:
         """All of them, the one that was met last first."""
         sql = (

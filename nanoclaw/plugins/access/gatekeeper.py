@@ -128,6 +128,9 @@ class Gatekeeper:
 
     def decide(self, inbound: Inbound, tx: Tx) -> Decision:
         """Let a message in, with its role and conversation, or ignore it."""
+        if inbound.is_group:
+            place = Place.of(inbound.address.chat)._replace(person="")
+            self.accounts.part(tx, inbound.address._replace(chat=str(place)))
         if self._links(inbound, tx) or self._holds(inbound, tx):
             return "ignore"
         admission = self.admission(inbound)
