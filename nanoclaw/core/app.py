@@ -106,7 +106,7 @@ class App:
             config.reach, self.template, self.clock, self.chain, self.channels, limits, self.redact
         )
         self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)), config.purposes)
-        self.toolbox = Toolbox(self.chain.tools(), self.clock)
+        self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
         outputs = Outputs(config.workspace_path)
         self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
         compaction = Compaction(self.builder, self.chain, self.model_calls, self.clock)

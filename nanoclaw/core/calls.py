@@ -69,6 +69,7 @@ class CallEffects:
     def __init__(self, toolbox: Toolbox, calls: Mapping[int, CheckedCall]) -> None:
         found = ((number, toolbox.audit(call)) for number, call in calls.items())
         self._begun = {number: effect for number, effect in found if effect}
+        self._clean = toolbox.without_secrets
         self._reported: dict[int, list[Effect]] = {}
         self._results: dict[int, ToolResult] = {}
 
@@ -92,7 +93,8 @@ class CallEffects:
 
     def reports(self, number: int) -> Callable[[Effect], None]:
         """The function by which the call with this number tells what it has changed."""
-        return self._reported.setdefault(number, []).append
+        reports = self._reported.setdefault(number, [])
+        return lambda effect: reports.append(self._clean(effect))
 
     def end(self, number: int, result: ToolResult) -> None:
         self._results[number] = result

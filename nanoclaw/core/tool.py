@@ -177,8 +177,11 @@ def _read(function: Callable[..., Any], is_method: bool) -> tuple[str, str, dict
 class Toolbox:
     """Tools by name, in a fixed order. A defect of one becomes the result of its call."""
 
-    def __init__(self, tools: Iterable[Tool], clock: Callable[[], datetime]) -> None:
-        self._clock = clock
+    def __init__(
+        self, tools: Iterable[Tool], clock: Callable[[], datetime], redact: Callable[[str], str] = str
+    ) -> None:
+        """`redact` takes secrets out of lines of the audit log."""
+        self._clock, self._redact = clock, redact
         self.take(tools)
 
     def take(self, tools: Iterable[Tool]) -> None:
@@ -237,10 +240,24 @@ class Toolbox:
         found = self.find(call.name)
         if found is None or found.reach == "none":
             return None
+        arguments: Any = self._redacted(
+            dict(call.arguments)
+        )  # before it is cut, as part of a secret isn't known for one
         if found.audit:
-            return found.audit(dict(call.arguments))
-        given = json.dumps(dict(call.arguments), ensure_ascii=False)
+            return found.audit(arguments)
+        given = json.dumps(arguments, ensure_ascii=False)
         return Effect(found.spec.name, "call", "", plain(f"used {found.spec.name} {given[:100]}"))
+
+    def without_secrets(self, effect: Effect) -> Effect:
+        """What a tool reported itself, as it may stand in the audit log."""
+        return effect._replace(text=self._redact(effect.text)) if effect.text else effect
+
+    def _redacted(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._redact(value[:_AUDITED]) + value[_AUDITED:]
+        if isinstance(value, dict):
+            return {key: self._redacted(one) for key, one in value.items()}
+        return [self._redacted(one) for one in value] if isinstance(value, list | tuple) else value
 
     async def run(self, call: CheckedCall, context: ToolContext) -> ToolResult:
         """The result of a call; whatever goes wrong becomes an error result."""
@@ -280,3 +297,7 @@ class Toolbox:
         more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
         hint = f" Near: {', '.join(near)}." if near else f" Tools: {', '.join(names[:MOST_LISTED])}{more}." * lists
         return f"there is no tool {name!r}.{hint}"
+
+
+_AUDITED = 10_000
+"""Characters of an argument that a line of the audit log may be made of, at most."""

@@ -57,6 +57,10 @@ class Redactor:
             text = masked(text, self._nested(text))
         return text
 
+    def strictly(self, text: str) -> str:
+        """A text without known values, and without what has the form of a secret."""
+        return without_patterns(self(text)) if text else text
+
     def _may_hold(self, text: str) -> bool:
         """False for a large text that surely has no form of a value: none of the eights of letters and digits in it
         belongs to one."""

@@ -12,7 +12,7 @@ from typing import Any
 from nanoclaw.beneath.paths import open_for_reading
 from nanoclaw.core.messages import CheckedCall, ToolResult
 from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Host, Plugin, Refuse, Turn, Tx, Verdict
-from nanoclaw.redaction import MASK, SHORTEST, Redactor, without_patterns
+from nanoclaw.redaction import MASK, SHORTEST, Redactor
 
 _MASKED = (
     f"not done: {MASK} stands in the place of a secret that you are not shown, and would be written in its place. "
@@ -57,7 +57,7 @@ class Redact(Plugin):
         return ended._replace(outbound=outbound, text=self._redact(ended.text))
 
     def _clean(self, text: str) -> str:
-        return without_patterns(self._redact(text)) if text else text
+        return self._redact.strictly(text)
 
     def _shown(self, text: str, turn: Turn) -> str:
         return self._clean(text) if _others_read(turn) else self._redact(text)

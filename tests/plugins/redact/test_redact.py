@@ -12,8 +12,9 @@ import pytest
 from nanoclaw.channels import table as channels
 from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.events import TextDelta
+from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import FakeChannel, Program, results, running
 
@@ -148,3 +149,34 @@ async def test_a_known_value_that_the_person_writes_or_a_file_of_the_prompt_has_
     assert "The key is [secret]." in sent
     assert f"[secret], [secret] and {FOUND}" in sent
     assert "sk-model-4711" not in sent
+
+
+async def test_no_secret_is_in_a_line_of_the_audit_log_whichever_tool_wrote_it(tmp_path: Path) -> None:
+    async def post(context: ToolContext, url: str, body: str) -> str:
+        """Post something."""
+        context.report(Effect("post", "page", "", f"posted {body} to {url}"))
+        return "ok"
+
+    async def look(url: str) -> str:
+        """Look something up."""
+        return "ok"
+
+    class Poster(Plugin):
+        name = "poster"
+
+        def tools(self) -> Iterable[Tool]:
+            return [tool(post), tool(look)]
+
+    url = "https://me:Pa55w0rd-in-a-url@h.example.org/" + "x" * 30 + "?k=weather-key-4711"
+    provider = ScriptedProvider(
+        call("post", {"url": url, "body": "sk-model-4711"}),
+        call("look", {"url": url}),
+        call("exec", {"command": f"echo {'a' * 470} weather-key-4711; curl {url}"}),
+        "Done.",
+    )
+    environment = {"WEATHER_API_KEY": "weather-key-4711"}
+    async with running(tmp_path, provider, settings=SETTINGS, extra=[Poster], environment=environment) as home:
+        await home.ask("go")
+        kept = "\n".join(f"{row[0]} {row[1]}" for row in home.rows("SELECT target, text FROM ledger"))
+    assert "posted [secret] to https://me:[secret]@h.example.org/" in kept and "used look" in kept
+    assert not [one for one in ("Pa55", "weather", "sk-model", "key-47") if one in kept]
