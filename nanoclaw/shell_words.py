@@ -5,7 +5,9 @@ What only shows at run time stays unseen: variables, aliases, scripts, programs 
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -31,7 +33,7 @@ def _started(words: Sequence[str], fed: str, depth: int) -> Iterator[tuple[str, 
     if not words or depth > DEEPEST:
         return
     yield tuple(words)
-    name, rest = _name(words[0]), list(words[1:])
+    name, rest = program_name(words[0]), list(words[1:])
     if name in _SHELLS:
         yield from commands_in(_script(rest) or fed, depth + 1)
     elif name == "eval":
@@ -60,9 +62,65 @@ def _started(words: Sequence[str], fed: str, depth: int) -> Iterator[tuple[str, 
             yield from _started(inner, fed, depth + 1)
 
 
-def _name(word: str) -> str:
+def program_name(word: str) -> str:
     """The name of a program however its path was given."""
     return word.rsplit("/", 1)[-1]
+
+
+def plain_words(text: str) -> tuple[str, ...]:
+    """The words of a command that is nothing but words; () of anything else."""
+    if _MORE_THAN_WORDS.search(text):
+        return ()
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return ()
+
+
+_MORE_THAN_WORDS = re.compile(r"[|;&<>()`$\\{}!#\n\r]")
+
+
+def paths_in(text: str, folder: str, variables: Mapping[str, str]) -> Iterator[str]:
+    """Absolute paths that a line of shell may name: all of its words and redirections, also within the words, with ~,
+    variables and `cd` followed. An asterisk stands for what isn't known, and globs as they are: they are patterns."""
+    known = dict(variables)
+    for match in re.finditer(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=([^\s;&|()]*)", text):  # put in as far as it is plain
+        known[match[1]] = _expanded(match[2].strip("'\""), known)
+    for file in _redirected_files(text):
+        yield from _paths_of(file, folder, known)
+    for words in commands_in(text):
+        for word in words[1:]:
+            yield from _paths_of(word, folder, known)
+        if words[0] in ("cd", "pushd") and words[1:]:
+            folder = next(_paths_of(words[-1], folder, known), folder)
+
+
+def _paths_of(word: str, folder: str, variables: Mapping[str, str]) -> Iterator[str]:
+    parts = [word, *_PARTS.findall(word)]
+    for part in dict.fromkeys((*parts, *(part[2:] for part in parts if re.match(r"-\w[~./$]", part)))):
+        path = _expanded(part, variables)
+        if path and "\0" not in path and len(path) < 4096:
+            yield path if path.startswith("*") else os.path.normpath(f"{folder}/{path}" if path[0] != "/" else path)
+
+
+def _expanded(word: str, variables: Mapping[str, str]) -> str:
+    if word.startswith("~"):
+        word = f"{variables.get('HOME', '*')}{word[1:]}" if word[1:2] in ("", "/") else f"*{word.partition('/')[2]}"
+    return _EXPANSION.sub(lambda match: variables.get(match[1] or match[2] or "", "*"), word)
+
+
+_PARTS = re.compile(r"[^\s'\"=,;:@<>|&()]+")
+_EXPANSION = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+|[@*#?$!-])|\([^)]*\))|`[^`]*`|\{[^{}]*,[^{}]*\}")
+
+
+def _redirected_files(text: str) -> Iterator[str]:
+    root = _parser().parse(text[:LONGEST].encode("utf-8", "replace")).root_node
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.named_children
+        if node.type == "file_redirect":
+            yield from (_word(part) for part in node.named_children if part.type in _WORDS)
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "mksh"})
@@ -164,7 +222,7 @@ def _after(words: Sequence[str], *options: str) -> str:
 
 def _echoed(words: Sequence[str]) -> str:
     """Text that a command certainly writes."""
-    if words and _name(words[0]) in ("echo", "printf"):
+    if words and program_name(words[0]) in ("echo", "printf"):
         return " ".join(word for word in words[1:] if not re.fullmatch("-[neE]+", word)).replace("\\n", "\n")
     return ""
 
@@ -197,7 +255,7 @@ def _written(body: Node | None, fed: str) -> str | None:
     if body is None:
         return ""
     words, text = _last_words(body), _text(body)
-    name = _name(words[0]) if words else ""
+    name = program_name(words[0]) if words else ""
     if "$" in text or "`" in text:
         return None
     if name == "cat" and len(words) == 1 and fed:

@@ -249,7 +249,7 @@ class Toolbox:
         return Effect(found.spec.name, "call", "", plain(f"used {found.spec.name} {given[:100]}"))
 
     def without_secrets(self, effect: Effect) -> Effect:
-        """What a tool reported itself, as it may stand in the audit log."""
+        """An effect that a tool reported itself, as it may stand in the audit log."""
         return effect._replace(text=self._redact(effect.text)) if effect.text else effect
 
     def _redacted(self, value: Any) -> Any:

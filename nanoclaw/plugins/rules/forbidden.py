@@ -140,10 +140,10 @@ def _is_no_word(name: str) -> bool:
 
 def _plain_command(text: str) -> tuple[str, ...]:
     """The words of a single command without variables, pipes and the like; () for anything else."""
-    from nanoclaw.shell_words import commands_in
+    from nanoclaw.shell_words import commands_in, plain_words
 
-    found = list(commands_in(text))
-    if len(found) == 1 and len(found[0]) <= MOST_WORDS and not re.search(r"[|;&<>()`$\n]", text):
+    found = list(commands_in(text)) if plain_words(text) else []
+    if len(found) == 1 and len(found[0]) <= MOST_WORDS:
         return found[0] if re.fullmatch(r"[\w./+~-]*\w[\w.+-]*", found[0][0]) else ()
     return ()
 

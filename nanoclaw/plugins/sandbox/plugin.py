@@ -27,7 +27,7 @@ _OF: dict[Level, str] = {
     "full": "they see the workspace and the system's programs, change only the workspace, and have no network",
     "files+net": "they read and change only what they may, and have no network; other programs' names are seen",
     "files": "they read and change only what they may, but have the network",
-    "none": "they can do whatever you may",
+    "none": "they can do whatever you may; those that name the program's files are refused, which is a courtesy",
 }
 _NOT_BEYOND = (
     "not run: only in a talk with the person, who is asked, can a command run outside of the sandbox. Do without, or "
@@ -78,6 +78,10 @@ class Sandbox(Plugin):
         self.public = self._commands = SandboxedCommands(host, settings)
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        typed = call.arguments.get("command" if call.name == "exec" else "text") or ""
+        runs = call.name in ("exec", "process") and not call.arguments.get("beyond")
+        if runs and (why := await self._commands.own_files_refusal(str(typed))):
+            return Refuse(why)
         if call.name != "exec":
             return None
         if call.arguments.get("beyond"):
@@ -89,8 +93,18 @@ class Sandbox(Plugin):
         from nanoclaw.plugins.sandbox import wording
 
         command = str(call.arguments["command"])
-        asked = f"Run `{one_line(command, wording.SHOWN)}` without a sandbox? {wording.FREE}"
+        asked = f"Run `{one_line(command, wording.SHOWN)}` without a sandbox? {wording.FREE}{self._courtesy()}"
         return Ask(asked, exact=command)
+
+    def _courtesy(self) -> str:
+        """Said once: that a rule about names of files is none to rely on."""
+        told = self._host.home / "courtesy-told"
+        if told.exists():
+            return ""
+        from nanoclaw.plugins.sandbox.own_files import COURTESY
+
+        told.touch(mode=0o600)
+        return f" {COURTESY}"
 
     def _ask_beyond(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Have the owner decide on a command that is to run outside of the sandbox, whatever else is allowed."""
@@ -191,6 +205,17 @@ class SandboxedCommands:
             f"not run: the sandbox of commands is {strength.level!r} on this machine, so only the person can allow "
             "each (or all, by [sandbox] level in config.toml). Tell them; don't look for a way around it."
         )
+
+    async def own_files_refusal(self, command: str) -> str:
+        """Why a command that no sandbox would keep from the program's own files doesn't run: it names one; '' where it
+        does."""
+        if not command or (await self._current()).level != "none":
+            return ""
+        from nanoclaw.plugins.sandbox import own_files
+
+        config = self._host.get("core").config
+        path = own_files.named(command, config.reach, config.environment)
+        return own_files.TOLD.format(path) if path else ""
 
     async def confines(self) -> bool:
         """True where a command reaches neither the network nor folders besides the workspace."""

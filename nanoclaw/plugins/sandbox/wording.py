@@ -6,13 +6,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 from nanoclaw.core.plugin import Scope
 from nanoclaw.escapes import one_line
+from nanoclaw.shell_words import plain_words
 
 FREE = "It can do whatever you may, and read the program's keys."
 """Of a command in no sandbox. Nothing can be hidden from it that it could not bring back: a namespace or Landlock would
@@ -23,7 +23,6 @@ SHOWN, REASON = 300, 200
 
 _COUNTED = 1_000
 _NAME = re.compile(r"--?[\w-]+|(?!.*\.(?:deb|rpm|snap|flatpak|flatpakref)$)[A-Za-z0-9][\w.+:@-]*")
-_MORE_THAN_WORDS = re.compile(r"[|;&<>()`$\\{}!#\n\r]")
 _OPTIONS_OF_RM = re.compile(r"-[rRfvdI]+|--(recursive|force|verbose|dir|one-file-system)|--")
 
 _VERBS: Mapping[str, frozenset[str]] = {
@@ -69,12 +68,7 @@ def scope(command: str) -> Scope | None:
 
 def _plain_words(command: str) -> Sequence[str]:
     """The words of a command that is nothing but words; () of another one."""
-    if _MORE_THAN_WORDS.search(command):
-        return ()
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return ()
+    words = plain_words(command)
     return words if words and re.fullmatch(r"[\w.+-]+", words[0]) else ()
 
 

@@ -264,7 +264,7 @@ class Environment:
     async def prepare_alone(self, command: str, environment: Mapping[str, str]) -> Prepared:
         """The same where nobody can be asked."""
         sandbox = self._host.get("sandbox")
-        if sandbox and (why := await sandbox.refusal()):
+        if sandbox and (why := await sandbox.refusal() or await sandbox.own_files_refusal(command)):
             raise ToolError(why)
         return await self.prepare(command, environment=environment)
 
