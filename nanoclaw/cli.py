@@ -56,8 +56,9 @@ def _run(options: argparse.Namespace) -> int:
     config = Config(home) if options.without_config else _configured(options)
     without = tuple(options.without)
     config = config._replace(plugins=config.plugins._replace(off=(*config.plugins.off, *without)), without=without)
-    for warning in config.warnings:
-        attach.say(warning)
+    if options.command != "doctor":  # which has lines for them
+        for warning in config.warnings:
+            attach.say(warning)
     status = _carrying_out(options.command)(config, options)
     if sys.stdout:  # what finds no room is told, not left to the end of the interpreter
         sys.stdout.flush()

@@ -31,8 +31,6 @@ State = Literal["ok", "note", "wrong", "fixed", "unchecked"]
 CHANNEL_SECONDS, PLUGIN_SECONDS = 60.0, 90.0
 """In which a channel, and all plugins, must have looked."""
 
-Tell = Callable[[str, Iterable[Finding]], None]
-
 
 class ReportLine(NamedTuple):
     """A finding as it is told. `check` is the kind of what was looked at, `name` which of that kind."""
@@ -69,23 +67,26 @@ class _Report:
     """Prints lines as they come, or one object at the end."""
 
     def __init__(self, *, as_json: bool) -> None:
-        self._as_json, self._lines, self._seen = as_json, list[ReportLine](), dict[str, str]()
+        self._as_json, self._lines, self._wrong = as_json, list[ReportLine](), dict[str, str]()
 
     def __call__(self, check: str, found: Iterable[Finding]) -> None:
         for one in found:
-            self._tell(self._line(check, one))
+            name = one.name or check
+            if one.is_well:
+                is_plain = not (one.fix or one.risk)
+                self._tell(ReportLine(check, name, "ok" if is_plain else "note", one.text, one.fix is not None))
+            elif (first := self._wrong.setdefault(one.text, name)) != name:
+                self.unchecked(check, name, first)
+            else:
+                self._tell(ReportLine(check, name, "wrong", one.text, one.fix is not None))
+
+    def unchecked(self, check: str, name: str, why: str) -> None:
+        """What cannot be looked at as long as something else is wrong."""
+        verb = "are" if why in ("keys", "permissions") else "is"
+        self._tell(ReportLine(check, name, "unchecked", f"not checked, as the {why} {verb} wrong"))
 
     def mended(self, check: str, one: Finding, done: str) -> None:
         self._tell(ReportLine(check, one.name or check, "fixed", done))
-
-    def _line(self, check: str, one: Finding) -> ReportLine:
-        name = one.name or check
-        if one.is_well:
-            return ReportLine(check, name, "note" if one.fix or one.risk else "ok", one.text, one.fix is not None)
-        if (first := self._seen.setdefault(one.text, name)) != name:
-            verb = "are" if first in ("keys", "permissions") else "is"
-            return ReportLine(check, name, "unchecked", f"not checked, as the {first} {verb} wrong")
-        return ReportLine(check, name, "wrong", one.text, one.fix is not None)
 
     def _tell(self, line: ReportLine) -> None:
         self._lines.append(line)
@@ -109,7 +110,7 @@ class _Report:
 # --- what is looked at -----------------------------------------------------------------------------------------------
 
 
-async def _look(config: Config, options: argparse.Namespace, tell: Tell) -> None:
+async def _look(config: Config, options: argparse.Namespace, tell: _Report) -> None:
     """The home and the machine first, then all that answers from elsewhere, side by side."""
     pid, live = _running_process(config)
     async with AsyncExitStack() as stack:
@@ -125,6 +126,8 @@ async def _look(config: Config, options: argparse.Namespace, tell: Tell) -> None
                 for name, table in _configured(config).items()
             ]
             models = group.create_task(_models(config, told))
+            if isinstance(app, StoreError):
+                tell.unchecked("plugin", "plugins", "store")
             tell("plugin", await plugins)
             for login in logins:
                 tell("channel", await login)
@@ -252,10 +255,12 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
 
 
 async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]:
-    """The model of conversations, then those of [models]."""
+    """The model of conversations, those that stand in for it, then those of [models]."""
     if config.problem and not config.table:
         return [Finding(False, config.problem, "model")]
     found = await _guarded("model", partial(model.of_conversations, config, told))
+    for name in config.model.fallback:
+        found += await _guarded(f"fallback {name}", partial(model.of_fallback, config, name, told))
     for name, purposes in model.of_purposes(config).items():
         about = f"model for {', '.join(purposes)}"
         found += await _guarded(about, partial(model.of_purpose, config, name, purposes, told))

@@ -24,11 +24,11 @@ def keys(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     from nanoclaw.commands.keys import settings
 
     lacks = [*config.keys.lacking(), *filter(None, (trouble_of_model(config, one) for one in models))]
-    there = settings(config)
-    wrong = [said for one in there if one.source and (said := _trouble(one.name, one.source, one.value))]
+    by_value = {one.value: one for one in settings(config) if one.source}  # a channel's is in a variable, too
+    wrong = [said for one in by_value.values() if (said := _trouble(one.name, one.source, one.value))]
     for said in dict.fromkeys((*lacks, *wrong)):
         yield Finding(False, said, "keys")
-    good = [str(one) for one in there if one.source and not _trouble(one.name, one.source, one.value)]
+    good = [str(one) for one in by_value.values() if not _trouble(one.name, one.source, one.value)]
     if good or not (lacks or wrong):
         yield Finding(True, "; ".join(good) or "none is set, and none is needed", "keys")
 
@@ -51,9 +51,10 @@ def trouble_of_model(config: Config, model: str) -> str:
 
 
 def _trouble(name: str, source: str, value: str) -> str:
+    where = {"file": "config.toml" if "." in name else secrets_file.NAME}.get(source, f"the {source}")
     value, is_chosen = value.strip(), name.lower().endswith("password")  # by a person, so it may be anything
     if re.fullmatch(_BLANKS if is_chosen else f"{_BLANKS}|{_WORDS}", value, re.IGNORECASE):
-        return f"{name} ({source}) is still the text of an example: put the real one in its place"
+        return f"{name} in {where} is still the text of an example: put the real one in its place"
     if not is_chosen and not (value.isascii() and value.isprintable() and " " not in value):
-        return f"{name} ({source}) has a blank or a sign that no key has: copy it again, as one word"
+        return f"{name} in {where} has a blank or a sign that no key has: copy it again, as one word"
     return ""

@@ -51,6 +51,11 @@ async def of_conversations(config: Config, told: list[ServerTime]) -> list[Findi
     return [Finding(True, await _asked(config, await choose_model(config), told), "model")]
 
 
+async def of_fallback(config: Config, name: str, told: list[ServerTime]) -> list[Finding]:
+    """Ask one of model.fallback. Raises NanoclawError."""
+    return [Finding(True, await _asked(config, name, told), f"fallback {name}")]
+
+
 async def of_purpose(config: Config, name: str, purposes: list[str], told: list[ServerTime]) -> list[Finding]:
     """Ask one of [models]. Raises NanoclawError."""
     from nanoclaw.providers.choose import check_transcription

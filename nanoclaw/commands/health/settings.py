@@ -12,6 +12,7 @@ from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels import table as channels
 from nanoclaw.commands import last_good
 from nanoclaw.core import config as configuration
+from nanoclaw.core import secrets_file
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Finding
@@ -30,9 +31,9 @@ def load(environ: Mapping[str, str]) -> Config:
 
 def again(config: Config) -> Config:
     """The configuration after something was mended."""
-    return load({**os.environ, "NANOCLAW_HOME": str(config.home)})._replace(
-        plugins=config.plugins, without=config.without
-    )
+    found = load({**os.environ, "NANOCLAW_HOME": str(config.home)})
+    plugins = found.plugins._replace(off=(*found.plugins.off, *config.without))
+    return found._replace(plugins=plugins, without=config.without)
 
 
 def _copy(environ: Mapping[str, str]) -> Config | None:
@@ -64,6 +65,10 @@ def settings(
         return
     for lack in lacks:
         yield Finding(False, lack, "configuration")
+    told = (*secrets_file.readable_by_others(config.home, config.keys.written), *config.keys.lacking())
+    for warning in config.warnings:
+        if warning not in told:  # which have lines of their own
+            yield Finding(True, warning, "configuration", risk="note")
     if lacks:
         return
     if not config.file.exists():
@@ -73,7 +78,8 @@ def settings(
         text = f"{config.file}; it was changed after the process that runs began, which takes it up when started again"
         yield Finding(True, text, "configuration", risk="note")
         return
-    yield Finding(True, str(config.file), "configuration")
+    nothing_to_do = " holds, so it stays as it is" if goes_back else ""
+    yield Finding(True, f"{config.file}{nothing_to_do}", "configuration")
 
 
 def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:

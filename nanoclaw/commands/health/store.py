@@ -25,7 +25,8 @@ def store(config: Config, pid: int | None) -> Iterator[Finding]:
     else:
         whole = path.stat().st_size > 0 and is_undamaged(path)
     copies = daily_copies(path)
-    kept = f"{len(copies)} daily copies, the newest {copies[0].name}" if copies else "no daily copy yet"
+    count = f"{len(copies)} daily cop{'ies' if len(copies) != 1 else 'y'}"
+    kept = f"{count}, the newest of {copies[0].stem.partition('-')[2]}" if copies else "no daily copy yet"
     if whole:
         with stored(config):  # a format that can be read
             yield Finding(True, f"{path}; {kept}", "store")
@@ -33,8 +34,9 @@ def store(config: Config, pid: int | None) -> Iterator[Finding]:
         text = f"{path} is damaged. End process {pid}, and run nanoclaw doctor --fix."
         yield Finding(False, f"{text} The next start does the same.", "store")
     else:
-        text = f"{path} is damaged. The next start keeps it aside and goes on with what can be read, over the newest"
-        yield Finding(False, f"{text} copy ({kept}).", "store", lambda: _rescue(config))
+        over = f", over the copy of {copies[0].stem.partition('-')[2]}" if copies else ""
+        text = f"{path} is damaged. The next start keeps it aside, and goes on with what can be read of it{over}."
+        yield Finding(False, text, "store", lambda: _rescue(config))
 
 
 async def _rescue(config: Config) -> str:
