@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nanoclaw.commands.health.listening import listening
 from nanoclaw.core.build import build
+from nanoclaw.core.config import load
 from tests.journeys.command import Home, make_owner
 from tests.program import config_of
 
@@ -87,7 +95,8 @@ def test_what_the_configuration_opens_is_said(home: Home) -> None:
     add(
         home,
         '[net]\nallow = ["nas.lan"]\n[taint]\ntrusted = ["docs.python.org"]\n[tools]\nallow = ["message"]\n'
-        '[mcp.far]\nurl = "http://mcp.example.org/"\n[mcp.near]\ncommand = "near"\nreads = ["*"]\n'
+        '[mcp.far]\nurl = "http://mcp.example.org/"\nreads = ["look_up"]\n[mcp.far.headers]\nX-Token = "$T"\n'
+        '[mcp.near]\ncommand = "near"\nreads = ["*"]\n'
         "[guests]\npersona = true\n",
     )
     found = audited(home, status=1)
@@ -104,16 +113,74 @@ def test_a_wrong_configuration_is_one_object_too(home: Home) -> None:
     assert "modl" in json.loads(home.run("audit", "--json", check=2).out)["error"]
 
 
-def test_a_port_of_the_process_that_runs_is_told(home: Home) -> None:
-    from nanoclaw.commands.audit import _listening
-    from nanoclaw.core.config import load
+LISTENS = """
+import socket, sys
+listening = socket.socket()
+listening.bind(("0.0.0.0", 0))
+listening.listen()
+print(listening.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
 
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder to which others of this machine can come, with a path that is short enough for a socket."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_ports_and_sockets_of_the_process_that_runs_and_of_its_programs_are_told(home: Home) -> None:
     app = build(load(home.variables()), provider=())  # this process owns the home
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
+    child = subprocess.Popen([sys.executable, "-c", LISTENS], stdin=-1, stdout=-1, text=True)
+    own, open_ = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    with socket.socket() as port, own, open_, short_folder() as shared:
+        port.bind(("127.0.0.1", 0))
+        own.bind(str(home.root / "gateway.sock"))
         try:
-            found = [one.text for one in _listening(app.config)]
+            open_.bind(str(shared / "s"))
+            shared.chmod(0o755)
+            (shared / "s").chmod(0o666)
+            (home.root / "gateway.sock").chmod(0o600)
+            port_of_this = port.getsockname()[1]
+            for one in (port, own, open_):
+                one.listen()
+            assert child.stdout
+            of_child = int(child.stdout.readline())
+            found = [(one.risk, one.text) for one in listening(app.config)]
         finally:
             app.store.close()
-        assert f"port {listening.getsockname()[1]} listens to programs of this machine" in found
+            child.communicate()
+    assert ("note", f"port {port_of_this} listens to programs of this machine") in found
+    assert ("note", f"{home.root / 'gateway.sock'} (600) listens to your own programs") in found
+    assert ("bad", f"{shared / 's'} (666) lets other users of this machine in: run chmod 600 {shared / 's'}") in found
+    (told,) = [text for risk, text in found if risk == "warning" and f"process {child.pid}" in text]
+    assert told.startswith(f"port {of_child} listens to other machines (")
+
+
+def test_sockets_in_folders_that_commands_may_open_are_told(home: Home) -> None:
+    with socket.socket(socket.AF_UNIX) as docker, short_folder() as folder:
+        docker.bind(str(folder / "docker.sock"))
+        add(home, f'[files]\nwrite = ["{folder}"]\n')
+        found = home.run("audit").out
+    assert f"warning folders: commands may reach the program that listens at {folder / 'docker.sock'}" in found
+
+
+def test_a_workspace_elsewhere_that_others_can_change_is_bad(home: Home) -> None:
+    with short_folder() as folder:
+        (folder / "notes").mkdir()
+        add(home, f'[workspace]\npath = "{folder / "notes"}"\n')
+        folder.chmod(0o755)
+        (folder / "notes").chmod(0o755)
+        assert "others of this machine can read" in audited(home)["warning", "permissions"]
+        (folder / "notes").chmod(0o777)
+        assert "others of this machine can change" in audited(home, status=1)["bad", "permissions"]
+
+
+def test_tasks_that_begin_by_themselves_are_told(home: Home) -> None:
+    home.run("cron", "add", "--task", "every 2 hours", "look at the weather")
+    home.run("cron", "add", "every 3 hours", "drink water")
+    assert audited(home)["note", "tasks"].endswith("asked in them: 1 (/jobs)")

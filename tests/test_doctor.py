@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socketserver
 import sqlite3
@@ -28,6 +29,7 @@ from nanoclaw.core.store.lock import own
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, failing, says
+from tests.program import REPOSITORY
 from tests.test_pinned_plugins import trust
 
 Found = list[tuple[str, str, str]]
@@ -100,6 +102,19 @@ def test_a_healthy_home_is_well_and_looking_changes_nothing(home: Home, server: 
     wanted = {"configuration", "time zone", "permissions", "workspace", "disk", "keys", "store", "running", "clock"}
     assert wanted <= names
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_the_page_has_each_check_and_each_field(home: Home, server: ModelServer) -> None:
+    page = (REPOSITORY / "docs" / "doctor.md").read_text()
+    rows = re.findall(r"^\| ([a-z ]+) \|", page, re.MULTILINE)
+    (home.root / SOCKET).touch()
+    server.script(says("hello"))
+    (home.root / ".draft-4194304-0123456789ab").touch()  # of a process whose number is too large for one
+    said = json.loads(home.run("doctor", "--json").out)
+    assert {one["check"] for one in said["findings"]} == {*rows} - {"check", "channel"}
+    (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert set(json.loads(shown)) == set(said)
+    assert set(json.loads(shown)["findings"][0]) == set(said["findings"][0])
 
 
 def test_looking_makes_no_home_and_fix_makes_one(tmp_path: Path, server: ModelServer) -> None:

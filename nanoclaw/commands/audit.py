@@ -6,17 +6,13 @@ import argparse
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.commands.health import files
+from nanoclaw.commands.health import files, listening
 from nanoclaw.commands.looking import looked_at
 from nanoclaw.core.config import Config
-from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.profiles import PROFILES
-from nanoclaw.core.store.lock import owner
 from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
@@ -37,7 +33,8 @@ def audit(config: Config, options: argparse.Namespace) -> int:
 
 async def _findings(config: Config) -> list[Finding]:
     """All of them, over a copy of the store: a process that runs is not disturbed."""
-    found = [*files.exposed(config), *files.exposed_workspace(config), *_of_configuration(config), *_listening(config)]
+    found = [*files.exposed(config), *files.exposed_workspace(config), *_of_configuration(config)]
+    found += [*listening.listening(config), *listening.in_folders((*config.reach.read, *config.reach.write))]
     async with looked_at(config) as app:
         found += [*_of_others(app), *_of_tools(app)]
         found += [one._replace(name=one.name or plugin) for plugin, one in await app.audit()]
@@ -85,45 +82,6 @@ def _of_tools(app: App) -> Iterator[Finding]:
         tools = sorted(tool.name for tool in app.chain.tools(PROFILES[name]))
         shown = ", ".join(tools) if name == "guest" else f"{len(tools)} of {len(app.chain.tools())}"
         yield Finding(True, one_line(f"open to {name}: {shown or 'none'}", 1000), "tools", risk="note")
-
-
-# --- sockets ---------------------------------------------------------------------------------------------------------
-
-
-def _listening(config: Config) -> Iterator[Finding]:
-    """Ports at which the process that runs can be reached (Linux)."""
-    try:
-        pid = owner(config.home / "state.db")
-    except NanoclawError:
-        return
-    if pid is None:
-        yield Finding(True, "nothing runs, so nothing listens", "ports")
-        return
-    inodes = set(_sockets(pid))
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):  # there is no such table
-            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == _LISTENS and fields[9] in inodes:
-                    yield _port(fields[1])
-
-
-_LISTENS = "0A"
-_LOOPBACK = ("0100007F", "00000000000000000000000001000000")
-
-
-def _port(place: str) -> Finding:
-    address, _, port = place.partition(":")
-    if address in _LOOPBACK:
-        return Finding(True, f"port {int(port, 16)} listens to programs of this machine", "ports", risk="note")
-    return Finding(False, f"port {int(port, 16)} listens to other machines", "ports", risk="warning")
-
-
-def _sockets(pid: int) -> Iterator[str]:
-    with suppress(OSError):  # the process is another user's, or has ended
-        for path in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                yield str(path.readlink()).removeprefix("socket:[").removesuffix("]")
 
 
 COMMANDS = {"audit": audit}

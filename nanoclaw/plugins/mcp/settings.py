@@ -59,6 +59,10 @@ class ServerSettings(NamedTuple):
             yield Finding(True, f"{self.place}: is sent what its tools are called with", name, risk="note")
         if "*" in self.reads:
             yield Finding(False, 'none of its tools asks: reads = ["*"]', name, risk="warning")
+        elif self.reads:
+            yield Finding(True, f"not asked about: {', '.join(self.reads)}", name, risk="note")
+        if given := ", ".join((*self.env, *self.headers)):
+            yield Finding(True, f"is given {given}", name, risk="note")
 
     def takes(self, tool: str) -> bool:
         from fnmatch import fnmatchcase

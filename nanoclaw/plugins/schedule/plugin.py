@@ -121,6 +121,13 @@ class Schedule(Plugin):
             return [Finding(False, why, self.name)]
         return [Finding(True, f"the schedule ticked {silent_for:.0f} s ago", self.name)]
 
+    async def audit(self) -> Iterable[Finding]:
+        rows = self._host.read("SELECT id FROM jobs WHERE kind = 'task' AND state = 'active' ORDER BY id")
+        if not rows:
+            return []
+        text = f"tasks begin by themselves, and nobody is asked in them: {', '.join(str(row[0]) for row in rows)}"
+        return [Finding(True, f"{text} (/jobs)", "tasks", risk="note")]
+
     async def run(self) -> None:
         await self._loop.run()
 

@@ -1,0 +1,119 @@
+"""Sockets at which the process that runs, and the programs that it started, can be reached (Linux)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from nanoclaw.core.config import Config
+from nanoclaw.core.plugin import Finding
+from nanoclaw.core.store.lock import owner
+from nanoclaw.escapes import one_line
+
+_PROTOCOLS = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
+"""By table of the kernel the state of a socket that waits for anybody."""
+_LOOPBACK = ("0100007F", "00000000000000000000000001000000")
+_ACCEPTS = 0x10000
+_SEARCHED = 5_000
+"""Files of an opened folder that are looked at."""
+
+
+def listening(config: Config) -> Iterator[Finding]:
+    """A line for each port and each Unix socket."""
+    pid = owner(config.home / "state.db")
+    if pid is None:
+        yield Finding(True, "nothing runs, so nothing listens", "ports")
+        return
+    network = _network(pid)
+    for process in (pid, *_descendants(pid)):
+        if _network(process) != network:  # in a sandbox, whose network nobody else reaches
+            continue
+        whose = "" if process == pid else f" ({_command(process)}, process {process})"
+        inodes = set(_sockets(process))
+        for table, state in _PROTOCOLS.items():
+            for fields in _rows(process, table):
+                if fields[3] == state and fields[9] in inodes and fields[2].endswith(":0000"):
+                    yield _port(table, fields[1], whose)
+        for fields in _rows(process, "unix"):
+            if len(fields) > 7 and int(fields[3], 16) & _ACCEPTS and fields[6] in inodes:
+                yield _unix(config.home / fields[7], fields[7], whose)
+
+
+def in_folders(folders: Iterable[Path]) -> Iterator[Finding]:
+    """A line for each folder of the person's that tools may open and that has sockets of other programs in it."""
+    for folder in folders:
+        found, looked_at = list[str](), 0
+        for here, _, names in os.walk(folder):
+            looked_at += len(names)
+            found += [str(path) for path in map(Path(here).joinpath, names) if path.is_socket()]
+            if looked_at > _SEARCHED:
+                break
+        if found:
+            some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+            text = f"commands may reach the program that listens at {some}, as {folder} is open to them"
+            yield Finding(False, one_line(text, 1000), "folders", risk="warning")
+
+
+def _port(table: str, place: str, whose: str) -> Finding:
+    address, _, port = place.partition(":")
+    kind = "UDP port" if table.startswith("udp") else "port"
+    if address in _LOOPBACK:
+        return Finding(True, f"{kind} {int(port, 16)} listens to programs of this machine{whose}", "ports", risk="note")
+    return Finding(False, f"{kind} {int(port, 16)} listens to other machines{whose}", "ports", risk="warning")
+
+
+def _unix(path: Path, name: str, whose: str) -> Finding:
+    if name.startswith("@"):
+        text = f"the socket {name} listens to all programs of this machine{whose}"
+        return Finding(True, one_line(text, 1000), "sockets", risk="warning")
+    try:
+        mode = path.stat().st_mode
+        is_open = mode & stat.S_IWOTH and all(one.stat().st_mode & stat.S_IXOTH for one in path.parents)
+    except OSError:
+        return Finding(True, one_line(f"the socket {path} listens, and has no file any more{whose}", 1000), "sockets")
+    if is_open:
+        text = f"{path} ({stat.S_IMODE(mode):o}) lets other users of this machine in{whose}: run chmod 600 {path}"
+        return Finding(False, one_line(text, 1000), "sockets", risk="bad")
+    text = f"{path} ({stat.S_IMODE(mode):o}) listens to your own programs{whose}"
+    return Finding(True, one_line(text, 1000), "sockets", risk="note")
+
+
+def _rows(pid: int, table: str) -> Iterator[list[str]]:
+    with suppress(OSError):  # there is no such table, or the process has ended
+        for line in Path(f"/proc/{pid}/net/{table}").read_text("utf-8", "replace").splitlines()[1:]:
+            yield line.split(maxsplit=7 if table == "unix" else -1)
+
+
+def _network(pid: int) -> str:
+    with suppress(OSError):
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    return ""
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    children = dict[int, list[int]]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            parent = int(path.read_text("utf-8", "replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    below = list(children.get(pid, ()))
+    while below:
+        one = below.pop(0)
+        yield one
+        below += children.get(one, ())
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return one_line(Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").replace("\0", " ").strip(), 60)
+    return "?"
+
+
+def _sockets(pid: int) -> Iterator[str]:
+    with suppress(OSError):  # the process is another user's, or has ended
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                yield str(path.readlink()).removeprefix("socket:[").removesuffix("]")
