@@ -81,7 +81,7 @@ class _Report:
                 self._tell(ReportLine(check, name, "wrong", one.text, one.fix is not None))
 
     def unchecked(self, check: str, name: str, why: str) -> None:
-        """What cannot be looked at as long as something else is wrong."""
+        """Tell of something that cannot be looked at as long as something else is wrong."""
         verb = "are" if why in ("keys", "permissions") else "is"
         self._tell(ReportLine(check, name, "unchecked", f"not checked, as the {why} {verb} wrong"))
 
