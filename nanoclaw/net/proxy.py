@@ -12,11 +12,13 @@ from nanoclaw.net.public import NetError, NotPublic, host_of, is_allowed, public
 
 HEAD_BYTES = 256_000
 HEAD_SECONDS, CONNECT_SECONDS = 60.0, 15.0
+AT_ONCE = 128
+"""Connections; what is more gets none, as each takes two descriptors of this program."""
 TOLD = 100
 """Refusals and failures that are kept at most: a page may try for ever."""
 
-_HOP = (b"connection", b"proxy-connection", b"keep-alive", b"proxy-authorization")
-"""Headers that are the business of two neighbours."""
+_HOP = (b"connection", b"proxy-connection", b"keep-alive", b"proxy-authorization", b"host")
+"""Headers that are the business of two neighbours, and the server's name, which is that of the address."""
 
 
 class JudgingProxy:
@@ -72,6 +74,8 @@ class JudgingProxy:
             self.failures[host] = said
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._serving) >= AT_ONCE:
+            return writer.close()
         task = asyncio.current_task()
         assert task
         self._serving.add(task)
@@ -112,7 +116,7 @@ class JudgingProxy:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 await _both_ways(reader, writer, far_reader, far_writer)
             else:
-                await _one_request(head, reader, writer, far_reader, far_writer)
+                await _one_request(head, place.named.encode(), reader, writer, far_reader, far_writer)
         finally:
             far_writer.close()
 
@@ -148,6 +152,7 @@ async def _answer(writer: asyncio.StreamWriter, status: str, said: str) -> None:
 
 async def _one_request(
     head: bytes,
+    host: bytes,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     far_reader: asyncio.StreamReader,
@@ -160,7 +165,7 @@ async def _one_request(
     if _value(headers, b"transfer-encoding"):
         return await _answer(writer, "501 Not Implemented", "Bodies of unknown length are not sent.")
     left = int(_value(headers, b"content-length") or 0)
-    far_writer.write(_closing(b" ".join((method, path, version)), headers))
+    far_writer.write(_closing(b" ".join((method, path, version)), headers, b"Host: " + host))
 
     async def send_body() -> None:
         rest = left
@@ -218,7 +223,7 @@ def _value(headers: list[bytes], name: bytes) -> bytes:
     return next((one.partition(b":")[2].strip() for one in headers if one.partition(b":")[0].lower() == name), b"")
 
 
-def _closing(first: bytes, headers: list[bytes]) -> bytes:
+def _closing(first: bytes, headers: list[bytes], *own: bytes) -> bytes:
     """A head that ends the connection with this message."""
     kept = [one for one in headers if one.partition(b":")[0].strip().lower() not in _HOP]
-    return b"\r\n".join((first, *kept, b"Connection: close", b"", b""))
+    return b"\r\n".join((first, *own, *kept, b"Connection: close", b"", b""))

@@ -26,7 +26,7 @@ RUN_BY = {
 NAMES = frozenset(RUN_BY) - {".git"}
 """Those that are protected whole; of a repository only parts are."""
 
-OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
+OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
 """The same in the folder of a repository."""
 
 LOOKED_THROUGH, DEEP = 3_000, 5
@@ -42,9 +42,9 @@ _SETTLED_NS = 100_000_000
 """Age of a change from which a later one is sure to have another time."""
 
 
-Kind = Literal["kept", "around", "todo"]
-"""It must stay as it is; it is a folder around such, which must stay where it is; it is a list of what git does next,
-in which no command must be put."""
+Kind = Literal["kept", "named", "around", "todo"]
+"""It must stay as it is; it must, and not come where it is missing with its folder; it is a folder around such, which
+must stay where it is; it is a list of what git does next, in which no command must be put."""
 
 
 class Protected(NamedTuple):
@@ -166,7 +166,7 @@ class Search:
             place = str(Path(top, *parts[:many]))
             if (look := self._look(place)) and look.git:
                 self._looks[place] = look
-                if any(kind == "kept" and path.is_relative_to(one) for one, kind in self._to_protect(place)):
+                if any(kind in ("kept", "named") and path.is_relative_to(one) for one, kind in self._to_protect(place)):
                     return "git"
         return ""
 
@@ -202,7 +202,7 @@ class Search:
         for name, key in _NAMED.findall(config):
             path = os.path.normpath(os.path.join(place if name.lower() == "hookspath" else git, _unquoted(key)))
             if path.startswith(f"{top}/") and not path.startswith(f"{git}/"):
-                yield path, "kept"
+                yield path, "named"
         for name in _folders(f"{git}/worktrees"):
             yield f"{git}/worktrees", "around"
             yield f"{git}/worktrees/{name}", "around"

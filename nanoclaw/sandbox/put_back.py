@@ -62,12 +62,12 @@ class Copies:
                 todos[name] = frozenset(_commands(_read(name)))
             elif kind == "around" and (at := _stat(name)) and stat.S_ISDIR(at.st_mode):
                 around[name] = _Held(name, at.st_ino, is_open=len(around) < _MOST_OPEN)
-            elif kind == "kept":
+            elif kind in ("kept", "named"):
                 tree: _Tree = {}
                 self._copy(name, tree, known)
                 if tree:
                     trees[name] = tree
-                elif os.path.isdir(path.parent):
+                elif kind == "named" or os.path.isdir(path.parent):
                     absent.append(name)
                 elif name in self._last:  # its folder is gone, and may come again
                     trees[name] = self._last[name]

@@ -165,7 +165,9 @@ class Encloser:
             for one in protected:
                 if one.kind == "todo" or len(given) >= MOUNTED:
                     others.append(one)
-                elif (descriptor := opened(self._top_of(one.path), one.path)) >= 0:
+                elif (descriptor := opened(self._top_of(one.path), one.path)) < 0:
+                    others.append(one)  # nothing to be kept as it is, and nothing that may come
+                else:
                     given.append(descriptor)
                     if stat.S_ISLNK(os.fstat(descriptor).st_mode):
                         others.append(one)

@@ -71,6 +71,55 @@ async def test_a_private_place_gets_nothing_however_it_is_written(request_line: 
         assert "secret" not in answer and asked == []
 
 
+@pytest.mark.parametrize(
+    "bytes_",
+    [
+        "CONNECT {place}@10.0.0.1:80 HTTP/1.1\r\n\r\n",
+        "CONNECT 127.0.0.1:9 HTTP/1.1\r\n\r\n",
+        "CONNECT example.org:443 HTTP/1.1\r\n\r\n",
+        "CONNECT {place}.example.org:443 HTTP/1.1\r\n\r\n",
+        "GET http://example.org/{place} HTTP/1.1\r\nHost: {place}\r\n\r\n",
+        "GET http://example.org#@{place}/ HTTP/1.1\r\n\r\n",
+        "GET http://{place}@example.org/ HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: {place}\r\n\r\n",
+        "GET https://{place}/ HTTP/1.1\r\n\r\n",
+        "GET\thttp://{place}/ HTTP/1.1\r\n\r\n",
+        "GET http://example.org/ HTTP/1.1\nHost: {place}\r\n\r\n",
+    ],
+)
+async def test_where_hosts_are_named_no_other_is_reached(bytes_: str) -> None:
+    async with serving(reply(b"secret")) as (address, asked):
+        place = urlsplit(address).netloc
+        proxy = JudgingProxy([place], [place])
+        port = urlsplit(await proxy.start()).port or 0
+        try:
+            assert "200" not in (await said(port, bytes_.format(place=place))).partition("\r\n")[0]
+            assert asked == []
+        finally:
+            await proxy.aclose()
+
+
+async def test_a_request_names_the_server_that_was_judged() -> None:
+    async with serving(reply(b"hello")) as (address, asked), proxied(place := urlsplit(address).netloc) as (_, port):
+        await said(port, f"GET {address}/ HTTP/1.1\r\nHost: other\r\nhost : third\r\n\r\n")
+        assert [line for line in asked[0].lower().split(b"\r\n") if b"host" in line] == [f"host: {place}".encode()]
+
+
+async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nanoclaw.net.proxy.AT_ONCE", 2)
+    async with serving(reply(b"hello")) as (address, _), proxied(urlsplit(address).netloc) as (_, port):
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        with pytest.raises((ConnectionError, EOFError)):
+            await (await asyncio.open_connection("127.0.0.1", port))[0].readexactly(1)
+        held[0][1].close()
+        answer = ""
+        while not answer:
+            with suppress(ConnectionError):
+                answer = await said(port, f"GET {address}/ HTTP/1.1\r\n\r\n")
+        assert answer.endswith("hello")
+        held[1][1].close()
+
+
 async def test_a_refusal_says_how_the_owner_opens_the_place() -> None:
     async with proxied() as (proxy, port):
         await said(port, "CONNECT localhost:8080 HTTP/1.1\r\n\r\n")

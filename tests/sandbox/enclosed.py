@@ -11,6 +11,7 @@ import shlex
 import shutil
 import socket
 import subprocess
+import sysconfig
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,13 @@ from nanoclaw.spawn import Bounds, Exit, Keeper, run_process
 FOLDER = Path(__file__).parent
 BOUNDS = Bounds(256, 4_000_000_000, 500_000_000)
 CANARIES = ("CANARY-key-7fe1", "CANARY-ssh-902c", "CANARY-env-55aa")
-OUTSIDE = ("/tmp", "/var/tmp", "/dev/shm", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/etc/cron.d", "/opt")
+OUTSIDE = (
+    *("/tmp", "/var/tmp", "/dev/shm", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/etc/cron.d", "/opt"),
+    *("/etc/cron.daily", "/etc/init.d", "/etc/profile.d", "/var/spool/cron/crontabs", "/sys/fs/cgroup"),
+    *(str(Path(sysconfig.get_path(name))) for name in ("stdlib", "purelib")),
+    str(Path(sysconfig.get_path("stdlib"), "__pycache__")),
+    str(Path(__file__).parents[2] / "nanoclaw"),
+)
 
 
 def lines(name: str) -> list[str]:
@@ -83,7 +90,7 @@ class House(NamedTuple):
         return Grants(self.workspace, (self.keys,), self.home, os.environ["PATH"])
 
     def attack(self, line: str) -> str:
-        filled = line
+        filled = line.replace("⏎", "\n")
         for name, value in self.values.items():
             filled = filled.replace(f"{{{name}}}", value)
         return filled
@@ -116,9 +123,10 @@ def house(root: Path, number: int) -> Iterator[House]:
         environment = {"SECRET": CANARIES[2], "PATH": os.environ["PATH"]}
         name = f"{mark}-victim"
         victim = subprocess.Popen(
-            ("bash", "-c", f"exec -a {name} sleep 300"), cwd=home, env=environment, start_new_session=True
+            (name, "300"), executable="/bin/sleep", cwd=home, env=environment, start_new_session=True
         )
         values = {"home": home, "keys": keys, "port": port, "socket": path, "victim": victim.pid, "mark": mark}
+        values |= {"python": sysconfig.get_path("purelib"), "package": OUTSIDE[-1]}
         try:
             yield House(
                 home, keys, workspace, reached, {**{k: str(v) for k, v in values.items()}, "name": name}, victim
@@ -176,6 +184,7 @@ def snapshot(house: House) -> dict[str, str]:
     found: dict[str, str] = {}
     git, tree = house.workspace / ".git", house.workspace / "tree" / ".git"
     kept = [house.workspace / ".envrc", git / "config", git / "hooks", tree, git / "worktrees" / "tree" / "commondir"]
+    kept.append(git / "config.worktree")
     for top in (house.home, *kept):
         for path in [top, *sorted(top.rglob("*"))]:
             inside = path.is_relative_to(house.workspace) and not any(path.is_relative_to(one) for one in kept)
@@ -184,6 +193,14 @@ def snapshot(house: House) -> dict[str, str]:
             at = path.lstat()
             content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
             found[str(path)] = f"{at.st_mode:o} {hashlib.sha256(content).hexdigest()}"
+            if path.is_relative_to(house.home) and path not in kept and not path.is_relative_to(house.workspace):
+                attributes = os.listxattr(path, follow_symlinks=False)
+                found[str(path)] += f" {at.st_mtime_ns} {at.st_uid} {attributes}"
+    found["shared memory"] = "".join(file.read_text() for file in sorted(Path("/proc/sysvipc").glob("*")))
+    victim = house.victim.pid
+    found["victim"] = f"{os.sched_getaffinity(victim)} {os.sched_getscheduler(victim)}" + "".join(
+        Path(f"/proc/{victim}/{name}").read_text() for name in ("oom_score_adj", "limits")
+    )
     named = git / "commondir"
     if named.exists() and named.read_text() != ".\n":
         found[str(named)] = named.read_text()
@@ -222,6 +239,10 @@ def effects(house: House, before: dict[str, str], ended: Exit) -> list[str]:
     if house.victim.poll() is not None or fields[0] in "TZ" or fields[16] != str(os.getpriority(os.PRIO_PROCESS, 0)):
         found.append("harmed a process")
     mark = house.values["mark"]
+    if f"OUT-{mark}".encode() in output:
+        found.append("came to what it says")
+    if ended.why == "timeout":
+        found.append("held us up")
     found += [f"made {folder}/{mark}" for folder in OUTSIDE if Path(folder, mark).exists()]
     for command in map(_command_line, Path("/proc").glob("[0-9]*")):
         if mark in command and f"{mark}-victim" not in command:

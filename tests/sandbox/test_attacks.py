@@ -11,36 +11,32 @@ from nanoclaw.sandbox.sandbox import Encloser
 from tests.sandbox.enclosed import attacked, effects, house, lines, run, snapshot, strengths
 from tests.sandbox.everyday import compared
 
-at_full = pytest.mark.skipif("full" not in strengths(), reason="this machine has no bubblewrap that works")
-at_landlock = pytest.mark.skipif("files+net" not in strengths(), reason="this machine has no Landlock")
+at_each_level = pytest.mark.parametrize("level", [one for one in strengths() if one not in ("none", "files")])
 
 
-@at_full
-def test_thirty_attacks_in_a_row_come_to_nothing(tmp_path: Path) -> None:
-    async def attack() -> None:
-        for line in lines("attacks.txt"):
-            ended = await run(Encloser(there.grants, strengths()["full"]), there.grants, there.attack(line))
-            assert effects(there, before, ended) == [], line
-
-    with house(tmp_path, 1) as there:
+def _in_one_go(root: Path, level: str, tries: list[str]) -> list[str]:
+    """Run attacks after one another, each in a shell of its own, in one sandbox: what they have come to."""
+    with house(root, 1) as there:
         before = snapshot(there)
-        asyncio.run(attack())
+        command = "\n".join(f"({there.attack(one)}\n) < /dev/null" for one in tries)
+        ended = asyncio.run(run(Encloser(there.grants, strengths()[level]), there.grants, command, seconds=60))
+        assert ended.why == "exited"
+        return effects(there, before, ended)
 
 
-@at_landlock
-def test_with_landlock_what_can_be_read_changed_and_reached_is_the_same(tmp_path: Path) -> None:
-    async def attack() -> None:
-        for line in lines("attacks.txt")[::3]:
-            ended = await run(Encloser(there.grants, strengths()["files+net"]), there.grants, there.attack(line))
-            assert effects(there, before, ended) == [], line
+@at_each_level
+def test_thirty_attacks_in_one_go_come_to_nothing(tmp_path: Path, level: str) -> None:
+    assert _in_one_go(tmp_path, level, lines("attacks.txt")) == []
 
-    with house(tmp_path, 2) as there:
-        before = snapshot(there)
-        asyncio.run(attack())
+
+@at_each_level
+def test_attacks_of_other_kinds_come_to_nothing(tmp_path: Path, level: str) -> None:
+    tries = lines("attacks_more.txt")[2:]  # the first two are ended for their number of processes
+    assert _in_one_go(tmp_path, level, tries[list(strengths()).index(level) :: 3]) == []
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("name", ["attacks.txt", "attacks_held_out.txt"])
+@pytest.mark.parametrize("name", ["attacks.txt", "attacks_held_out.txt", "attacks_more.txt"])
 @pytest.mark.parametrize("level", [one for one in strengths() if one != "none"])
 def test_each_attack_alone(tmp_path: Path, level: str, name: str) -> None:
     assert attacked(tmp_path, level, name) == {}

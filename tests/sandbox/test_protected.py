@@ -184,6 +184,19 @@ def test_repositories_of_all_kinds_and_what_their_configuration_names_stay_as_th
 
 
 @at_each_level
+def test_what_a_configuration_names_does_not_come_into_being(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "app")
+    place.git("-C", "app", "config", "core.hooksPath", "later/hooks")
+    place.git("-C", "app", "config", "include.path", "../later.config")
+    place.run("true")
+    made = ("app/later/hooks", "app/later.config", "app/.git/config.worktree")
+    ended = place.run("cd app; mkdir -p later/hooks; touch later/hooks/pre-commit later.config .git/config.worktree")
+    assert not [one for one in made if (place.workspace / one).exists()], ended
+    assert ended.remark == "put back: app/.git/config.worktree, app/later/hooks, app/later.config"
+
+
+@at_each_level
 def test_a_list_of_what_git_does_next_gets_no_commands(tmp_path: Path, level: str) -> None:
     place = Place(tmp_path, level)
     place.git("init", "-q", "app")
