@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolCall, ToolResult
 from nanoclaw.core.plugin import Answer, Ask, Ended, Host, Instead, MakeCalls, Plugin, Refuse, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
@@ -45,7 +45,7 @@ CANT = "It can't be brought back."
 BACK = "/undo brings the files back."
 CARRY_OUT = "carry_out"
 """The tool by which a card does to files what a command was held back from; no model is told of it."""
-MOST_CUT = 3
+MOST_CUT, MOST_LISTED = 3, 1_000
 NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none of it was done:\n{})"
 
 _INSERT_STEP = "INSERT OR REPLACE INTO card_steps VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -135,7 +135,7 @@ class PlanCard(Plugin):
         CREATE TABLE card_losses (
             turn INTEGER NOT NULL,
             list TEXT NOT NULL,                     -- the hash of all that one command took away
-            path TEXT NOT NULL,
+            path TEXT NOT NULL,                     -- as JSON, as all that follows: a name may be no text
             copy TEXT NOT NULL,
             was TEXT NOT NULL,                      -- states: what it was, and what the command left of it
             left TEXT NOT NULL,
@@ -172,9 +172,6 @@ class PlanCard(Plugin):
 
     def reload(self) -> None:
         self._watch.forget()
-
-    async def run(self) -> None:
-        await self._recover()
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -289,15 +286,20 @@ class PlanCard(Plugin):
         count = sum(one.left is None for one in lost)
         step = CardStep(call.id, CARRY_OUT, arguments, words_of_step, count, "putting", _next_id(known))
         known.steps[step[:3]] = step
-        await self._host.write(partial(_keep, turn.id, step, list_, held))
+        try:
+            await self._host.write(partial(_keep, turn.id, step, list_, held))
+            why = ""
+        except NanoclawError as error:  # a full disk
+            why = f"It can't be noted for the person's yes: {error}."
         failed = await watch.put_back(held)
         only, is_open = turn.profile.only, bool(held) and self._can_ask(turn)
-        why = _not_noted(known) if is_open and (only is None or CARRY_OUT in only) else NOBODY
+        why = why or (_not_noted(known) if is_open and (only is None or CARRY_OUT in only) else NOBODY)
         if why:
             self._forget(turn, known, step)
         else:
             self._note(turn, known, step._replace(state="noted"))
-        left = [watch.name(path) for path in (*failed, *(one.path for one in lost if not one.copy))]
+        back = {one.path for one in held}.difference(failed)
+        left = [watch.name(one.path) for one in lost if one.path not in back]
         known.gone += left
         told = f" Not put back, as there is no copy: {named(left)}. Tell the person." if left else ""
         text = f"{result.text}\n[put back as it was: this command {words}.{told} {why or NOTED}]"
@@ -329,10 +331,10 @@ class PlanCard(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         known = self._turns.pop(turn.id, None) or self._loaded(turn)
-        tx.execute("DELETE FROM card_steps WHERE turn = ? AND state <> 'putting'", turn.id)
+        if known.of("putting"):  # a crash broke it off, and the turn doesn't go on
+            self._watch.put_back_now(self._held(turn.id))
+        tx.execute("DELETE FROM card_steps WHERE turn = ?", turn.id)
         tx.execute(_DROP_LOSSES)
-        if known.of("putting"):
-            tx.after(lambda: self._host.spawn(self._recover(ended=turn.id)))
         is_stopped = any(one.tool == "exec" and one.state == "begun" for one in turn.effects) if known.before else False
         if is_stopped:
             tx.after(lambda: self._host.spawn(self._after_stop(turn.address, known)))
@@ -356,21 +358,13 @@ class PlanCard(Plugin):
         gone = sum(one.left is None for one in lost)
         if gone + sum(one.deletions for one in known.of("counted")) <= self._settings.deletions and gone == len(lost):
             return
-        failed = await self._watch.put_back(await self._watch.hold_back(lost))
-        back = [self._watch.name(one.path) for one in lost if one.copy and one.path not in failed]
-        left = [self._watch.name(one.path) for one in lost if not one.copy or one.path in failed]
+        held = await self._watch.hold_back(lost)
+        put = {one.path for one in held}.difference(await self._watch.put_back(held))
+        back = [self._watch.name(one.path) for one in lost if one.path in put]
+        left = [self._watch.name(one.path) for one in lost if one.path not in put]
         told = [f"The command that was stopped had deleted or cut {named(back)}: put back."] if back else []
         told += [NOT_PUT_BACK.format(named(left, 10))] if left else []
         await self._host.write(lambda tx: tx.send(Outbound(address, "\n".join(told))) if told else None)
-
-    async def _recover(self, ended: int = 0) -> None:
-        """Go on with putting back where a crash broke it off."""
-        rows = self._host.read("SELECT DISTINCT turn FROM card_steps WHERE state = 'putting'")
-        for (turn,) in rows:
-            await self._watch.put_back(self._held(turn))
-        if ended:
-            sql = "DELETE FROM card_steps WHERE turn = ? AND state = 'putting'"
-            await self._host.write(lambda tx: (tx.execute(sql, ended), tx.execute(_DROP_LOSSES)))
 
     # --- what a call is ----------------------------------------------------------------------------------------------
 
@@ -488,7 +482,8 @@ class PlanCard(Plugin):
             return _exact(step.name, step.arguments)
         given = json.loads(step.arguments)
         held = self._held(turn.id, given["list"])
-        lines = [f"{'change' if one.left else 'delete'} {self._watch.name(one.path)}" for one in held]
+        lines = [f"{'change' if one.left else 'delete'} {self._watch.name(one.path)}" for one in held[:MOST_LISTED]]
+        lines += [f"and {len(held) - MOST_LISTED:,} more"] if len(held) > MOST_LISTED else []
         return "\n".join([f"what this command did, and was put back: {given['command']}", *lines])
 
     def _held(self, turn: int, list: str = "") -> list[HeldBack]:
@@ -496,7 +491,7 @@ class PlanCard(Plugin):
         from nanoclaw.plugins.card.watch import HeldBack
 
         sql = "SELECT path, copy, was, left, folder FROM card_losses WHERE turn = ? AND ? IN (list, '') ORDER BY path"
-        return [HeldBack(*row) for row in self._host.read(sql, turn, list)]
+        return [HeldBack(*map(json.loads, row)) for row in self._host.read(sql, turn, list)]
 
     async def _of(self, turn: Turn) -> CardTurn:
         if turn.id not in self._turns:
@@ -549,7 +544,7 @@ def _next_id(known: CardTurn) -> int:
 def _keep(turn: int, step: CardStep, list: str, held: Iterable[HeldBack], tx: Tx) -> None:
     tx.execute(_INSERT_STEP, turn, *step)
     for one in held:
-        tx.execute("INSERT OR REPLACE INTO card_losses VALUES (?, ?, ?, ?, ?, ?, ?)", turn, list, *one)
+        tx.execute("INSERT OR REPLACE INTO card_losses VALUES (?, ?, ?, ?, ?, ?, ?)", turn, list, *map(json.dumps, one))
 
 
 def _digest(held: Iterable[HeldBack]) -> str:

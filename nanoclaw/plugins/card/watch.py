@@ -4,9 +4,10 @@ carries exactly that out after a yes."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -87,7 +88,7 @@ class CommandWatch:
     def _held(self) -> set[str]:
         """Names of copies that somebody still needs."""
         rows = self._host.read("SELECT copy, left FROM card_losses")
-        return {name for row in rows for name in row if name}
+        return {json.loads(name) for row in rows for name in row}
 
     def covers(self, listing: FileListing, path: str) -> bool:
         """True for a file of which there is a copy."""
@@ -100,8 +101,16 @@ class CommandWatch:
     # --- putting back ------------------------------------------------------------------------------------------------
 
     async def hold_back(self, lost: Sequence[Lost]) -> list[HeldBack]:
-        """Note what putting back, and carrying out later, need; nothing is changed yet."""
-        return await asyncio.to_thread(lambda: [self._noted(one) for one in lost if one.copy])
+        """Note what putting back, and carrying out later, need, of what can be put back; nothing is changed yet."""
+        return await asyncio.to_thread(self._hold_back, lost)
+
+    def _hold_back(self, lost: Sequence[Lost]) -> list[HeldBack]:
+        held = list[HeldBack]()
+        for one in lost:
+            if one.copy:
+                with suppress(OSError, ValueError):  # its copy cannot be read, or no room is left
+                    held.append(self._noted(one))
+        return held
 
     def _noted(self, one: Lost) -> HeldBack:
         top, was = self._top(one.path), sha256(self._copies.read(one.copy)).hexdigest()
@@ -112,9 +121,9 @@ class CommandWatch:
 
     async def put_back(self, held: Iterable[HeldBack]) -> list[str]:
         """Put back what was noted; the paths that could not be."""
-        return await asyncio.to_thread(self._put_back, list(held))
+        return await asyncio.to_thread(self.put_back_now, list(held))
 
-    def _put_back(self, held: Iterable[HeldBack]) -> list[str]:
+    def put_back_now(self, held: Iterable[HeldBack]) -> list[str]:
         failed = list[str]()
         for one in held:
             try:
@@ -152,6 +161,7 @@ class CommandWatch:
             raise ToolError("left alone, as it is not what the person was shown any more")
         verb = "changed" if one.left else "deleted"
         effect, undo = Effect("exec", "file", name, f"{name} {verb} by {quoted(command)}"), self._host.get("undo")
+        undo = undo if self.is_sayable(one.path) else None
         with undo.watch(effect, report) if undo else nullcontext():
             self._make(one)
 
@@ -168,7 +178,11 @@ class CommandWatch:
 
     def name(self, path: str) -> str:
         """A path as it is shown: within the workspace, or whole."""
-        return path.removeprefix(f"{self.root}/")
+        return path.removeprefix(f"{self.root}/").encode("utf-8", "backslashreplace").decode()
+
+    def is_sayable(self, path: str) -> bool:
+        """False for a path that is no text."""
+        return path.isprintable() or path.encode("utf-8", "replace").decode() == path
 
     # --- undo --------------------------------------------------------------------------------------------------------
 
@@ -186,7 +200,7 @@ class CommandWatch:
             if len(found) == MOST_CHANGES:
                 return []
             now = places.content(self._top(path), path)
-            if now == old:
+            if now == old or not self.is_sayable(path):
                 continue
             name = self.name(path)
             after = sha256(now).hexdigest() if now is not None else ""

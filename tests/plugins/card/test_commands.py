@@ -114,6 +114,18 @@ async def test_a_folder_that_is_open_for_writing_is_looked_after_too(tmp_path: P
         assert not list(other.iterdir())
 
 
+async def test_names_that_are_no_text_are_put_back_and_carried_out_too(tmp_path: Path) -> None:
+    names = [f"{n}\udcff\n.bin" for n in range(5)]
+    step = call("exec", {"command": "r=rm; $r *.bin"})
+    async with running(tmp_path, ScriptedProvider(step, "Well?", "Gone.")) as program:
+        fill(program, *names)
+        assert "deletes 5 files (`0\\udcff .bin`" in await program.ask("Go")
+        assert all((program.workspace / name).exists() for name in names)
+        await program.ask("yes")
+        assert await program.answer() == "Gone."
+        assert not any((program.workspace / name).exists() for name in names)
+
+
 async def test_what_changed_after_it_was_shown_is_left_alone(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(call("exec", ALL_GONE), "Well?", "Gone.")) as program:
         fill(program)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kills import killed
-from tests.plugins.card.victim import ALL, FREE, STORIES, go_on, left
+from tests.plugins.card.victim import ALL, FREE, STORIES, go_on, kept, left, with_command
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -28,3 +28,21 @@ def test_wherever_a_program_is_killed_the_card_is_done_once_after_the_yes_and_ne
         assert story == "yes" or not found.done, f"killed at statement {statement}"
         statement += 131
     assert statement > 200
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_wherever_a_program_is_killed_nothing_is_half_put_back_or_half_carried_out(tmp_path: Path, story: str) -> None:
+    statement, died, begun = 130, True, 0
+    while died:
+        root = tmp_path / str(statement)
+        root.mkdir()
+        with_command(root)
+        died = killed(go_on(story, root, statement))
+        asyncio.run(go_on(story, root, None))
+        found = asyncio.run(left(root))
+        assert kept(root) in (0, ALL), f"killed at statement {statement}"
+        begun += not found.cards  # before the command, or before what it took was noted: it isn't run again
+        if found.cards:
+            assert (kept(root) == 0) == (story == "yes"), f"killed at statement {statement}"
+        statement += 97
+    assert statement > 200 and begun <= 4

@@ -23,6 +23,8 @@ from tests.program import LoggingChannel, assert_legal, running, tools_plugin
 STORIES = ("yes", "no")
 FREE, ALL = 3, 6
 """Deletions that need no card, and all that the model makes."""
+LOST = [f"{number}.txt" for number in range(ALL)]
+"""Files that a command takes away, of which there are copies."""
 
 
 class Deleting:
@@ -39,6 +41,15 @@ class Deleting:
         pass
 
 
+class Commanding(Deleting):
+    """A model that deletes all with one command."""
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        is_done = any(isinstance(one, ToolResult) for one in request.history)
+        step = "That is all." if is_done else call("exec", {"command": "r=rm; $r *.txt"})
+        return await ScriptedProvider(step).complete(request, on_event)
+
+
 class Left(NamedTuple):
     """What was done of the card before a yes, after it (each once), more than once; and how many cards were shown."""
 
@@ -50,7 +61,20 @@ class Left(NamedTuple):
 
 def program_of(root: Path):  # type: ignore[no-untyped-def]
     channel, brought = LoggingChannel(root / "log"), tools_plugin(delete(root))
-    return running(root / "home", Deleting(), channel=channel, extra=[brought], seconds=20)
+    model = Commanding() if (root / "command").exists() else Deleting()
+    return running(root / "home", model, channel=channel, extra=[brought], seconds=20)
+
+
+def with_command(root: Path) -> None:
+    """Have the model run one command, in a workspace with files."""
+    (root / "command").touch()
+    (root / "home" / "workspace").mkdir(parents=True)
+    for name in LOST:
+        (root / "home" / "workspace" / name).write_text(name * 50)
+
+
+def kept(root: Path) -> int:
+    return sum((root / "home" / "workspace" / name).exists() for name in LOST)
 
 
 def delete(root: Path) -> Tool:
@@ -113,7 +137,33 @@ def main() -> int:
         f"cards killed {kills} times: {early} done before a yes, {against} done after a no, {twice} done twice, "
         f"{cards} asked twice; {done} carried out"
     )
-    return 1 if early or twice or cards or against else 0
+    half = sweep_commands(given.kills, random)
+    return 1 if early or twice or cards or against or half else 0
+
+
+def sweep_commands(most: int, random: Random) -> int:
+    """The same with a command that takes files away; how often they were half put back, half gone, or against the
+    answer."""
+    kills, wrong, unnoted, shown = 0, 0, 0, 0
+
+    async def begin(story: str, root: Path, statement: int | None) -> None:
+        if not (root / "command").exists():
+            with_command(root)
+        await go_on(story, root, statement)
+
+    while kills < most:
+        for story in STORIES:
+            for root, times in swept(partial(begin, story), most - kills, random, start=60, step=24):
+                kills += times
+                found = asyncio.run(left(root))
+                wrong += kept(root) not in (0, ALL) or (found.cards > 0 and (kept(root) == 0) != (story == "yes"))
+                unnoted += kept(root) == 0 and not found.cards
+                shown += found.cards > 0
+    print(
+        f"commands killed {kills} times: {wrong} half put back, half gone or against the answer; {shown} with a card, "
+        f"{unnoted} died between a command and the note of what it took"
+    )
+    return wrong
 
 
 if __name__ == "__main__":
