@@ -156,7 +156,7 @@ def sweep_commands(most: int, random: Random) -> int:
             for root, times in swept(partial(begin, story), most - kills, random, start=60, step=24):
                 kills += times
                 found = asyncio.run(left(root))
-                wrong += kept(root) not in (0, ALL) or (found.cards > 0 and (kept(root) == 0) != (story == "yes"))
+                wrong += kept(root) not in (0, ALL) or (found.cards > 0 and kept(root) == 0 and story == "no")
                 unnoted += kept(root) == 0 and not found.cards
                 shown += found.cards > 0
     print(
