@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.commands import plugin_text
 from nanoclaw.commands.greeting import urgent
 from nanoclaw.core import third_party
 from nanoclaw.core.build import build, classes
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.packages.pins import PinFile
+from nanoclaw.packages.reading import File, Package
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.journeys.command import Home, Running, make_owner
 from tests.program import config_of, running
@@ -215,6 +217,14 @@ def test_what_is_no_plugin_is_not_added(tmp_path: Path, home: Home, text: str, s
     (tmp_path / "p.py").write_text(text)
     assert said in home.run("plugins", "add", str(tmp_path / "p.py"), "--yes", check=2).err
     assert not (home.root / "plugins").exists()
+
+
+def test_what_a_plugin_imports_is_told_before_it_runs_and_what_hides_is_named() -> None:
+    more = "from nanoclaw.core.app import App\nimport no_such_module.part, subprocess\nX = 'a\u202e'\n"
+    shown = "\n".join(plugin_text.lines(Package({"weather.py": File((more + WEATHER).encode())})))
+    assert "Imports: nanoclaw.core.app, no_such_module, subprocess, asyncio, " in shown
+    assert "\nNot installed: no_such_module\nBeyond what plugins are to import: nanoclaw.core.app\n" in shown
+    assert "X = 'a⟨U+202E⟩'" in shown
 
 
 def test_bytes_that_lie_there_already_are_shown_too_when_they_are_added(tmp_path: Path, home: Home) -> None:
