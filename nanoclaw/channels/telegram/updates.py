@@ -246,11 +246,11 @@ def _others(message: Fields) -> str:
 def _message_of(author: Fields) -> str:
     """A source of text: only the platform writes what stands in parentheses."""
     name, number = _line(_name(author), _NAME_LENGTH) or _line(_text(author.get("username")), 32), author.get("id")
-    shown = f" of {name}" if (name := name.translate(_NO_MARKS).strip()) else ""
+    shown = f" of “{name}”" if (name := name.translate(_NO_MARKS).strip()) else ""
     return f"a message{shown} (telegram:{number})" if isinstance(number, int) else "a message of somebody"
 
 
-_NO_MARKS = str.maketrans("", "", "()[]{},")
+_NO_MARKS = str.maketrans("", "", '()[]{},“”"（）［］，')
 
 
 # --- who and where ---------------------------------------------------------------------------------------------------

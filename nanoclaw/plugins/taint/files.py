@@ -70,7 +70,7 @@ class MarkedFiles:
         """Whose text a file has, '' for the person's and the assistant's own."""
         name = self._name(path)
         is_in = _is_in_inbox(name) and "/" in name
-        return self._marked(name) or (f"the file {name.translate(_NO_COMMA)}" if is_in else "")
+        return self._marked(name) or (named(name) if is_in else "")
 
     def source_of_folder(self, path: str) -> str:
         """Whose text all files of a folder have, '' where that is not told."""
@@ -337,6 +337,11 @@ def _keep(new: dict[str, str], tx: Tx) -> None:
 
 def _drop(path: str, tx: Tx) -> None:
     tx.execute("DELETE FROM taint_files WHERE path = ?", path)
+
+
+def named(name: str) -> str:
+    """A file as a source, in whose name nothing passes for what the program writes there."""
+    return f"the file {name.translate(_NO_COMMA)}"
 
 
 _NO_COMMA = str.maketrans(dict.fromkeys(",()", " "))

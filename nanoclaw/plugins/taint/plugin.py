@@ -274,7 +274,9 @@ class Taint(Plugin):
             "SELECT 1 FROM inbox, json_each(inbox.body, '$.attachments') AS file"
             " WHERE json_extract(file.value, '$[0]') = ? LIMIT 1"
         )
-        return f"the file {path.rpartition('/')[2]}" if path.startswith("/") and self._host.read(sql, path) else ""
+        from nanoclaw.plugins.taint.files import named
+
+        return named(path.rpartition("/")[2]) if path.startswith("/") and self._host.read(sql, path) else ""
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         self.public.drop(turn)

@@ -20,7 +20,7 @@ class Trusted:
     ("telegram:555", "email:anna@example.org")."""
 
     def __init__(self, entries: Sequence[str]) -> None:
-        self._entries = frozenset(one if ":" in one else one.lower() for one in entries)
+        self._entries = frozenset(one.lower() if ":" not in one or one.startswith("email:") else one for one in entries)
 
     def without(self, sources: Iterable[str]) -> list[str]:
         """Those that the owner does not trust."""
