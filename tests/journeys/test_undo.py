@@ -160,19 +160,6 @@ def test_a_file_of_character_that_was_undone_is_seen_as_it_is_at_the_next_messag
     run(tmp_path, story, Say(calls=(write("SOUL.md", "You are a stork."),)), "Done.", "Yes.", "A pelican.")
 
 
-def test_the_person_is_told_when_a_command_emptied_the_memory_and_undo_brings_it_back(tmp_path: Path) -> None:
-    async def story(home: Program, model: ScriptedProvider) -> None:
-        (home.workspace / "MEMORY.md").write_text(FACTS)
-        assert await home.ask("tidy up") == (
-            "All is tidy.\n\n(Note from the program: a command took 20 of 20 lines out of MEMORY.md. "
-            "/undo brings them back.)"
-        )
-        assert (await home.ask("/undo")).startswith("MEMORY.md is as it was before")
-        assert (home.workspace / "MEMORY.md").read_text() == FACTS
-
-    run(tmp_path, story, call("exec", {"command": "rm -f MEMORY.md"}), "All is tidy.")
-
-
 def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: Path) -> None:
     child = "import sys; from tests.journeys import test_undo; test_undo.die_in_a_tool(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", child, str(tmp_path)], cwd=REPOSITORY, timeout=100)

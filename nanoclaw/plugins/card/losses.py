@@ -71,6 +71,12 @@ def is_in_remade(path: str) -> bool:
     return False
 
 
+def is_memory(name: str) -> bool:
+    """True for a path within the workspace of what the assistant remembers: the facts, or a daily note."""
+    folder, _, file = name.casefold().rpartition("/")
+    return (not folder and file == "memory.md") or (folder == "memory" and file.endswith(".md"))
+
+
 def shrinks(old: int, new: int) -> bool:
     """True where a file of `old` bytes loses more than what is left of it."""
     return old > SMALL and new * 2 < old

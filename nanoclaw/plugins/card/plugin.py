@@ -261,7 +261,7 @@ class PlanCard(Plugin):
         judge, lost, _ = await self._watch.compare(before, known.made)
         step, gone = _from_card(known, call), sum(one.left is None for one in lost) + known.beside.pop(call.id, 0)
         more = gone - (step.deletions if step else 0)
-        goes_far = any(one.left is not None for one in lost)
+        goes_far = any(one.left is not None or self._watch.is_memory(one) for one in lost)
         goes_far = goes_far or (more > 0 and _counted(known, key) + more > self._settings.deletions)
         if goes_far and call.id not in known.allowed:
             result = await self._hold_back(call, result, turn, known, lost)
@@ -356,7 +356,8 @@ class PlanCard(Plugin):
         before = next(iter(known.before.values()))
         _, lost, _ = await self._watch.compare(before, known.made)
         gone = sum(one.left is None for one in lost)
-        if gone + sum(one.deletions for one in known.of("counted")) <= self._settings.deletions and gone == len(lost):
+        most = self._settings.deletions - sum(one.deletions for one in known.of("counted"))
+        if gone <= most and gone == len(lost) and not any(map(self._watch.is_memory, lost)):
             return
         held = await self._watch.hold_back(lost)
         put = {one.path for one in held}.difference(await self._watch.put_back(held))

@@ -18,7 +18,7 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.card.git_objects import WATCHED
-from nanoclaw.plugins.card.losses import Judge, Lost, is_remade, quoted
+from nanoclaw.plugins.card.losses import SMALL, Judge, Lost, is_memory, is_remade, quoted
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies
 from nanoclaw.snapshots.listing import FileListing, listed
@@ -179,6 +179,10 @@ class CommandWatch:
     def name(self, path: str) -> str:
         """A path as it is shown: within the workspace, or whole."""
         return path.removeprefix(f"{self.root}/").encode("utf-8", "backslashreplace").decode()
+
+    def is_memory(self, one: Lost) -> bool:
+        """True for a memory file that is more than a few words."""
+        return one.size > SMALL and is_memory(self.name(one.path))
 
     def is_sayable(self, path: str) -> bool:
         """False for a path that is no text."""

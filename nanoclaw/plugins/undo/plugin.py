@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
-from nanoclaw.core.messages import CheckedCall, Effect, Outbound, ToolResult
+from nanoclaw.core.messages import CheckedCall, Effect, Outbound
 from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
 from nanoclaw.plugins.undo.audit_log import AuditLog, when
 from nanoclaw.plugins.undo.file_versions import FileVersions
-from nanoclaw.plugins.undo.memory_loss import LOSS, MemoryWatch, loss_of
+from nanoclaw.plugins.undo.memory_loss import loss_of
 
 SHOWN = 20
 """Lines of /receipts, where no number is given."""
@@ -50,7 +49,6 @@ class Undo(Plugin):
         self._told_in = 0  # the turn whose model was told last of what was undone
         most = settings.megabytes * 1_000_000
         self.public = self._versions = FileVersions(host, self._copies, days=settings.days, most_bytes=most)
-        self._memory = MemoryWatch(host.workspace, self._versions)
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         return {self._copies: "kept"}
@@ -61,27 +59,13 @@ class Undo(Plugin):
             Command("receipts", "what was done in this conversation: /receipts 50", self._receipts),
         ]
 
-    # --- before and after a call -------------------------------------------------------------------------------------
+    # --- a call ------------------------------------------------------------------------------------------------------
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        """Most of a memory file is taken away only with a yes; a command may do it all the same, and is watched."""
-        if call.name == "exec":
-            self._memory.look()
-            self._memory.is_on = True
-        elif (loss := loss_of(self._host.workspace, call)) and not self._versions.use_allowance():
+        """Most of a memory file is taken away only with a yes."""
+        if (loss := loss_of(self._host.workspace, call)) and not self._versions.use_allowance():
             return Refuse(loss)
         return None
-
-    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        if not self._memory.is_on:
-            return None
-        if call.name != "exec":
-            self._memory.look()
-            return None
-        for loss in (losses := self._memory.losses()):
-            turn.later(partial(self._log.add, effect=loss, conversation=turn.conversation, turn=turn.id))
-        told = [f"[{loss.text}. The person is told; /undo brings them back.]" for loss in losses]
-        return result._replace(text="\n".join([result.text, *told])) if told else None
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 
@@ -96,15 +80,9 @@ class Undo(Plugin):
         return draft._replace(remarks=(*draft.remarks, f"Undone by the person, so it is as it was before: {told}"))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
-        if self._memory.is_on:
-            self._memory.is_on = False
-            for loss in self._memory.losses():  # of a command that was stopped
-                self._log.add(tx, loss, turn.conversation, turn.id)
         if not (effects := turn.effects):
             return None
         outbound = ended.outbound
-        if lost := "; ".join(effect.text for effect in effects if effect.kind == LOSS):
-            outbound = self._with(outbound, turn, f"(Note from the program: {lost}. /undo brings them back.)")
         if line := line_after_turn(effects):
             if self._settings.receipts:
                 tx.after(lambda: self._host.show(turn.address, Receipt(line)))
@@ -194,7 +172,7 @@ class Undo(Plugin):
 
 def line_after_turn(effects: Sequence[Effect]) -> str:
     """The line after a turn: its effects in words; '' for none."""
-    done = [effect for effect in effects if effect.state == "done" and effect.kind != LOSS]
+    done = [effect for effect in effects if effect.state == "done"]
     kinds = Counter(effect.kind for effect in done)
     files = list(
         dict.fromkeys(one.text for one in done if one.kind == "file" and (one.before is None or _has_changed(one)))

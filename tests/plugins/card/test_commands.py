@@ -64,6 +64,21 @@ async def test_what_a_stopped_command_took_away_is_put_back_and_told(tmp_path: P
         assert there(program) == NAMES
 
 
+@pytest.mark.parametrize("command", ["rm MEMORY.md", "echo > MEMORY.md", "rm -f memory/*; exit 3"])
+async def test_a_memory_file_that_a_command_empties_is_put_back_and_asked_about(tmp_path: Path, command: str) -> None:
+    steps: list[Say | str] = [call("exec", {"command": command}), "Tidy.", "Done."]
+    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+        fill(program, "MEMORY.md", "memory/2026-05-01.md")
+        before = program.workspace / "MEMORY.md", program.workspace / "memory/2026-05-01.md"
+        assert f"1. `{command}` " in await program.ask("Go")
+        assert all(one.stat().st_size == 400 for one in before)
+        await program.ask("yes")
+        await program.answer()
+        assert not all(one.exists() and one.stat().st_size == 400 for one in before)
+        await program.ask("/undo")
+        assert all(one.stat().st_size == 400 for one in before)
+
+
 async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) -> None:
     steps: list[Say | str] = [
         call("exec", {"command": "rm -rf repo"}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -77,31 +76,6 @@ def test_daily_notes_are_looked_after_too(hands: Hands) -> None:
     (hands.root / "memory").mkdir()
     (hands.root / "memory/2026-05-01.md").write_text(FACTS)
     assert "out of memory/2026-05-01.md" in hands.error("write_file", path="memory/2026-05-01.md", content="")
-
-
-@pytest.mark.parametrize("command", ["rm MEMORY.md", "echo > MEMORY.md", "rm MEMORY.md; exit 3", "mv MEMORY.md x.md"])
-def test_a_memory_file_that_a_command_emptied_can_be_brought_back(
-    hands: Hands, facts: Path, undo: FileVersions, command: str
-) -> None:
-    said = hands.result("exec", command=command).text
-    assert "of 20 lines out of MEMORY.md. The person is told; /undo brings them back.]" in said
-    loss, ran = hands.effects
-    assert (ran.kind, ran.before) == ("command", None)
-    assert (loss.kind, loss.state, loss.before) == ("loss", "done", sha256(FACTS.encode()).hexdigest())
-    undo.undo()
-    assert facts.read_text() == FACTS
-
-
-def test_a_command_that_is_stopped_by_its_time_limit_has_its_losses_kept_too(hands: Hands, facts: Path) -> None:
-    said = hands.error("exec", command="rm MEMORY.md; sleep 20", timeout_seconds=1)
-    assert "a command took 20 of 20 lines out of MEMORY.md" in said
-    assert [effect.kind for effect in hands.effects] == ["loss", "command"]
-
-
-def test_a_command_that_leaves_memory_files_alone_keeps_nothing(hands: Hands, facts: Path, tmp_path: Path) -> None:
-    hands("exec", command="echo '- one more' >> MEMORY.md; cp MEMORY.md other.md; echo > other.md")
-    assert [effect.kind for effect in hands.effects] == ["command"]
-    assert not (tmp_path / "undo").exists()
 
 
 # --- undo
