@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
+import socket
 import socketserver
 import sqlite3
 import subprocess
@@ -22,9 +24,12 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.channels import attach
 from nanoclaw.channels.attach import NAME as SOCKET
 from nanoclaw.commands.health import files
+from nanoclaw.commands.health.left_over import left_over
 from nanoclaw.core.config import load
+from nanoclaw.core.errors import StoreBusy
 from nanoclaw.core.store.lock import own
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home, Running
@@ -117,6 +122,14 @@ def test_the_page_has_each_check_and_each_field(home: Home, server: ModelServer)
     assert set(json.loads(shown)["findings"][0]) == set(said["findings"][0])
 
 
+def test_a_reader_who_leaves_is_no_error(home: Home, server: ModelServer) -> None:
+    server.script(says("hello"))
+    command = shlex.join(home.command("doctor"))
+    run = ["sh", "-c", f"{command} | head -n 1"]
+    said = subprocess.run(run, capture_output=True, text=True, env={**os.environ, **home.variables()}, cwd=REPOSITORY)
+    assert (said.stdout.count("\n"), said.stderr) == (1, "")
+
+
 def test_looking_makes_no_home_and_fix_makes_one(tmp_path: Path, server: ModelServer) -> None:
     home = Home(tmp_path / "home", {"OPENAI_API_KEY": "sk-1"})
     said = home.run("doctor", check=1).out
@@ -161,6 +174,36 @@ def test_what_is_closed_to_its_owner_is_opened(home: Home, server: ModelServer) 
     mended(home, server)
     assert [path.stat().st_mode & 0o777 for path in (logs, logs / "old.log")] == [0o700, 0o400]
     assert (home.root / "state.db").stat().st_mode & 0o777 == 0o600
+
+
+class Powerless(Home):
+    """Its commands have the rights of an owner alone, also where these tests run as root."""
+
+    warm = None
+
+    def command(self, *arguments: str) -> list[str]:
+        caps = "-dac_override,-dac_read_search"
+        without = ["setpriv", "--bounding-set", caps, "--inh-caps", caps] if not os.geteuid() else []
+        return [*without, *super().command(*arguments)]
+
+
+@pytest.mark.skipif(not os.geteuid() and not shutil.which("setpriv"), reason="root cannot give up its rights here")
+def test_a_home_that_is_closed_to_its_owner_is_said_and_opened(home: Home, server: ModelServer) -> None:
+    away = home.root.parent / "notes"
+    home.workspace.rename(away)
+    with (home.root / "config.toml").open("a") as file:
+        file.write(f'[workspace]\npath = "{away}"\n')
+    closed = Powerless(home.root, home.environment)
+    home.root.chmod(0)
+    assert "cannot be read" in closed.run("-m", "hi", check=2).err
+    found = looked(closed, server, status=1)
+    assert ("unchecked", "not checked, as the permissions are wrong") in of(found, "store")
+    home.root.chmod(0o700)
+    (home.root / "config.toml").chmod(0)
+    assert of(looked(closed, server, status=1), "workspace")[0][0] == "unchecked"
+    home.root.chmod(0)
+    assert [name for state, name, _ in looked(closed, server, "--fix") if state == "fixed"] == ["permissions"]
+    assert not home.workspace.exists()
 
 
 def test_a_file_in_the_place_of_a_folder_is_said_and_left(home: Home, server: ModelServer) -> None:
@@ -247,6 +290,16 @@ def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_runs(home
     assert all(map(os.path.lexists, there))
     mended(home, server)
     assert not any(map(os.path.lexists, there))
+
+
+async def test_nothing_is_removed_once_a_process_has_begun(home: Home) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        attach.in_reach(str(home.root), listening.bind)
+    (found,) = left_over(load(home.variables()))
+    assert found.fix
+    with own(home.root / "state.db"), pytest.raises(StoreBusy):
+        await found.fix()
+    assert (home.root / SOCKET).exists()
 
 
 # --- the store -------------------------------------------------------------------------------------------------------

@@ -117,22 +117,43 @@ async def _look(config: Config, options: argparse.Namespace, tell: _Report) -> N
         app = None if live else await _opened(config, stack)
         problem = str(app) if isinstance(app, ConfigError) else ""
         for check, look in _local(config, options, pid, live, problem):
-            tell(check, await _guarded(check, look))
-        told = list[times.ServerTime]()
-        async with asyncio.TaskGroup() as group:
-            plugins = group.create_task(_guarded("plugin", lambda: _plugins(app, live)))
-            logins = [
-                group.create_task(_guarded(name, partial(_login, config, table, pid, live)))
-                for name, table in _configured(config).items()
-            ]
-            models = group.create_task(_models(config, told))
-            if isinstance(app, StoreError):
-                tell.unchecked("plugin", "plugins", "store")
-            tell("plugin", await plugins)
-            for login in logins:
-                tell("channel", await login)
-            tell("model", await models)
-        tell("clock", await _guarded("clock", lambda: times.times(config, told)))
+            if why := _hidden(config, check):
+                tell.unchecked(check, check, why)
+            else:
+                tell(check, await _guarded(check, look))
+        if files.is_closed(config):
+            return
+        await _look_elsewhere(config, app, pid, live, tell)
+
+
+async def _look_elsewhere(
+    config: Config, app: App | NanoclawError | None, pid: int | None, live: dict[str, Any] | None, tell: _Report
+) -> None:
+    """Plugins, channels and models side by side; the clock by what the models' servers said."""
+    told = list[times.ServerTime]()
+    work = [("plugin", asyncio.create_task(_guarded("plugin", lambda: _plugins(app, live))))]
+    for name, table in _configured(config).items():
+        login = _guarded(name, partial(_login, config, table, pid, live))
+        work.append(("channel", asyncio.create_task(login)))
+    work.append(("model", asyncio.create_task(_models(config, told))))
+    try:
+        if isinstance(app, StoreError):
+            tell.unchecked("plugin", "plugins", "store")
+        for check, task in work:
+            tell(check, await task)
+    finally:
+        for _, task in work:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in work), return_exceptions=True)
+    tell("clock", await _guarded("clock", lambda: times.times(config, told)))
+
+
+def _hidden(config: Config, check: str) -> str:
+    """The check that has to be well before this one can be made, '' for none."""
+    if files.is_closed(config) and check not in ("permissions", "time zone"):
+        return "permissions"
+    is_unknown = bool(config.problem and not config.table)
+    return "configuration" if is_unknown and check in ("workspace", "keys") else ""
 
 
 async def _opened(config: Config, stack: AsyncExitStack) -> App | NanoclawError:
@@ -273,14 +294,21 @@ async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]
 async def _mend(config: Config, options: argparse.Namespace, report: _Report) -> None:
     """Mend what is found on this machine, then what plugins offer. The look that follows says what is still wrong."""
     pid, live = _running_process(config)
-    for check, look in _local(config, options, pid, live):
-        for one in await _guarded(check, look):
-            if one.fix:
-                with suppress(NanoclawError, OSError):
-                    report.mended(check, one, await one.fix())
+    for check in ("permissions", "configuration", ""):  # the first two may open, or change, what the others stand on
+        config = settings.again(config)
+        for one, look in _local(config, options, pid, live):
+            if check in (one, "") and not _hidden(config, one):
+                await _mend_found(one, await _guarded(one, look), report)
     with suppress(NanoclawError, OSError):
         for name, text, done in await _mended_by_plugins(settings.again(config), live):
             report.mended("plugin", Finding(False, text, name), done)
+
+
+async def _mend_found(check: str, found: Iterable[Finding], report: _Report) -> None:
+    for one in found:
+        if one.fix:
+            with suppress(NanoclawError, OSError):
+                report.mended(check, one, await one.fix())
 
 
 async def _mended_by_plugins(config: Config, live: dict[str, Any] | None) -> list[list[str]]:

@@ -101,8 +101,10 @@ def locked(config: Config) -> Iterator[Finding]:
         return f"you may use them again: {_some(mended)}"
 
     if shut:
-        verb = "are" if len(shut) > 1 else "is"
-        text = f"{_some(shut)} {verb} closed to yourself, so nanoclaw cannot use it: run chmod -R u+rwX {config.home}"
+        verb, what = ("are", "them") if len(shut) > 1 else ("is", "it")
+        text = (
+            f"{_some(shut)} {verb} closed to yourself, so nanoclaw cannot use {what}: run chmod -R u+rwX {config.home}"
+        )
         yield Finding(False, text, "permissions", unlock)
     if foreign:
         text = f"{_some(foreign)} belong to another user (was nanoclaw run with sudo?): run "
@@ -113,6 +115,11 @@ def locked(config: Config) -> Iterator[Finding]:
     for path in odd:
         wanted = "folder" if path.name in _FOLDERS else "plain file"
         yield Finding(False, f"{path} is no {wanted}, as it must be: move it away", "permissions")
+
+
+def is_closed(config: Config) -> bool:
+    """True where the home is there, and yet nothing in it can be seen."""
+    return config.home.is_dir() and not os.access(config.home, os.R_OK | os.X_OK)
 
 
 def _inside(config: Config) -> Iterator[tuple[Path, os.stat_result]]:

@@ -38,11 +38,10 @@ def again(config: Config) -> Config:
 
 def _copy(environ: Mapping[str, str]) -> Config | None:
     """The last good settings, if there are such."""
-    if not (configuration.home_of(environ) / last_good.NAME).exists():
-        return None
     try:
-        return configuration.load(environ, last_good.NAME)
-    except ConfigError:
+        there = (configuration.home_of(environ) / last_good.NAME).exists()
+        return configuration.load(environ, last_good.NAME) if there else None
+    except (ConfigError, OSError):
         return None
 
 
