@@ -24,10 +24,10 @@ Level = Literal["none", "files", "files+net", "full"]
 _ORDER: tuple[Level, ...] = ("none", "files", "files+net", "full")
 
 _OF: dict[Level, str] = {
-    "full": "they see the workspace and the system's programs, change only the workspace, and have no network",
-    "files+net": "they read and change only what they may, and have no network; other programs' names are seen",
-    "files": "they read and change only what they may, but have the network",
-    "none": "they can do whatever you may; those that name the program's files are refused, which is a courtesy",
+    "full": "commands see the workspace and the system's programs, change only the workspace, and have no network",
+    "files+net": "commands read and change only what they may, and have no network; other programs' names are seen",
+    "files": "commands read and change only what they may, but have the network",
+    "none": "commands can do whatever you may; those that name the program's files are refused, which is a courtesy",
 }
 _NOT_BEYOND = (
     "not run: only in a talk with the person, who is asked, can a command run outside of the sandbox. Do without, or "
