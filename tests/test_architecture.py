@@ -336,3 +336,97 @@ def test_importing_any_module_does_no_work(tmp_path: Path) -> None:
     assert int(count) > 40
     assert worked == []
     assert list(tmp_path.iterdir()) == []
+
+
+OPENERS: dict[str, tuple[str, ...]] = {
+    "they are what the others open by: by descriptors, or the folder that they are given": (
+        *("beneath.descriptors", "atomic_write", "core.outputs", "plugins.media.folder", "plugins.memory.notes"),
+        *("plugins.files.diffs", "plugins.browse.files", "snapshots.places"),
+    ),
+    "they guard what commands do, by descriptors and without following links": (
+        *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.protect", "sandbox.put_back"),
+        *("sandbox.sandbox", "plugins.card.losses"),
+    ),
+    "data of the package": (
+        *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "core.bootstrap"),
+        *("core.store.format", "plugins.promises.sentences", "plugins.browse.session", "plugins.tool_search.ranking"),
+        *("plugins.schedule.requests", "plugins.memory.contradictions", "plugins.memory.date_words", "installation"),
+        *("plugins.memory.vectors", "plugins.memory.wording"),
+    ),
+    "files of the home, out of reach of tools": (
+        *("core.config", "core.home", "core.secrets_file", "core.store.lock", "core.store.recovery", "core.store.wal"),
+        *("core.store.db", "channels.terminal.keyboard", "channels.attach", "channels.telegram.menu"),
+        *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
+        *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
+        *("plugins.forget.undo_file", "plugins.mcp.listing", "plugins.mcp.oauth", "plugins.memory.index_file"),
+        *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
+        *("providers.pull", "packages.pins", "commands.last_good", "commands.config_file", "commands.choosing"),
+        "commands.health.settings",
+    ),
+    "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (
+        *("cli", "core.clock", "scratch_folders", "sandbox.view", "spawn", "commands.audit", "documents.reader"),
+    ),
+    "a package that the person named, or one to be looked at: the last name is followed by no link": (
+        "packages.reading",
+    ),
+}
+"""Modules that open files by a path themselves, and why no link that somebody else put there leads them astray. All
+others open through `beneath`, or are given a descriptor or bytes."""
+
+READS_OR_WRITES = frozenset({"read_text", "read_bytes", "write_text", "write_bytes"})
+
+
+def _opens(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name("open")):
+            return True
+        case ast.Call(func=ast.Attribute(ast.Name("os" | "io"), "open")):
+            return True
+        case ast.Call(func=ast.Attribute(_, name)) if name in READS_OR_WRITES:
+            return True
+        case ast.Call(func=ast.Attribute(_, "open"), args=[ast.Constant(str(mode)), *_]) if set(mode) <= set("rwabx+t"):
+            return True
+        case ast.Call(func=ast.Attribute(_, "open"), keywords=words) if {"encoding", "mode"} & {w.arg for w in words}:
+            return not any(word.arg == "fileobj" for word in words)
+    return False
+
+
+def openers(package: Path) -> set[str]:
+    found = set()
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package).with_suffix("").parts
+        if any(_opens(node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
+            found.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return found
+
+
+def test_who_opens_files_by_path_is_listed_with_a_reason() -> None:
+    listed = {module for modules in OPENERS.values() for module in modules}
+    found = openers(REPOSITORY / "nanoclaw")
+    assert sorted(found - listed) == [], "open it through nanoclaw.beneath, or say here why not"
+    assert sorted(listed - found) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "open(path)",
+        "os.open(path, os.O_RDONLY)",
+        "path.read_text()",
+        "path.write_bytes(b'')",
+        "path.open('rb')",
+        "path.open(encoding='utf-8')",
+        "def f():\n    with io.open(path) as file: pass",
+    ],
+)
+def test_a_module_that_opens_by_path_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "new.py").write_text(line)
+    assert openers(tmp_path) == {"new"}
+
+
+@pytest.mark.parametrize(
+    "line", ["open_named(root, 'a')", "transactions.open()", "os.fdopen(1)", "archive.open(entry)"]
+)
+def test_what_opens_nothing_by_path_is_left_alone(tmp_path: Path, line: str) -> None:
+    (tmp_path / "new.py").write_text(line)
+    assert openers(tmp_path) == set()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.atomic_write import is_draft
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.store.copies import copy_database, is_whole
 from nanoclaw.core.store.format import format_in_header, newest_format
@@ -54,6 +55,7 @@ class ArchiveWriter:
 
     def add_home(self, home: Path, workspace: Path, *, with_secrets: bool) -> None:
         """Add what is the home's own; config.toml first, as it says where the workspace lies."""
+        home = Path(os.path.realpath(home))
         paths = [*home.iterdir()] if home.is_dir() else []
         for path in sorted(paths, key=lambda path: (path.name != "config.toml", path.name)):
             name = path.name
@@ -102,9 +104,8 @@ class ArchiveWriter:
             member.type, member.linkname = tarfile.SYMTYPE, target
             self._archive.addfile(member)
         elif stat.S_ISREG(found.st_mode):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                member.size = os.fstat(descriptor).st_size  # one that grows goes in as far as that
+            with open_again(path) as file:
+                member.size = os.fstat(file.fileno()).st_size  # one that grows goes in as far as that
                 self._archive.addfile(member, file)
             self.files, self.size = self.files + 1, self.size + member.size
         else:

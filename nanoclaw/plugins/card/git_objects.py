@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from nanoclaw.beneath.paths import open_again
 
 WATCHED = ("logs/HEAD", "logs/refs/stash", "index")
 """Files of a repository that say that git moved from one state to another."""
@@ -18,7 +21,7 @@ _MOVED = re.compile(rb"\t(?:checkout: moving|reset: moving|merge|pull|rebase|che
 
 def has_moved(git: Path, log_size: int) -> bool:
     """True where git moved to another commit since its log had so many bytes."""
-    with suppress(OSError), (git / "logs/HEAD").open("rb") as file:
+    with suppress(OSError), open_again(Path(os.path.realpath(git), "logs/HEAD")) as file:
         file.seek(log_size)
         return _MOVED.search(file.read(1_000_000)) is not None
     return False
@@ -34,13 +37,13 @@ def has_blob(git: Path, content: bytes) -> bool:
 
 def _indexes(git: Path) -> Iterator[Path]:
     with suppress(OSError):
-        yield from (git / "objects" / "pack").glob("*.idx")
+        yield from Path(os.path.realpath(git), "objects", "pack").glob("*.idx")
 
 
 def _is_in_index(path: Path, name: bytes) -> bool:
     """Search an index of a pack (version 2): a table of 256 counts by the first byte, then sorted names."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as index:
+        with open_again(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as index:
             if index[:8] != b"\xfftOc\x00\x00\x00\x02":
                 return False
             counts = [int.from_bytes(index[8 + 4 * one : 12 + 4 * one]) for one in (name[0] - 1, name[0])]

@@ -74,7 +74,7 @@ class Files(Plugin):
         with open_for_reading(self._readable(path, context), path) as file:
             head = file.read(HEAD_BYTES)
             if is_image(head):
-                image = await asyncio.to_thread(picture, head, file, path)
+                image = await asyncio.to_thread(picture, file, path)
                 return ToolOutput(f"[image {visible(path)}]", (image,))
             page = TextPage(file, path, coding_of(head, path), max(1, offset), min(max(1, limit), PAGE_LINES))
             if len(head) < HEAD_BYTES:
@@ -189,11 +189,12 @@ class Files(Plugin):
 
     def _name(self, path: str) -> str:
         """The path within the workspace, the whole one in another folder that may be written; '' elsewhere."""
-        if name := name_beneath(self._root, path):
-            return name
+        is_of_home = path.startswith("~")  # which is no name in the workspace
         with suppress(PathError):
-            return str(resolve(self._reach, path, for_writing=True)) if self._reach.write else ""
-        return ""
+            if is_of_home or self._reach.write:
+                real = str(resolve(self._reach, path, for_writing=True))
+                return name_beneath(self._root, real) or real
+        return "" if is_of_home else name_beneath(self._root, path)
 
     def _kept(self, tool: str, path: str, context: ToolContext) -> AbstractContextManager[None]:
         """A change whose file is kept as it was before, so that it can be undone."""

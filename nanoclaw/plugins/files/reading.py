@@ -11,7 +11,6 @@ from typing import BinaryIO, NamedTuple
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Image
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.files.sizes import in_words
 
 PAGE_LINES = 500
 PAGE_CHARACTERS = 24_000
@@ -19,7 +18,6 @@ LINE_CHARACTERS, LINE_END = 2_000, 500
 """Characters that are shown of a longer line, and how many of them are its end."""
 LONGEST_LINE = 100_000_000
 """Characters; text behind a longer line is out of reach."""
-LARGEST_IMAGE_BYTES = 50_000_000
 READ_SECONDS = 10.0
 HEAD_BYTES = 65_536
 
@@ -151,14 +149,12 @@ def is_image(head: bytes) -> bool:
     )
 
 
-def picture(head: bytes, file: BinaryIO, path: str) -> Image:
+def picture(file: BinaryIO, path: str) -> Image:
     """The picture in a file, fit for a model. Raises ToolError."""
     from nanoclaw.pictures.pictures import PictureError, open_picture
 
-    data = head + file.read(LARGEST_IMAGE_BYTES)
-    if len(data) > LARGEST_IMAGE_BYTES:
-        raise ToolError(f"the image {path!r} is larger than {in_words(LARGEST_IMAGE_BYTES)}: make it smaller first.")
+    file.seek(0)
     try:
-        return Image(*open_picture(data, path.rsplit("/", 1)[-1]))
+        return Image(*open_picture(file, path.rsplit("/", 1)[-1]))
     except PictureError as error:
         raise ToolError(str(error)) from None

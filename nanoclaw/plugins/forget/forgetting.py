@@ -5,6 +5,7 @@ For so long what was taken out lies in one private file, which the answer names.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import ScheduleError, ToolError, WorkspaceError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Tx
@@ -222,7 +224,7 @@ class Forgetter:
         texts = scrub.restore(tx, (Cell(*cell) for cell in kept["cells"]))
         if undo := self._host.get("undo"):
             undo.bring_back(kept["changes"], tx)
-        home_files.restore(kept["files"])
+        home_files.restore(kept["files"], self._root)
         if schedule := self._host.get("schedule"):
             for job in kept.get("jobs", ()):
                 with suppress(ScheduleError):  # its time is over
@@ -291,16 +293,16 @@ class Forgetter:
 
     def _others(self) -> Iterator[str]:
         """The other text files of the workspace; outputs of tools go with the conversations."""
-        known = {
-            *self._memory_files(),
-            *(path.relative_to(self._root).as_posix() for path in home_files.outputs(self._root)),
-        }
-        for path in islice(home_files.below(self._root, besides=".git"), MOST_OTHER_FILES):
-            name = path.relative_to(self._root).as_posix()
+        root = Path(os.path.realpath(self._root))
+        known = {*self._memory_files(), *(path.relative_to(root).as_posix() for path in home_files.outputs(root))}
+        for path in islice(home_files.below(root, besides=".git"), MOST_OTHER_FILES):
+            name = path.relative_to(root).as_posix()
             with suppress(OSError, ValueError):
-                is_other = name not in known and path.stat().st_size <= LARGEST_OTHER_BYTES
-                if is_other and "\0" not in path.read_bytes().decode():
-                    yield name
+                if name not in known and path.stat().st_size <= LARGEST_OTHER_BYTES:
+                    with open_again(path) as file:
+                        is_text = "\0" not in file.read(LARGEST_OTHER_BYTES + 1).decode()
+                    if is_text:
+                        yield name
 
     # --- lines of notes and other files ------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.atomic_write import write_atomically
+from nanoclaw.atomic_write import replace_in, write_atomically
+from nanoclaw.beneath.paths import open_again, open_parent_named
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.outputs import FOLDER
 from nanoclaw.plugins.forget.words import Words
@@ -36,11 +37,12 @@ def scrub_kept(core: Any, words: Words, besides: Path) -> dict[str, list[str]]:
     """Take words out of large outputs of tools, and of the texts that plugins keep in their folders of the home and in
     their files outside the workspace; before and after of each that changed. What can be derived anew is deleted."""
     changed: dict[str, list[str]] = {}
-    for path in (*outputs(core.config.workspace_path), *_kept_by_plugins(core)):
+    root, besides = core.config.workspace_path, Path(os.path.realpath(besides))
+    for path in (*outputs(root), *_kept_by_plugins(core)):
         with suppress(OSError):
             before = "" if path == besides else _text(path)
             if (after := words.without_any(before)) != before:
-                _write(path, after)
+                _write(path, after, root)
                 changed[str(path)] = [before, after]
     return changed
 
@@ -64,31 +66,44 @@ def _kept_by_plugins(core: Any) -> Iterator[Path]:
                 yield from _files_at(place)
 
 
-def restore(changed: Mapping[str, Sequence[str]]) -> None:
+def restore(changed: Mapping[str, Sequence[str]], root: Path) -> None:
     """Put texts back that nobody has changed since."""
     for name, (before, after) in changed.items():
         with suppress(OSError):
             if _text(Path(name)) == after:
-                _write(Path(name), before)
+                _write(Path(name), before, root)
 
 
 def _text(path: Path) -> str:
     """The text of a file; bytes that are no text stay as they are."""
-    return path.read_bytes().decode("utf-8", "surrogateescape")
+    return _content(path).decode("utf-8", "surrogateescape")
 
 
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, text.encode("utf-8", "surrogateescape"))
+def _content(path: Path) -> bytes:
+    """A file by its real path; a link that came since is not followed, and a pipe doesn't block."""
+    with open_again(path) as file:
+        return file.read()
+
+
+def _write(path: Path, text: str, root: Path) -> None:
+    content, real = text.encode("utf-8", "surrogateescape"), Path(os.path.realpath(root))
+    if not path.is_relative_to(real):
+        write_atomically(path, content)
+        return
+    with open_parent_named(real, path.relative_to(real).as_posix()) as (folder, name):
+        replace_in(folder, name, content)
 
 
 def holding(home: Path, root: Path, words: Words, besides: Path) -> Iterator[str]:
     """Names of files of the home and the workspace that have one of the phrases."""
+    besides = Path(os.path.realpath(besides))
     wanted = [phrase.lower().encode() for phrase in words.phrases if len(phrase) > 3]
     for top in (home,) if root.is_relative_to(home) else (home, root):
+        top = Path(os.path.realpath(top))
         for path in below(top, besides="models"):
             with suppress(OSError):
                 is_searched = path != besides and path.stat().st_size < LARGEST_SEARCHED_BYTES
-                content = path.read_bytes().lower() if is_searched else b""
+                content = _content(path).lower() if is_searched else b""
                 if any(phrase in content for phrase in wanted):
                     yield path.relative_to(top).as_posix()
 
@@ -107,6 +122,7 @@ def below(top: Path, besides: str) -> Iterator[Path]:
 
 
 def _files_at(place: Path) -> Iterator[Path]:
+    place = Path(os.path.realpath(place.parent), place.name)
     if place.is_file():
         yield place
     elif place.is_dir():

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from nanoclaw.atomic_write import replace_in
-from nanoclaw.beneath.paths import name_beneath, open_folder, open_named, open_parent_for_writing
+from nanoclaw.beneath.paths import name_beneath, open_again, open_folder, open_named, open_parent_for_writing
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.plugin import Host, Turn, Tx
 
@@ -241,7 +241,8 @@ def _content(root: Path, path: str) -> bytes:
         return f"a link to {(root / path).readlink()}".encode("utf-8", "surrogateescape")
     if not stat.S_ISREG(found.st_mode):
         return f"no file: {stat.S_IFMT(found.st_mode)}".encode()
-    return (root / path).read_bytes()
+    with open_again(Path(os.path.realpath(root), path)) as file:
+        return file.read()
 
 
 def _guarded(root: Path) -> Iterator[str]:

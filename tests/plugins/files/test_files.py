@@ -127,6 +127,15 @@ def test_a_file_of_three_gigabytes_is_paged_with_flat_memory(hands: Hands) -> No
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
 
 
+def test_a_picture_of_three_gigabytes_is_refused_unread(hands: Hands) -> None:
+    with (hands.root / "big.png").open("wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        file.truncate(3_000_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "has more than 50 MB. Make it smaller first." in hands.error("read_file", path="big.png")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
 def test_one_line_of_ten_megabytes_is_cut_and_the_next_is_read(hands: Hands) -> None:
     (hands.root / "long.txt").write_bytes(b"x" * 10_000_000 + b"\r\nend\n")
     page = hands("read_file", path="long.txt")
@@ -440,3 +449,21 @@ async def test_writing_outside_the_workspace_asks_and_the_yes_goes_on_for_that_f
         await program.say("no")
         assert "Not done." in {await program.answer() for _ in range(2)}
         assert Path(page).read_text() == "two" and not Path(other).exists()
+
+
+async def test_a_path_of_the_home_is_none_of_the_workspace_in_the_audit_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "site").mkdir()
+    model = ScriptedProvider(
+        call("write_file", {"path": "~/site/a.md", "content": "x"}),
+        call("write_file", {"path": "~/elsewhere.md", "content": "x"}),
+        "Done.",
+    )
+    settings = f'[files]\nwrite = ["{tmp_path}/site"]\n[tools]\nallow = ["write_file"]\n'
+    async with running(tmp_path / "home", model, settings=settings) as program:
+        await program.ask("go")
+        targets = [target for (target,) in program.rows("SELECT target FROM ledger ORDER BY id")]
+        assert targets[:1] == [f"{tmp_path}/site/a.md"] and not any(target.startswith("~") for target in targets)
+        assert not (program.workspace / "~").exists()
