@@ -42,7 +42,7 @@ from nanoclaw.plugins.memory.flush import MIGRATION, PLACE, flush
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
-from nanoclaw.plugins.memory.tools import Found, memory_tools
+from nanoclaw.plugins.memory.tools import KNOWN, Found, memory_tools
 from nanoclaw.plugins.memory.watch import FactsWatch
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class Memory(Plugin):
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         """Keep where a note or fact comes from; tell of facts that any other tool wrote and that contradict others."""
-        if not result.is_error:
+        if not (result.is_error or result.text.startswith(KNOWN)):
             self._origins.note(call, turn)
         if call.name == "memory_add":  # it asked by itself
             self._watch.begin()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
 
 SNIPPET_CHARACTERS = 700
+KNOWN = "Already noted"
+"""Begins the result for words that were there, whose origin stays."""
 MOST_HITS = 20
 
 
@@ -69,7 +71,7 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
                 added = store.add_note(text, also)
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
         remark = f"\nTell the person: {added.remark}" if added.remark else ""
-        return f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {added.line}{corrected}{remark}"
+        return f"{'Noted' if added.is_new else KNOWN} in {added.file}: {added.line}{corrected}{remark}"
 
     def planned(arguments: dict[str, Any]) -> Effect:
         is_fact = arguments.get("kind") == "fact" or bool(str(arguments.get("replaces", "")).strip())

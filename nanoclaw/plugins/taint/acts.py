@@ -39,6 +39,10 @@ JUDGED = frozenset(
 """Those that are judged by what they are to do. Any other that reaches outside needs a yes."""
 
 
+TELLING = 4
+"""Letters of an argument that says something by itself: no “on”, “en” or “10”."""
+
+
 class Act(NamedTuple):
     """`words` complete "May I …?", `exact` is what it is about to the letter. The owner asked for it themselves where
     they said each word of `said`; for an `address` and a `search` other rules hold. `contents` are the texts in it that
@@ -81,7 +85,8 @@ async def act_of(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
         case "browse_do":
             return _page(given, turn, host)
     if call.reach == "outside" and call.name not in JUDGED | FREE:
-        return Act(f"use {call.name} with this", _json(given), contents=tuple(map(str, given.values())))
+        texts = [text for text in map(str, given.values()) if len(text) >= TELLING and not text.isdigit()]
+        return Act(f"use {call.name} with this", _json(given), contents=(_json(given), *texts))
     return None
 
 

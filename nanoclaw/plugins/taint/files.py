@@ -281,7 +281,7 @@ def _can_run(root: Path, path: str) -> bool:
         with open_named(root, path) as file:
             mode = os.fstat(file.fileno()).st_mode
             return bool(mode & 0o111) or file.read(2) == b"#!" or _PROGRAM.fullmatch(kind) is not None
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

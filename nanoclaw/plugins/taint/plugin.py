@@ -140,9 +140,9 @@ class Taint(Plugin):
             return list(read or dict.fromkeys(source for source, _ in others)) if why else []
         if act.search:
             return list(read) if read and self._carries(act.search, turn) else []
-        own = sources.last_said(history)
-        if act.said and words.is_said(act.said, own):
+        if act.said and words.is_said(act.said, sources.last_said(history)):
             return []
+        own = sources.own_texts(history)
         others = sources.others_texts(history, trusted)
         echoes = (words.echoed(text, others, own) for text in act.contents or (act.exact or act.words,))
         return list(read) or list(dict.fromkeys(source for found in echoes for source in found))

@@ -146,3 +146,11 @@ async def test_the_system_message_stays_as_it_is_when_a_note_of_others_comes_bac
         await home.ask("When does the plumber Zyx come?")
         assert model.requests[-1].system.text == system
         assert "[outside " in model.requests[-1].history[-1].text
+
+
+async def test_own_words_that_a_page_says_too_stay_the_owners(tmp_path: Path) -> None:
+    async with reading(tmp_path, page("Tea is at five")) as (home, _, _):
+        (home.workspace / "memory").mkdir(exist_ok=True)
+        (home.workspace / today(home)).write_text("- 09:00 Tea is at five\n")
+        await learn(home)
+        assert "Nothing in the memory" in await home.ask("/memory others")
