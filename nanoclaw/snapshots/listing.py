@@ -32,16 +32,27 @@ class Changes(NamedTuple):
     new: list[str]
 
 
-def listed(tops: Iterable[Path], closed: Iterable[Path], skips: Skips, marks: Collection[str] = ()) -> FileListing:
+def nothing(name: str, beside: Collection[str]) -> bool:
+    """Skips no folder."""
+    return False
+
+
+def listed(
+    tops: Iterable[Path],
+    closed: Iterable[Path] = (),
+    skips: Skips = nothing,
+    marks: Collection[str] = (),
+    most: int = MOST,
+) -> FileListing:
     """List what is below some folders, but for what is `closed` or skipped. `marks` are names of files in folders that
-    are skipped, which are looked at all the same."""
+    are skipped, which are looked at all the same. A folder with more than `most` entries is left out."""
     files, marked, whole = dict[str, os.stat_result](), dict[str, os.stat_result](), list[str]()
     avoided = frozenset(os.path.realpath(one) for one in closed)
     for top in sorted({os.path.realpath(one) for one in tops}):
         if any(top.startswith(f"{one}/") for one in whole):
             continue
         found: dict[str, os.stat_result] = {}
-        if (skipped := _walk(top, found, avoided, skips)) is not None:
+        if (skipped := _walk(top, found, avoided, skips, most)) is not None:
             files.update(found)
             whole.append(top)
             for path in (f"{folder}/{name}" for folder in skipped for name in marks):
@@ -50,7 +61,9 @@ def listed(tops: Iterable[Path], closed: Iterable[Path], skips: Skips, marks: Co
     return FileListing(files, marked, tuple(whole))
 
 
-def _walk(top: str, found: dict[str, os.stat_result], avoided: Collection[str], skips: Skips) -> list[str] | None:
+def _walk(
+    top: str, found: dict[str, os.stat_result], avoided: Collection[str], skips: Skips, most: int
+) -> list[str] | None:
     """Find all files of a folder; the folders that were skipped, None where there is too much."""
     waiting, skipped, seen = [top], list[str](), 0
     while waiting:
@@ -68,7 +81,7 @@ def _walk(top: str, found: dict[str, os.stat_result], avoided: Collection[str], 
             if folder == top:
                 return None
         seen += len(names)
-        if seen > MOST:
+        if seen > most:
             return None
         for entry in folders:
             if entry.path not in avoided:

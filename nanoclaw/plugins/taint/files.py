@@ -6,6 +6,7 @@ import fnmatch
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import name_beneath, open_again, open_folder, open_named, open_parent_for_writing
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.plugin import Host, Turn, Tx
+from nanoclaw.snapshots.listing import FileListing, changes, listed
 
 INBOXES = ("media", "downloads", "outputs")
 """Folders that the program itself puts others' text into. What commands printed is in `outputs` too."""
@@ -126,38 +128,40 @@ class MarkedFiles:
         names = (self._name(re.split(r"[=:]", word)[-1]) for word in _words(command))
         return next((name for name in names if _is_archive(self._root, name)), "")
 
-    def there(self) -> frozenset[str]:
-        """Files that are there now."""
-        return frozenset(path for path, _ in _walk(self._root))
+    def listed(self) -> FileListing:
+        """All files as they are now."""
+        return listed([self._root], most=MOST_ENTRIES)
 
-    def changed_since(self, seconds: float) -> list[str]:
-        """Files that changed, or came, since a time: their folder where they are too many."""
-        found = list[str]()
-        for count, (path, changed) in enumerate(_walk(self._root)):
-            if count > MOST_ENTRIES:
-                return [EVERYTHING]
-            if changed >= seconds:
-                found.append(path)
+    def changed_since(self, before: FileListing) -> list[str]:
+        """Files that changed, or came: their folder where they are too many."""
+        after = self.listed()
+        if not before.tops or not after.tops:
+            return [EVERYTHING]
+        _, changed, new = changes(before, after)
+        found = names_in(before.tops[0], [*changed, *new])
         if len(found) > MOST_FILES:
             return list(dict.fromkeys(f"{one.partition('/')[0]}/" if "/" in one else one for one in found))
         return found
 
 
-class Guarded(NamedTuple):
-    """When a command began, and the files that say what the assistant is, knows and does, as they were then; None
-    where the owner said yes to the command."""
+def names_in(top: str, paths: Iterable[str]) -> list[str]:
+    """Paths within a folder."""
+    return [path[len(top) + 1 :] for path in paths]
 
-    began: float
+
+class Guarded(NamedTuple):
+    """All files as they were before a command, with the contents of those that say what the assistant is, knows and
+    does; None where the owner said yes to the command. `brings` is the source of files that come by it: of the network,
+    of an archive."""
+
+    listing: FileListing
     contents: dict[str, bytes] | None = None
     brings: str = ""
-    """The source of files that come by it: of the network, of an archive."""
-    there: frozenset[str] = frozenset()
-    """With `brings`, files that were there before."""
 
 
-def brought(found: Iterable[str], there: Iterable[str]) -> list[str]:
+def brought(found: Iterable[str], before: FileListing) -> list[str]:
     """Files that came, by the highest folder that came with them."""
-    there = {*there}
+    there = {*names_in(before.tops[0], before.files)} if before.tops else set[str]()
     known = {str(folder) for path in there for folder in PurePosixPath(path).parents}
     came = dict[str, None]()
     for path in found:
@@ -252,24 +256,8 @@ def _guarded(root: Path) -> Iterator[str]:
         if (root / folder).is_symlink():
             yield folder
             continue
-        yield from (path for path, _ in _walk(root, folder))
-
-
-def _walk(root: Path, start: str = "") -> Iterator[tuple[str, float]]:
-    """Files and links of a folder, with when each last changed in any way; a clock that is set back doesn't hide it."""
-    left = [start]
-    while left:
-        folder = left.pop()
-        try:
-            with os.scandir(root / folder) as entries:
-                for entry in entries:
-                    path = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.is_dir(follow_symlinks=False):
-                        left.append(path)
-                    else:
-                        yield path, entry.stat(follow_symlinks=False).st_ctime
-        except OSError:
-            continue
+        found = listed([root / folder], most=sys.maxsize)
+        yield from names_in(os.path.realpath(root), found.files)
 
 
 def _can_run(root: Path, path: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -100,10 +99,7 @@ class Taint(Plugin):
         if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
             return refused
         if call.name == "exec" and (brings := await self._brings(call)):
-            import asyncio
-
-            there = await asyncio.to_thread(self._files.there)
-            self._before[turn.id, call.id] = self._begun(None)._replace(brings=brings, there=there)
+            self._before[turn.id, call.id] = (await self._begun())._replace(brings=brings)
         if not (read or any(getattr(message, "outside", "") for message in turn.history)):
             return None
         from nanoclaw.plugins.taint.acts import act_of
@@ -174,10 +170,12 @@ class Taint(Plugin):
         sandbox = self._host.get("sandbox")
         return not (sandbox and await sandbox.confines())
 
-    def _begun(self, contents: dict[str, bytes] | None) -> Guarded:
+    async def _begun(self) -> Guarded:
+        import asyncio
+
         from nanoclaw.plugins.taint.files import Guarded
 
-        return Guarded(time.time() - 0.05, contents)  # a file system's clock is a little behind
+        return Guarded(await asyncio.to_thread(self._files.listed))
 
     async def _before_change(
         self, call: CheckedCall, turn: Turn, read: Sequence[str], *, is_asked: bool
@@ -194,7 +192,7 @@ class Taint(Plugin):
             kept = None if is_asked else await asyncio.to_thread(files.guarded_contents, self._host.workspace)
             if kept is None and not is_asked:
                 return Refuse("not run: the memory and the skills are too large to be kept safe from this command.")
-            before = self._before.get((turn.id, call.id)) or self._begun(None)
+            before = self._before.get((turn.id, call.id)) or await self._begun()
             self._before[turn.id, call.id] = before._replace(contents=kept)
         return None
 
@@ -222,11 +220,11 @@ class Taint(Plugin):
         changed, failed = list[str](), list[str]()
         if before.contents is not None:
             changed, failed = await asyncio.to_thread(files.put_back, root, before.contents)
-        found = await asyncio.to_thread(self._files.changed_since, before.began)
+        found = await asyncio.to_thread(self._files.changed_since, before.listing)
         if read := self._read(call, turn):
             self._files.mark(turn, (one for one in found if not files.is_guarded(root, one)), read)
         elif before.brings:
-            came = files.brought(found, before.there)
+            came = files.brought(found, before.listing)
             self._files.mark(turn, (one for one in came if not files.is_guarded(root, one)), [before.brings])
         if changed or failed:
             said = _PUT_BACK.format(files=", ".join(changed or failed))
