@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from nanoclaw.providers.scripted import Say
 from tests.channels.telegram_program import Scene, scene
 from tests.live.telegram_server import TelegramServer
-from tests.plugins.approvals.test_grants import RAN, Git, git, until
+from tests.plugins.approvals.test_grants import RAN, Git, git
 from tests.program import MAIN
 
 ASKED = "Run git push?"
@@ -154,6 +155,11 @@ async def test_a_yes_in_the_terminal_counts_and_one_in_another_chat_of_the_owner
         assert (await here.server.next(here.anna)).text == "Pushed."
 
 
+async def helped(here: Scene) -> None:
+    while not here.home.rows("SELECT 1 FROM delegate_helpers"):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_a_helper_asks_in_the_chat_where_it_was_begun_wherever_the_owner_is_now(
     tmp_path: Path, restarts: bool
@@ -165,7 +171,7 @@ async def test_a_helper_asks_in_the_chat_where_it_was_begun_wherever_the_owner_i
     async with TelegramServer() as server:
         async with program(tmp_path, model=model, server=server) as here:
             here.server.say(here.anna, "go")
-            await until(lambda: here.home.rows("SELECT 1 FROM delegate_helpers"))
+            await helped(here)
             await here.home.write_from(MAIN, "me", "/status")  # the owner is in the terminal now
             model.gate.set()
             question = await here.server.next(here.anna)
@@ -193,7 +199,7 @@ async def test_a_helper_of_the_terminal_asks_there_and_not_in_a_chat_that_was_us
     model.gate.clear()
     async with program(tmp_path, model=model) as here:
         await here.home.say("go")
-        await until(lambda: here.home.rows("SELECT 1 FROM delegate_helpers"))
+        await helped(here)
         await here.hears(here.anna, "/status")
         before = len(here.server.posted)
         model.gate.set()
