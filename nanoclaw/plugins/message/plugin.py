@@ -58,8 +58,14 @@ class Messages(Plugin):
             outbox INTEGER PRIMARY KEY REFERENCES outbox ON DELETE CASCADE,
             turn INTEGER NOT NULL
         ) STRICT""",
+        """CREATE TABLE message_asked (               -- files of calls that were asked about, as they were then
+            turn INTEGER NOT NULL,
+            call TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            PRIMARY KEY (turn, call)
+        ) STRICT""",
     )
-    marks = ("message_sent.outbox", "message_sent.turn")
+    marks = ("message_sent.outbox", "message_sent.turn", "message_asked.call", "message_asked.sha256")
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host, self.public = host, SentMessages()
@@ -83,6 +89,7 @@ class Messages(Plugin):
         """Leave out of an answer what was sent to its chat already."""
         outbound = ended.outbound and self.public.unsent(tx, turn, ended.outbound)
         tx.execute("DELETE FROM message_sent WHERE turn = ?", turn.id)
+        tx.execute("DELETE FROM message_asked WHERE turn = ?", turn.id)
         return None if outbound == ended.outbound else ended._replace(outbound=outbound)
 
     # --- before it is sent -------------------------------------------------------------------------------------------
@@ -97,12 +104,23 @@ class Messages(Plugin):
             raise ToolError(f"{len(files)} files are too many for one message: at most {MOST_FILES}. Nothing was sent.")
         if self._host.read("SELECT count(*) FROM message_sent WHERE turn = ?", turn.id)[0][0] >= MOST:
             raise Refused(f"{MOST} messages were sent in this turn already; say the rest in your answer.")
-        self._paths(files)
+        paths = self._paths(files)
         if target == self._home(turn.address) or self._is_open(target):
             return None
+        if paths:
+            await self._hold_to(paths, call, turn)
         who = self._named(target)
         scope = Scope(f"message:{target}", f"messages to {who}", is_place=True)
         return Ask(f"Send {_in_short(text, files)} to {who}?", exact=_exact(text, files, target), scope=scope)
+
+    async def _hold_to(self, paths: Sequence[str], call: CheckedCall, turn: Turn) -> None:
+        """A yes is to the files as they were when it was asked for. Raises Refused where one was changed since."""
+        sha256 = await asyncio.to_thread(_sha256, paths)
+        sql = "SELECT sha256 FROM message_asked WHERE (turn, call) = (?, ?)"
+        if (before := self._host.read(sql, turn.id, call.id)) and before[0][0] != sha256:
+            raise Refused(_CHANGED)
+        sql = "INSERT INTO message_asked (turn, call, sha256) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        await self._host.write(lambda tx: tx.execute(sql, turn.id, call.id, sha256))
 
     def _named(self, target: Address) -> str:
         """A chat as the owner knows it. How people call themselves is shown, not trusted."""
@@ -223,6 +241,31 @@ def _same_words(one: str, other: str) -> bool:
     """Compare two texts without their markup, case, spaces and punctuation."""
     words = [re.findall(r"\w+", text.casefold()) for text in (one, other)]
     return words[0] == words[1] if any(words) else one.strip() == other.strip()
+
+
+def _sha256(paths: Sequence[str]) -> str:
+    """Of all files together. Raises ToolError."""
+    import hashlib
+
+    from nanoclaw.beneath.paths import open_again
+
+    whole = hashlib.sha256()
+    for path in paths:
+        one = hashlib.sha256()
+        try:
+            with open_again(path) as file:
+                while piece := file.read(1_000_000):
+                    one.update(piece)
+        except OSError as error:
+            raise ToolError(f"{path.rpartition('/')[2]} cannot be read: {error.strerror}. Nothing was sent.") from None
+        whole.update(one.digest())
+    return whole.hexdigest()
+
+
+_CHANGED = (
+    "a file was changed after the person was asked whether it may be sent, so it is not what they said yes to. Nothing "
+    "was sent. Call message again to ask about it as it is now."
+)
 
 
 def _in_short(text: str, files: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.build import BUILT_IN
+from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, AssistantMessage, Outbound, ToolResult
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store.db import Store
@@ -322,6 +323,24 @@ async def test_what_waited_for_a_yes_when_the_program_was_killed_is_sent_once_af
         await home.app.conversations.idle()
         assert_legal(home.history)
         assert chat.sent.empty()
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_a_yes_is_to_the_file_as_it_was_when_it_was_asked_for(tmp_path: Path, is_changed: bool) -> None:
+    chat = FakeChannel("telegram", Hints(files=1, file_bytes=1_000_000))
+    step = message(files=["plan.txt"], to="telegram:555")
+    async with writing(tmp_path, step, "Shall I ask again?" if is_changed else "Sent.", chat=chat) as home:
+        (home.workspace / "plan.txt").write_text("harmless")
+        await home.say("send Anna the plan")
+        assert (await home.channel.sent.get()).text.startswith("Send plan.txt to telegram:555?")
+        (home.workspace / "plan.txt").write_text("secret!!" if is_changed else "harmless")
+        assert await home.ask("yes") == "Yes: it goes on."
+        if not is_changed:
+            assert (await chat.sent.get()).files[0].endswith("plan.txt")
+        assert await home.answer() == ("Shall I ask again?" if is_changed else "Sent.")
+        assert chat.sent.empty()
+        assert ("is not what they said yes to" in last_result(home).text) is is_changed
+        assert home.rows("SELECT * FROM message_asked") == []
 
 
 def copy(home: Program, target: Path) -> None:
