@@ -13,8 +13,8 @@ from pathlib import Path
 
 from nanoclaw.beneath.paths import open_again
 
-WATCHED = ("logs/HEAD", "logs/refs/stash", "index")
-"""Files of a repository that say that git moved from one state to another."""
+WATCHED = ("logs/HEAD", "logs/refs/stash", "index", "HEAD")
+"""Files of a repository that say that git moved from one state to another; each repository has the last one."""
 
 _MOVED = re.compile(rb"\t(?:checkout: moving|reset: moving|merge|pull|rebase|cherry-pick|am\b|revert)")
 

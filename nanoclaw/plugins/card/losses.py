@@ -41,6 +41,7 @@ _LOCKS = frozenset(
     {"package-lock.json", "yarn.lock", "pnpm-lock.yaml", "poetry.lock", "uv.lock", "Cargo.lock", "go.sum"}
 )
 _PROGRAMS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"!<arch>\n")
+_HEAD = "/.git/HEAD"
 _PACKED = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".Z")
 
 
@@ -122,7 +123,20 @@ class Judge:
         self._made -= own
         self._made |= {path for path in new if path not in moved.values() or any(moved.get(one) == path for one in own)}
         left = [path for path in (*candidates, *cut) if path not in moved and not self._is_remade(path)]
-        return [self._lost(path) for path in sorted(left, key=lambda one: (one.count("/"), one))]
+        lost = [self._lost(path) for path in sorted(left, key=lambda one: (one.count("/"), one))]
+        return [*(Lost(path, 0, None, "") for path in self._repositories()), *lost]
+
+    def _repositories(self) -> list[str]:
+        """Repositories that are gone, of which there are no copies."""
+        was, now = (
+            {path: (one.st_dev, one.st_ino) for path, one in each.marks.items() if path.endswith(_HEAD)}
+            for each in (self._before, self._after)
+        )
+        here = {*now.values()}
+        gone = [path for path, one in was.items() if path not in now and path not in self._made and one not in here]
+        older = {*was.values()}
+        self._made |= {path for path, one in now.items() if path not in was and one not in older}
+        return [path.removesuffix("/HEAD") for path in gone]
 
     def altered(self) -> Iterator[tuple[str, bytes]]:
         """Files that are gone or another by now, each with what it said, where there is a copy."""
@@ -174,7 +188,7 @@ class Judge:
         git = self._repository(path.rpartition("/")[0])
         if git is None:
             return False
-        log, stash, index = (f"{git}/{one}" for one in git_objects.WATCHED)
+        log, stash, index, _ = (f"{git}/{one}" for one in git_objects.WATCHED)
         was, now = self._before.marks, self._after.marks
         if path in self._after.files:
             has_moved = _differs(was.get(index), now.get(index))

@@ -49,6 +49,7 @@ MOST_CUT, MOST_LISTED = 3, 1_000
 NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none of it was done:\n{})"
 
 _INSERT_STEP = "INSERT OR REPLACE INTO card_steps VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_CARRYING = "UPDATE card_steps SET state = 'carrying' WHERE turn = ? AND state = 'shown' AND instr(arguments, ?)"
 _DROP_LOSSES = "DELETE FROM card_losses WHERE turn NOT IN (SELECT turn FROM card_steps)"
 _BUYING = re.compile(r"(?i)\b(buy|purchase|pay|payment|checkout|charge|donate|(place|submit|create) order)\b")
 _DELETING = re.compile(r"(?i)\b(delete|remove|trash|purge|destroy|erase)\b")
@@ -73,7 +74,7 @@ class CardSettings(NamedTuple):
 
 class CardStep(NamedTuple):
     """A call that is counted or collected, or the loss of a command that was put back. `state`: counted, putting (it is
-    being put back), noted (on the next card), shown, run (from a card)."""
+    being put back), noted (on the next card), shown, carrying (it is being carried out), run (from a card)."""
 
     call: str
     name: str
@@ -261,7 +262,7 @@ class PlanCard(Plugin):
         judge, lost, _ = await self._watch.compare(before, known.made)
         step, gone = _from_card(known, call), sum(one.left is None for one in lost) + known.beside.pop(call.id, 0)
         more = gone - (step.deletions if step else 0)
-        goes_far = any(one.left is not None or self._watch.is_memory(one) for one in lost)
+        goes_far = any(map(self._watch.goes_far, lost))
         goes_far = goes_far or (more > 0 and _counted(known, key) + more > self._settings.deletions)
         if goes_far and call.id not in known.allowed:
             result = await self._hold_back(call, result, turn, known, lost)
@@ -310,6 +311,7 @@ class PlanCard(Plugin):
         held = self._held(context.turn, list)
         if not held or _digest(held) != list:
             raise ToolError(CHANGED)
+        await self._host.write(lambda tx: tx.execute(_CARRYING, context.turn, list))
         return await self._watch.carry_out(held, command, context.report)
 
     # --- the end of a turn -------------------------------------------------------------------------------------------
@@ -331,8 +333,8 @@ class PlanCard(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         known = self._turns.pop(turn.id, None) or self._loaded(turn)
-        if known.of("putting"):  # a crash broke it off, and the turn doesn't go on
-            self._watch.put_back_now(self._held(turn.id))
+        for step in known.of("putting", "carrying"):  # a crash broke it off, and the turn doesn't go on
+            self._watch.put_back_now(self._held(turn.id, _list_of(step)))
         tx.execute("DELETE FROM card_steps WHERE turn = ?", turn.id)
         tx.execute(_DROP_LOSSES)
         is_stopped = any(one.tool == "exec" and one.state == "begun" for one in turn.effects) if known.before else False
@@ -357,7 +359,7 @@ class PlanCard(Plugin):
         _, lost, _ = await self._watch.compare(before, known.made)
         gone = sum(one.left is None for one in lost)
         most = self._settings.deletions - sum(one.deletions for one in known.of("counted"))
-        if gone <= most and gone == len(lost) and not any(map(self._watch.is_memory, lost)):
+        if gone <= most and not any(map(self._watch.goes_far, lost)):
             return
         held = await self._watch.hold_back(lost)
         put = {one.path for one in held}.difference(await self._watch.put_back(held))
@@ -481,25 +483,24 @@ class PlanCard(Plugin):
         """All that a step does."""
         if step.name != CARRY_OUT:
             return _exact(step.name, step.arguments)
-        given = json.loads(step.arguments)
-        held = self._held(turn.id, given["list"])
+        held = self._held(turn.id, _list_of(step))
         lines = [f"{'change' if one.left else 'delete'} {self._watch.name(one.path)}" for one in held[:MOST_LISTED]]
         lines += [f"and {len(held) - MOST_LISTED:,} more"] if len(held) > MOST_LISTED else []
-        return "\n".join([f"what this command did, and was put back: {given['command']}", *lines])
+        return "\n".join([f"what this command did, and was put back: {json.loads(step.arguments)['command']}", *lines])
 
-    def _held(self, turn: int, list: str = "") -> list[HeldBack]:
-        """Losses of a turn that were put back, or those of one list."""
+    def _held(self, turn: int, list: str) -> list[HeldBack]:
+        """All that one command took away and that was put back."""
         from nanoclaw.plugins.card.watch import HeldBack
 
-        sql = "SELECT path, copy, was, left, folder FROM card_losses WHERE turn = ? AND ? IN (list, '') ORDER BY path"
+        sql = "SELECT path, copy, was, left, folder FROM card_losses WHERE turn = ? AND list = ? ORDER BY path"
         return [HeldBack(*map(json.loads, row)) for row in self._host.read(sql, turn, list)]
 
     async def _of(self, turn: Turn) -> CardTurn:
         if turn.id not in self._turns:
             self._turns[turn.id] = known = self._loaded(turn)
-            for step in known.of("putting"):  # a crash broke it off
-                await self._watch.put_back(self._held(turn.id))
-                self._note(turn, known, step._replace(state="noted"))
+            for step in known.of("putting", "carrying"):  # a crash broke it off
+                await self._watch.put_back(self._held(turn.id, _list_of(step)))
+                self._note(turn, known, step._replace(state="noted" if step.state == "putting" else "run"))
         return self._turns[turn.id]
 
     def _loaded(self, turn: Turn) -> CardTurn:
@@ -536,6 +537,11 @@ def _not_noted(known: CardTurn) -> str:
 def _counted(known: CardTurn, key: tuple[str, str, str]) -> int:
     """Deletions that were made in the turn, by other calls."""
     return sum(one.deletions for at, one in known.steps.items() if one.state == "counted" and at != key)
+
+
+def _list_of(step: CardStep) -> str:
+    """The hash of all that a command took away."""
+    return str(json.loads(step.arguments)["list"])
 
 
 def _next_id(known: CardTurn) -> int:

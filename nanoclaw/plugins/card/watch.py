@@ -180,9 +180,11 @@ class CommandWatch:
         """A path as it is shown: within the workspace, or whole."""
         return path.removeprefix(f"{self.root}/").encode("utf-8", "backslashreplace").decode()
 
-    def is_memory(self, one: Lost) -> bool:
-        """True for a memory file that is more than a few words."""
-        return one.size > SMALL and is_memory(self.name(one.path))
+    def goes_far(self, one: Lost) -> bool:
+        """True for what goes too far by itself: a file that is cut short, a memory file with more than a few words, a
+        repository."""
+        is_memory_ = one.size > SMALL and is_memory(self.name(one.path))
+        return one.left is not None or is_memory_ or one.path.endswith("/.git")
 
     def is_sayable(self, path: str) -> bool:
         """False for a path that is no text."""

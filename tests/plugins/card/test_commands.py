@@ -103,6 +103,20 @@ async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) ->
         )
 
 
+async def test_a_repository_that_is_gone_is_told_and_one_that_was_moved_is_not(tmp_path: Path) -> None:
+    steps: list[Say | str] = [
+        call("exec", {"command": "mv repo moved"}),
+        call("exec", {"command": "python3 -c 'import shutil; shutil.rmtree(\"moved\")'"}),
+        "Tell them.",
+    ]
+    async with running(tmp_path, ScriptedProvider(*steps), without={"sandbox"}) as program:
+        fill(program, "repo/.git/HEAD", "repo/a.md")
+        await program.ask("Go")
+        assert "put back" not in texts(program)[0]
+        assert "Not put back, as there is no copy: `moved/.git`. Tell the person." in texts(program)[1]
+        assert (program.workspace / "moved/a.md").exists()
+
+
 async def test_in_the_background_plain_deletions_are_asked_about(tmp_path: Path) -> None:
     step = call("exec", {"command": "rm *.txt; sleep 600", "background": True})
     async with running(tmp_path, ScriptedProvider(step, "Kept.")) as program:
