@@ -241,8 +241,6 @@ def effects(house: House, before: dict[str, str], ended: Exit) -> list[str]:
     mark = house.values["mark"]
     if f"OUT-{mark}".encode() in output:
         found.append("came to what it says")
-    if ended.why == "timeout":
-        found.append("held us up")
     found += [f"made {folder}/{mark}" for folder in OUTSIDE if Path(folder, mark).exists()]
     for command in map(_command_line, Path("/proc").glob("[0-9]*")):
         if mark in command and f"{mark}-victim" not in command:

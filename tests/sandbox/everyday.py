@@ -36,15 +36,15 @@ def workspace(root: Path) -> Path:
     return root
 
 
-def compared(root: Path, level: str) -> dict[str, tuple[object, object]]:
-    """Commands that went otherwise in the sandbox, each with both ends."""
+def compared(root: Path, level: str, name: str = "everyday.txt") -> dict[str, tuple[object, object]]:
+    """Commands of a file that went otherwise in the sandbox, each with both ends."""
     home = root / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = Ann\n\temail = ann@example.org\n")
     found: dict[str, tuple[object, object]] = {}
 
     async def both() -> None:
-        for number, line in enumerate(lines("everyday.txt")):
+        for number, line in enumerate(lines(name)):
             ends = []
             for kind in ("plain", "kept"):
                 place = workspace(root / f"{kind}{number}" / "workspace")
@@ -60,10 +60,10 @@ def compared(root: Path, level: str) -> dict[str, tuple[object, object]]:
     return found
 
 
-if __name__ == "__main__":  # python -m tests.sandbox.everyday LEVEL
+if __name__ == "__main__":  # python -m tests.sandbox.everyday LEVEL [FILE]
     import sys
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        for line, (plain, kept) in compared(Path(folder), sys.argv[1]).items():
+        for line, (plain, kept) in compared(Path(folder), *sys.argv[1:]).items():
             print(f"{line}\n  {plain}\n  {kept}")

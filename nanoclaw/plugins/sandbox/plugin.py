@@ -167,6 +167,11 @@ class SandboxedCommands:
         """A line for the beginning of a talk. The first one of all looks what there is, which takes a moment."""
         if self._strength is None:
             self._strength = self._known() or self._look()
+        if not self._is_as_said() and _is_less((found := self._find()).level, self._strength.level):
+            return (
+                f"Commands don't run: their sandbox was said to be {self._strength.level} and would be {found.level} "
+                f"now ({'; '.join(found.lacks)}). `nanoclaw doctor` looks at it, and that level holds then."
+            )
         level = self._strength.level
         asks = ", so each asks you first" if _is_less(level, self._settings.level) else ""
         return (
@@ -231,6 +236,10 @@ class SandboxedCommands:
             if self._strength is None:
                 self._strength = await asyncio.to_thread(self._look)
             elif not self._is_as_said():
+                self._last = None  # the person may have looked by another program, such as doctor
+                if self._is_as_said() and (said := self._known()):
+                    self._strength = said
+                    return said
                 strength = await asyncio.to_thread(self._find)
                 if _is_less(strength.level, self._strength.level):
                     why = "; ".join(strength.lacks)
