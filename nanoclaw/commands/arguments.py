@@ -135,6 +135,9 @@ def parser() -> _Parser:
     )
     restore = command("memory restore", "put a memory file back as a change of the log left it, or MEMORY.md of a day")
     restore.add_argument("version", metavar="NUMBER|DATE")
+    command("memory others", "notes and facts that come from others' text").set_defaults(action="others")
+    clean = command("memory clean", "say that one of these is yours")
+    clean.add_argument("number", type=int, metavar="NUMBER")
     memory.set_defaults(actions=", ".join(families["memory"].choices or ()))
 
     sessions = command("sessions", "the conversations that are stored")

@@ -63,6 +63,10 @@ def restore(config: Config, options: argparse.Namespace) -> int:
     return carry_out(config, "memory", f"restore {options.version}", as_json=False)
 
 
+def clean(config: Config, options: argparse.Namespace) -> int:
+    return carry_out(config, "memory", f"clean {options.number}", as_json=False)
+
+
 def forget(config: Config, options: argparse.Namespace) -> int:
     if not config.workspace_path.exists():
         print("Nothing found.")
@@ -119,4 +123,6 @@ COMMANDS = {
     "memory undo": change,
     "memory log": change,
     "memory restore": restore,
+    "memory others": change,
+    "memory clean": clean,
 }

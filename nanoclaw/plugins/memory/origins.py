@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from functools import partial
@@ -64,7 +64,7 @@ class OthersEntry(NamedTuple):
 class Origins:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._learned: dict[str, str] | None = None
+        self._learned: dict[str, list[str]] | None = None
 
     def add(
         self,
@@ -120,7 +120,7 @@ class Origins:
         found = dict[str, None]()
         if learned := self._from_others():
             for line in lines:
-                if _key(line) in learned and (origin := self.of_line(file, line)):
+                if _key(line) in learned and (origin := self._of(file, line)):
                     found.update(dict.fromkeys(self._of_others(origin)))
         return list(found)
 
@@ -131,12 +131,12 @@ class Origins:
 
     def entries(self) -> Iterator[OthersEntry]:
         """All entries of the memory files that come from others' text."""
-        days = {at[:10] for at in self._from_others().values()}
+        days = {day for days in self._from_others().values() for day in days}
         workspace = Workspace(self._host.workspace)
         for file in ("MEMORY.md", *(f"memory/{day}.md" for day in sorted(days))) if days else ():
             with suppress(WorkspaceError):
                 for number, line in enumerate(lines_of(read_memory_file(workspace, file) or ""), 1):
-                    if self.others(file, [line]) and (origin := self.of_line(file, line)):
+                    if self.others(file, [line]) and (origin := self._of(file, line)):
                         yield OthersEntry(origin.id, file, number, line, origin.sources)
 
     def clean(self, tx: Tx, id_: int) -> bool:
@@ -148,12 +148,19 @@ class Origins:
     def reload(self) -> None:
         self._learned = None
 
-    def _from_others(self) -> dict[str, str]:
-        """By the hash of an entry that was learned from others' text, when: as a rule there is none."""
+    def _from_others(self) -> Mapping[str, Sequence[str]]:
+        """By the hash of an entry that was learned from others' text, on which days: as a rule there is none."""
         if self._learned is None:
+            self._learned = {}
             sql = "SELECT line, at FROM memory_origins WHERE sources <> '' AND NOT is_owners"
-            self._learned = dict(self._host.read(sql))
+            for line, at in self._host.read(sql):
+                self._learned.setdefault(line, []).append(at[:10])
         return self._learned
+
+    def _of(self, file: str, line: str) -> Origin | None:
+        """The origin of an entry, also where it bears a day on which nobody wrote it."""
+        sql = f"SELECT {_COLUMNS} FROM memory_origins WHERE line = ? ORDER BY id DESC LIMIT 1"
+        return self.of_line(file, line) or self._first(sql, _key(line))
 
     def _of_others(self, origin: Origin) -> list[str]:
         taint, sources = self._host.get("taint"), [] if origin.is_owners else [origin.sources]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -164,7 +165,9 @@ class Taint(Plugin):
         if _NET.search(command) and (call.arguments.get("beyond") or await self._has_network()):
             return "a command that had the network"
         archive = self._files.archive_of(command)
-        return f"the file {archive}" if archive else ""
+        from nanoclaw.plugins.taint.files import named
+
+        return named(archive) if archive else ""
 
     async def _has_network(self) -> bool:
         sandbox = self._host.get("sandbox")
@@ -246,7 +249,8 @@ class Taint(Plugin):
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             found = self._files.source(path) or self._came(path)
-            return [found] if found else self._remembered(result.text)
+            memory = self._host.get("memory")
+            return [found] if found else list(memory.others(path, 1, sys.maxsize)) if memory else []
         if call.name in _LISTS:
             if result.is_error:
                 return []
