@@ -179,7 +179,7 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
         (("-m", "hi", "--image", "/dev/zero"), "'/dev/zero' is a device"),
         (("-m", "hi", "--file", "/tmp"), "'/tmp' is a folder"),
         (("-m", "hi", "--file", "/dev/null/x"), "'/dev/null/x' cannot be attached: Not a directory"),
-        (("memory",), "nanoclaw: say what to do, one of search, add, forget, undo, log, restore: "),
+        (("memory",), "nanoclaw: say what to do, one of search, add, forget, undo, log, restore, others, clean: "),
         (("memory", "add"), "required: text"),
         (("sessions", "show", "nope"), "no conversation 'nope'"),
     ],

@@ -133,15 +133,19 @@ class MarkedFiles:
         return listed([self._root], most=MOST_ENTRIES)
 
     def changed_since(self, before: FileListing) -> list[str]:
-        """Files that changed, or came: their folder where they are too many."""
+        """Files that changed, or came."""
         after = self.listed()
         if not before.tops or not after.tops:
             return [EVERYTHING]
         _, changed, new = changes(before, after)
-        found = names_in(before.tops[0], [*changed, *new])
-        if len(found) > MOST_FILES:
-            return list(dict.fromkeys(f"{one.partition('/')[0]}/" if "/" in one else one for one in found))
+        return names_in(before.tops[0], [*changed, *new])
+
+
+def in_short(found: Sequence[str]) -> Sequence[str]:
+    """Paths, or their folders where they are too many."""
+    if len(found) <= MOST_FILES:
         return found
+    return list(dict.fromkeys(f"{one.partition('/')[0]}/" if "/" in one else one for one in found))
 
 
 def names_in(top: str, paths: Iterable[str]) -> list[str]:

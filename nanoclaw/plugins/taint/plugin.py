@@ -224,11 +224,11 @@ class Taint(Plugin):
         if before.contents is not None:
             changed, failed = await asyncio.to_thread(files.put_back, root, before.contents)
         found = await asyncio.to_thread(self._files.changed_since, before.listing)
-        if read := self._read(call, turn):
-            self._files.mark(turn, (one for one in found if not files.is_guarded(root, one)), read)
-        elif before.brings:
-            came = files.brought(found, before.listing)
-            self._files.mark(turn, (one for one in came if not files.is_guarded(root, one)), [before.brings])
+        read = self._read(call, turn)
+        came = files.brought(found, before.listing) if before.brings and not read else found
+        own = [one for one in came if not files.is_guarded(root, one)]
+        if sources := read or list(filter(None, [before.brings])):
+            self._files.mark(turn, files.in_short(own), sources)
         if changed or failed:
             said = _PUT_BACK.format(files=", ".join(changed or failed))
             lost = f" {', '.join(failed)} could not be put back: tell the person." if failed else ""
