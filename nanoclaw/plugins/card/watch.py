@@ -28,7 +28,7 @@ LARGEST_BYTES = 10_000_000
 COPYING_SECONDS = 4.0
 """The longest that a command waits for copies; what is left is copied before the next one."""
 MOST_CHANGES = 50
-"""So many changes of one command can be undone one by one."""
+"""So many files of one command can be undone; where it changed more, those that it deleted."""
 
 
 class HeldBack(NamedTuple):
@@ -193,8 +193,7 @@ class CommandWatch:
     # --- undo --------------------------------------------------------------------------------------------------------
 
     async def changes(self, judge: Judge, command: str) -> list[Effect]:
-        """Changes of files that were there before, so that /undo can take them back; [] without that plugin, and
-        where it is too much."""
+        """Changes of files that were there before, so that /undo can take them back; [] without that plugin."""
         undo = self._host.get("undo")
         if undo is None or not (judge.changes.gone or judge.changes.changed):
             return []
@@ -204,7 +203,7 @@ class CommandWatch:
         found = list[Effect]()
         for path, old in judge.altered():
             if len(found) == MOST_CHANGES:
-                return []
+                return [one for one in found if not one.after]  # those that are gone come first
             now = places.content(self._top(path), path)
             if now == old or not self.is_sayable(path):
                 continue
