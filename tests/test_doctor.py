@@ -332,6 +332,26 @@ def test_a_damaged_store_of_a_process_that_runs_is_left_to_it(home: Home, server
     assert path.read_bytes() == damaged
 
 
+def test_many_faults_at_once_are_mended_at_once(home: Home, server: ModelServer) -> None:
+    path, secrets = home.root / "state.db", home.root / "secrets.env"
+    filled(path, 20)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"17 yyy', b'"17 \xff\xff\xff'))
+    secrets.write_text("OTHER_API_KEY=sk-other\n")
+    secrets.chmod(0o644)
+    home.root.chmod(0o755)
+    (home.root / "logs").mkdir(exist_ok=True)
+    (home.root / "logs").chmod(0)
+    shutil.rmtree(home.workspace)
+    (home.root / ".draft-4194304-0123456789ab").touch()
+    with socket.socket(socket.AF_UNIX) as listening:
+        attach.in_reach(str(home.root), listening.bind)
+    found = looked(home, server, status=1)
+    assert {name for state, name, _ in found if state == "wrong"} == {"permissions", "store", "workspace"}
+    assert of(found, "plugins") == [("unchecked", "not checked, as the store is wrong")]
+    assert set(mended(home, server)) == {"permissions", "store", "workspace", "left over"}
+
+
 # --- the configuration and keys --------------------------------------------------------------------------------------
 
 
@@ -524,6 +544,16 @@ def garden(home: Home) -> Home:
 def test_what_a_plugin_can_mend_is_mended_in_the_store(garden: Home, server: ModelServer) -> None:
     assert of(looked(garden, server, status=1), "garden") == [("wrong", "no weeds are known: plant some")]
     assert mended(garden, server)["garden"] == "a nettle is planted"
+
+
+def test_a_plugin_that_fails_to_mend_costs_nothing_else(garden: Home, server: ModelServer) -> None:
+    plugin = garden.root / "plugins" / "garden.py"
+    plugin.write_text(PLUGIN.replace("await self.host.write", "1 / 0  # "))
+    trust(garden.root, "garden")
+    garden.root.chmod(0o755)
+    found = looked(garden, server, "--fix", status=1)
+    assert [name for state, name, _ in found if state == "fixed"] == ["permissions"]
+    assert of(found, "garden") == [("wrong", "no weeds are known: plant some")]
 
 
 def test_a_process_that_runs_mends_what_its_plugins_can(garden: Home, server: ModelServer) -> None:

@@ -32,7 +32,7 @@ PLAN = "restoring.json"
 """In the home: the moves of a restore under way."""
 
 _NOT_KEPT = frozenset({"copies", "logs", "models", "history", "state.lock", "gateway.sock", "schedule.tick", PLAN})
-_NOT_KEPT_BEGINNINGS = ("index.db", "state.db-", "state.db.", "before-restore-", "forgotten.")
+_NOT_KEPT_BEGINNINGS = ("index.db", "state.db-", "state.db.", "before-restore-", "forgotten.", "config.toml.broken-")
 """Names in the home of what is made anew, belongs to this machine or a process, is a copy already or is to be gone."""
 
 
