@@ -55,19 +55,20 @@ def doctor(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _doctor(config: Config, options: argparse.Namespace) -> int:
-    report = _Report(as_json=options.json)
+    report = Report(as_json=options.json)
     if options.fix:
-        await _mend(config, options, report)
+        await mend(config, options, report)
         config = settings.again(config)
-    await _look(config, options, report)
+    await look(config, options, report)
     return report.end()
 
 
-class _Report:
+class Report:
     """Prints lines as they come, or one object at the end."""
 
     def __init__(self, *, as_json: bool) -> None:
-        self._as_json, self._lines, self._wrong = as_json, list[ReportLine](), dict[str, str]()
+        self._as_json, self._wrong = as_json, dict[str, str]()
+        self.lines = list[ReportLine]()
 
     def __call__(self, check: str, found: Iterable[Finding]) -> None:
         for one in found:
@@ -89,20 +90,20 @@ class _Report:
         self._tell(ReportLine(check, one.name or check, "fixed", done))
 
     def _tell(self, line: ReportLine) -> None:
-        self._lines.append(line)
+        self.lines.append(line)
         if not self._as_json:
             print(line, flush=True)
 
     def end(self) -> int:
         """Say what follows; the exit status."""
-        wrong = sum(line.state == "wrong" for line in self._lines)
+        wrong = sum(line.state == "wrong" for line in self.lines)
         status = int(wrong > 0)
         if self._as_json:
-            findings = [line._asdict() for line in self._lines]
+            findings = [line._asdict() for line in self.lines]
             print(json.dumps({"is_well": not wrong, "status": status, "findings": findings}))
             return status
         said = f"{wrong} thing{'s' * (wrong != 1)} to do." if wrong else "All is well."
-        fixes = list(dict.fromkeys(line.name for line in self._lines if line.can_fix))
+        fixes = list(dict.fromkeys(line.name for line in self.lines if line.can_fix))
         print(f"{said} `{start_command()} doctor --fix` mends: {', '.join(fixes)}." if fixes else said)
         return status
 
@@ -110,7 +111,7 @@ class _Report:
 # --- what is looked at -----------------------------------------------------------------------------------------------
 
 
-async def _look(config: Config, options: argparse.Namespace, tell: _Report) -> None:
+async def look(config: Config, options: argparse.Namespace, tell: Report) -> None:
     """The home and the machine first, then all that answers from elsewhere, side by side."""
     pid, live = _running_process(config)
     async with AsyncExitStack() as stack:
@@ -127,7 +128,7 @@ async def _look(config: Config, options: argparse.Namespace, tell: _Report) -> N
 
 
 async def _look_elsewhere(
-    config: Config, app: App | NanoclawError | None, pid: int | None, live: dict[str, Any] | None, tell: _Report
+    config: Config, app: App | NanoclawError | None, pid: int | None, live: dict[str, Any] | None, tell: Report
 ) -> None:
     """Plugins, channels and models side by side; the clock by what the models' servers said."""
     told = list[times.ServerTime]()
@@ -291,7 +292,7 @@ async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]
 # --- --fix -----------------------------------------------------------------------------------------------------------
 
 
-async def _mend(config: Config, options: argparse.Namespace, report: _Report) -> None:
+async def mend(config: Config, options: argparse.Namespace, report: Report) -> None:
     """Mend what is found on this machine, then what plugins offer. The look that follows says what is still wrong."""
     pid, live = _running_process(config)
     for check in ("permissions", "configuration", ""):  # the first two may open, or change, what the others stand on
@@ -304,7 +305,7 @@ async def _mend(config: Config, options: argparse.Namespace, report: _Report) ->
             report.mended("plugin", Finding(False, text, name), done)
 
 
-async def _mend_found(check: str, found: Iterable[Finding], report: _Report) -> None:
+async def _mend_found(check: str, found: Iterable[Finding], report: Report) -> None:
     for one in found:
         if one.fix:
             with suppress(NanoclawError, OSError):
