@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from nanoclaw.core.channel import ChannelTable, secret_variable
 from nanoclaw.core.config import Config
+from nanoclaw.core.key_references import leaves
 from nanoclaw.core.plugin import Plugin
 
 ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASSPHRASE", "_CREDENTIALS")
@@ -43,12 +44,13 @@ class SettingsOfPlugin(NamedTuple):
 
 
 def all_secrets(
-    config: Config, plugins: Iterable[SettingsOfPlugin], channels: Iterable[ChannelTable]
+    config: Config, plugins: Sequence[SettingsOfPlugin], channels: Iterable[ChannelTable]
 ) -> list[SecretSetting]:
     """All of them, each with its place. Of a channel's key the variable counts before config.toml."""
     found = [*_of_models(config), *_of_channels(config, channels)]
     for one in plugins:
         found += _of_plugin(config, one)
+    found += _of_nobody(config, {one.plugin.name for one in plugins})
     variables = {name: value for name, value in config.environment.items() if _is_secret(config, name, value)}
     for name in dict.fromkeys([*variables, *config.keys.in_file]):
         found.append(SecretSetting(name, config.keys.of_variable(name, config.environment), variables.get(name, "")))
@@ -86,6 +88,14 @@ def _of_plugin(config: Config, one: SettingsOfPlugin) -> Iterator[SecretSetting]
     if hidden := getattr(one.plugin.settings, "secrets", None):
         for number, value in enumerate(hidden(one.settings, config.environment)):
             yield SecretSetting(f"{one.prefix}.{number}", "file", value, name, shows=False)
+
+
+def _of_nobody(config: Config, running: Collection[str]) -> Iterator[SecretSetting]:
+    """Texts in the tables of others' plugins that don't run: nobody says which of them are secret."""
+    for key, value in leaves(config.get("plugins", {})):
+        name, _, field = key.partition(".")
+        if field and name not in running and isinstance(value, str):
+            yield SecretSetting(f"plugins.{key}", "file", value, name, shows=False)
 
 
 def _is_secret(config: Config, name: str, value: str) -> bool:

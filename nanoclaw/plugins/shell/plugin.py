@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -143,7 +143,7 @@ class Shell(Plugin):
         failure = ended.head + ended.tail if failed else b""
         sandbox = self.public.about_sandbox(failure, asked_for, is_beyond=bool(beyond))
         outcome = _outcome(ended, seconds, self._settings, "; ".join(filter(None, (sandbox, ended.remark))))
-        text = "\n".join(filter(None, (_shortened(ended, outputs, kept), outcome)))
+        text = "\n".join(filter(None, (_shortened(ended, outputs, kept, self._host.get("core").redact), outcome)))
         return ToolOutput(text, is_error=failed)
 
     # --- in the background -------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def _outcome(ended: Exit, seconds: int, settings: ShellSettings, sandbox: str) -
     return f"[{'; '.join(filter(None, (told, sandbox)))}]"
 
 
-def _shortened(ended: Exit, outputs: Outputs, kept: str) -> str:
+def _shortened(ended: Exit, outputs: Outputs, kept: str, redact: Callable[[str], str]) -> str:
     """`kept` is the path of an output that was too long for memory."""
     head, tail = readable(ended.head), readable(ended.tail)
     if not ended.dropped:
@@ -340,7 +340,7 @@ def _shortened(ended: Exit, outputs: Outputs, kept: str) -> str:
         if len(whole) <= HEAD_CHARACTERS + TAIL_CHARACTERS:
             return whole
         head = tail = whole
-        kept = outputs.keep("exec", whole)
+        kept = outputs.keep("exec", redact(whole))
         left_out = f"{len(whole) - HEAD_CHARACTERS - TAIL_CHARACTERS:,} characters"
     else:
         total = len(ended.head) + len(ended.tail) + ended.dropped
