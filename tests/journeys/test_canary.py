@@ -1,4 +1,4 @@
-"""Keys stand wherever a person may put them, and a day's use of the program shows none of them anywhere."""
+"""Keys stand wherever a person may put them, and a day's use of the program, here without any sandbox, shows none."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ api_base = "{base}"
 api_key = "{config}"
 [channels.telegram]
 token = "{channel}"
-api_base = "{base}"
+api_base = "{far}"
 [plugins]
 enabled = ["teller"]
-off = [{off}]
+off = ["sandbox"]
 [plugins.teller]
 phrase = "{plugin}"
 [mcp.child]
@@ -117,14 +117,13 @@ def far() -> Iterator[ModelServer]:
     server.stop()
 
 
-@pytest.mark.parametrize("off", ["", '"sandbox"'], ids=["sandbox", "no-sandbox"])
 def test_no_key_of_any_place_is_seen_in_a_day_of_use(
-    tmp_path: Path, home: Home, server: ModelServer, far: ModelServer, off: str
+    tmp_path: Path, home: Home, server: ModelServer, far: ModelServer
 ) -> None:
     workspace = home.root / "workspace"
     names = {name.replace(" ", "_"): value for name, value in CANARIES.items()}
     written = CONFIG.format(
-        base=server.base, far=far.base, off=off, python=sys.executable, child=tmp_path / "child.txt", **names
+        base=server.base, far=far.base, python=sys.executable, child=tmp_path / "child.txt", **names
     )
     (home.root / "config.toml").write_text(written)
     (home.root / "config.toml").chmod(0o600)
@@ -146,18 +145,19 @@ def test_no_key_of_any_place_is_seen_in_a_day_of_use(
     run("-m", "look", replies=(*steps(*(("exec", {"command": one}) for one in COMMANDS)), says("Looked.")))
     run("plugins", "trust", "teller")
     run("-m", "tell", "--json", replies=(*steps(("tell", {}), ("crash", {})), says("Told.")))
-    behind = {"command": "env" if off else "cat ../config.toml; env", "background": True}
+    behind = {"command": "env", "background": True}
     waits = {"action": "wait", "id": 1, "seconds": 20}
     run("-m", "beside", replies=(*steps(("exec", behind), ("process", waits)), says("It ran.")))
     run("-m", "read", replies=(*steps(("read_file", {"path": "environment.txt"})), says("Read.")))
     echoed = {"error": {"message": f"Incorrect API key provided: {CANARIES['config']}", "type": "invalid"}}
     run("-m", "hello", replies=(failing(401, echoed),))
     for line in (
-        *("status", "status --json", "doctor", "doctor --json", "audit", "audit --json", "plugins", "plugins --json"),
+        *("status", "status --json", "audit", "audit --json", "plugins", "plugins --json"),
         *("keys", "keys list --json", "model", "context", "context --json", "usage", "sessions list", "sessions show"),
-        *("sessions export", "mcp list", "mcp test child", "mcp test far", "skills list", "memory search key", "todo"),
+        *("sessions export", "mcp list", "mcp test far", "skills list", "memory search key", "todo"),
     ):
         run(*line.split())
+    run("doctor", replies=(says("hello"),))
     run("backup", str(tmp_path / "kept.tar.gz"))
     (home.root / "config.toml").write_text(written.replace('name = "openai/scripted"', "name = 7"))
     run("status")
