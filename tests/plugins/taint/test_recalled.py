@@ -180,3 +180,12 @@ async def test_a_note_that_two_days_have_is_listed_twice(tmp_path: Path) -> None
         await learn(home)
         listed = await home.ask("/memory others")
         assert "memory/2026-03-06.md:" in listed and "memory/2026-03-07.md:" in listed
+
+
+async def test_without_taint_a_note_of_others_still_comes_back_in_a_block(tmp_path: Path) -> None:
+    async with reading(tmp_path, page(), without={"taint"}) as (home, model, paid):
+        assert await home.ask(f"Note what it says.\n{do('read_page', {})}") == "Done."
+        await home.ask("/new")
+        await home.ask("When does the plumber Zyx come?")
+        assert any(one.text.startswith("[outside ") and EVIL in one.text for one in model.requests[-1].history)
+        assert "Zyx" not in model.requests[-1].system.text and paid
