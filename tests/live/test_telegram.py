@@ -309,8 +309,8 @@ async def test_silence_is_silence(one: Journey) -> None:
 
 @journey
 async def test_commands_and_their_menu(one: Journey) -> None:
-    await one.says("/help")
-    [menu] = one.server.commands.values()
+    await one.says("/help")  # by which it knows their chat
+    [menu] = (await one.server.until(lambda: one.server.commands, SECONDS)).values()
     assert {"help", "stop", "new", "remind"} <= {command["command"] for command in menu}
     assert "/stop" in await one.says("/start")
     assert "nonsense" in await one.says("/nonsense")
