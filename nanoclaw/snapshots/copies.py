@@ -36,6 +36,8 @@ class FileCopies:
     def take(self, listing: FileListing, seconds: float, held: Collection[str] = ()) -> None:
         """Copy what is new or has changed since the last time, small files first, as long as there is time and room.
         `held` are names of copies that stay in any case. Raises OSError."""
+        if not self._folder.is_dir():  # somebody has deleted all of it
+            self._sizes, self._last, self._left = None, {}, {}
         sizes, last = self._known(listing, held), self._last
         new = [
             (path, found)

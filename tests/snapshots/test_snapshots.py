@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def test_only_what_changed_is_copied_again_also_by_the_next_process(root: Path) 
     copied(root)
     again = {one.name: one.stat().st_mtime_ns for one in (root.parent / "copies").iterdir()}
     assert len(again) == 3 and len(made.items() & again.items()) == 2
+
+
+def test_copies_that_somebody_deletes_are_made_again(root: Path) -> None:
+    listing, copies = copied(root)
+    shutil.rmtree(root.parent / "copies")
+    copies.take(listing, 10)
+    assert copies.read(name_of(listing.files[str(root / "one")])) == b"one" * 10
 
 
 def test_small_files_come_first_and_large_ones_and_names_of_files_elsewhere_are_left_out(root: Path) -> None:
