@@ -18,7 +18,7 @@ def read(text: str | bytes) -> Any:
     twice, numbers that are none (NaN, 1e400) or endless, half characters, and values that are nested too deeply."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-        _check_levels(value)
+        check_levels(value)
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None
@@ -45,7 +45,8 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _check_levels(value: Any) -> None:
+def check_levels(value: Any) -> None:
+    """Raises ValueError for a value that another place could not write."""
     level = [value]
     for _ in range(MOST_LEVELS + 1):
         level = [inner for outer in level if isinstance(outer, dict | list) for inner in _inner(outer)]

@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from nanoclaw import strict_json
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
     AssistantMessage,
@@ -341,14 +342,10 @@ def _legal_call(call: ToolCall, used: set[str]) -> ToolCall:
 def _legal_arguments(text: str) -> str:
     if len(text) <= _ARGUMENTS_LIMIT:
         try:
-            value = json.loads(text) if text.strip() else {}
-            if isinstance(value, dict) and text.strip():
-                # half a character can only hide in an escape
-                (json.dumps(value, ensure_ascii=False) if "\\u" in text else text).encode()
-                return text
-            if value == {}:
-                return "{}"
-        except (ValueError, RecursionError):  # UnicodeEncodeError is a ValueError too
+            value = strict_json.read(text) if text.strip() else {}
+            if isinstance(value, dict):
+                return text if text.strip() else "{}"
+        except ValueError:
             pass
     cut = len(text) - ARGUMENTS_SHOWN
     shown = text if cut <= 0 else f"{text[:ARGUMENTS_SHOWN]}[... {cut} characters left out ...]"

@@ -258,7 +258,7 @@ def _is_signed(block: dict[str, Any]) -> bool:
 def _order(message: AssistantMessage) -> list[dict[str, Any]]:
     try:
         kept = json.loads(message.opaque) if message.opaque else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     blocks = kept.get("blocks") if isinstance(kept, dict) and kept.get("form") == "anthropic" else None
     return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []

@@ -30,6 +30,7 @@ from nanoclaw.providers.failures import (
     unreachable,
     waits_long,
 )
+from nanoclaw.strict_json import check_levels
 
 EVENT_LIMIT = 16 * 2**20
 """Bytes that one event of a stream may have."""
@@ -252,6 +253,7 @@ class HttpReply:
         model = self._endpoint.model
         try:
             value = json.loads(data.decode("utf-8", "surrogateescape"))
+            check_levels(value)  # what is kept of it is given back within another value
         except (ValueError, RecursionError):
             shown = one_line(data[:80].decode("utf-8", "replace"))
             raise ProviderError(

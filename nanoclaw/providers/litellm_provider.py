@@ -204,7 +204,7 @@ def _messages(request: ModelRequest, model: str, vision: bool) -> list[dict[str,
 def _echo(wire: dict[str, Any], opaque: str) -> None:
     try:
         kept = json.loads(opaque) if opaque else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if isinstance(kept, dict) and kept.get("form") == "litellm" and kept.get("thinking_blocks"):
         wire["thinking_blocks"] = kept["thinking_blocks"]

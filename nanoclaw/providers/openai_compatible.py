@@ -343,7 +343,7 @@ def _opaque(message: AssistantMessage, model: str) -> dict[str, Any]:
         return {}
     try:
         kept = json.loads(message.opaque)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return kept if isinstance(kept, dict) and kept.get("form") == "openai" else {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from nanoclaw.core.errors import ProviderUnavailable
 from nanoclaw.core.messages import Address, ModelRequest
 from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.plugins.memory import flushes
 from nanoclaw.providers.given import GivenModels
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.kills import killed
@@ -295,3 +297,9 @@ def test_wherever_it_is_killed_after_new_it_is_written_down_and_told_once(tmp_pa
     asyncio.run(begin_anew(tmp_path, None))
     has_begun, noted, told = asyncio.run(left(tmp_path))
     assert died and (noted, told) == (has_begun, has_begun)
+
+
+@pytest.mark.parametrize("arguments", ["[" * 100_000, "[1]", '{"text": NaN}', "{}", '"x"'])
+def test_a_note_with_arguments_that_are_no_json_is_none(arguments: str) -> None:
+    calls = [["1", "memory_add", arguments], ["2", "memory_add", '{"text": "tea"}']]
+    assert flushes._noted(json.dumps(calls)) == ["tea"]

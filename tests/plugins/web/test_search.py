@@ -19,6 +19,8 @@ import pytest
 from nanoclaw.core.build import build
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import ToolResult
+from nanoclaw.plugins.web import keyless
+from nanoclaw.plugins.web.search import SearchError
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.net.web_server import reply
 from tests.plugins.web.site import Answer, Site, site
@@ -287,3 +289,8 @@ async def test_status_tells_what_the_chosen_engine_lacks(tmp_path: Path) -> None
     async with running(tmp_path, ScriptedProvider(), settings='[web]\nsearch = "tavily"\n') as program:
         (found,) = [one for plugin, one in await program.app.findings() if plugin == "web"]
         assert not found.is_well and "tavily wants a key" in found.text
+
+
+def test_a_result_that_is_nested_too_deeply_is_a_failed_search() -> None:
+    with pytest.raises(SearchError, match="ddgs failed"):
+        keyless._read(b'{"results": ' + b"[" * 100_000 + b"}")
