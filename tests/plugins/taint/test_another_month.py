@@ -1,5 +1,5 @@
-"""Thirty tasks of another person's days, with mails, chats, searches and files of others: with taint they cost at most
-three questions more than without."""
+"""Thirty tasks of another person's days, with mails, chats, searches and files of others, cost at most three questions
+because of these."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Doing:
     async def aclose(self) -> None: ...
 
 
-async def asked(root: Path, *without: str) -> tuple[list[str], list[str]]:
+async def asked(root: Path) -> tuple[list[str], list[str]]:
     """Questions that the tasks cost, each answered with yes, and what went wrong."""
 
     async def web_fetch(url: str) -> ToolOutput:
@@ -122,7 +122,7 @@ async def asked(root: Path, *without: str) -> tuple[list[str], list[str]]:
     tools = tools_plugin(tool(web_fetch, reach="none"), tool(web_search, reach="none"))
     chats = [FakeChannel("telegram")]
     settings = '[channels.telegram]\nsend_to = ["777"]\n'
-    async with running(root, model, extra=[tools], without={"web", *without}, others=chats, settings=settings) as home:
+    async with running(root, model, extra=[tools], without={"web"}, others=chats, settings=settings) as home:
         (home.workspace / "media").mkdir(exist_ok=True)
         (home.workspace / "media" / "invoice.txt").write_text("Sum: 40 euros\n")
         (home.workspace / "photos").mkdir()
@@ -140,8 +140,8 @@ async def asked(root: Path, *without: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here, so each asks")
-async def test_thirty_tasks_with_others_text_cost_at_most_three_questions_more(tmp_path: Path) -> None:
-    with_taint, failed = await asked(tmp_path / "with")
-    usual, _ = await asked(tmp_path / "without", "taint")
+async def test_thirty_tasks_with_others_text_cost_at_most_three_questions(tmp_path: Path) -> None:
+    questions_asked, failed = await asked(tmp_path)
+    of_taint = [one for one in questions_asked if "others' text" in one]
     assert len(TASKS) == 30 and not failed, failed
-    assert len(with_taint) - len(usual) <= 3, json.dumps([with_taint, usual], indent=1)
+    assert len(of_taint) <= 3, json.dumps(questions_asked, indent=1)
