@@ -9,14 +9,13 @@ from typing import Any
 
 from nanoclaw.channels.telegram.channel import Telegram
 from nanoclaw.channels.telegram.settings import TelegramSettings
-from nanoclaw.core.channel import ChannelHost
+from nanoclaw.core.channel import ChannelHost, Hints
 from nanoclaw.core.message_queue import Manners
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.channels.telegram_talk import ANNA, GROUP
 from tests.live.telegram_chats import Chat, Message, Person
 from tests.live.telegram_server import TelegramServer
-from tests.plugins.approvals.test_approvals import Numbering
-from tests.program import HandClock, Program, running
+from tests.program import FakeChannel, HandClock, Program, running
 
 BOB, CYD = 1002, 1003
 RULES = f'allow_from = ["{BOB}"]\nallow_groups = ["{GROUP}"]\nper_hour = 0'
@@ -91,7 +90,7 @@ async def scene(
             root,
             model or ScriptedProvider(*steps),
             settings=settings,
-            channel=Numbering(),
+            channel=FakeChannel(hints=Hints(buttons=True, bursts=False)),
             others=[chat],  # type: ignore[list-item]
             clock=hand,
             manners=Manners(burst_seconds=0, burst_most_seconds=0),
