@@ -16,6 +16,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.folders import ExtraFolders
 from nanoclaw.core.key_references import KeySources, leaves
 from nanoclaw.core.purposes import Purposes
+from nanoclaw.strict_json import check_levels
 
 T = TypeVar("T")
 
@@ -268,7 +269,9 @@ def table_of(path: Path, data: bytes) -> dict[str, Any]:
     import tomllib
 
     try:
-        return dict(folders.with_todays_names(tomllib.loads(data.decode("utf-8-sig"))))
+        table = tomllib.loads(data.decode("utf-8-sig"))
+        check_levels(table)
+        return dict(folders.with_todays_names(table))
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError

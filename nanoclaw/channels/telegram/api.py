@@ -143,6 +143,8 @@ def _client(base: str) -> httpx.AsyncClient:
 def _result(method: str, status: int, body: bytes) -> Any:
     try:
         said = json.loads(body)
+        if b"\\ud" in body.lower():  # half characters could not be stored, and the poll would never go on
+            said = json.loads(json.dumps(said, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):  # a proxy's page, or 100,000 brackets
         said = None
     if isinstance(said, dict) and said.get("ok") is True:
