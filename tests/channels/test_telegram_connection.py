@@ -241,17 +241,6 @@ def test_of_a_broken_update_the_log_tells_the_reason_and_none_of_its_words() -> 
 
 
 @pytest.mark.parametrize(
-    ("body", "result"),
-    [
-        (b'{"ok": true, "result": [{"text": "cut \\ud83d"}]}', [{"text": "cut ?"}]),
-        (b'{"ok": true, "result": [{"text": "\\ud83d\\ude00"}]}', [{"text": "\U0001f600"}]),
-    ],
-)
-def test_half_characters_of_an_update_are_replaced(body: bytes, result: object) -> None:
-    assert _result("getUpdates", 200, body) == result
-
-
-@pytest.mark.parametrize(
     "body", [b"[" * 100_000, b"7", b'{"ok": 1}', b'{"ok": false, "description": "\\udfff"}', b"\xff"]
 )
 def test_what_is_no_answer_of_telegram_is_told(body: bytes) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
-from nanoclaw.escapes import one_line
+from nanoclaw.escapes import one_line, plain
 from nanoclaw.net.slim_httpx import httpx
 
 CALL_SECONDS = 10.0
@@ -143,8 +143,6 @@ def _client(base: str) -> httpx.AsyncClient:
 def _result(method: str, status: int, body: bytes) -> Any:
     try:
         said = json.loads(body)
-        if b"\\ud" in body.lower():  # half characters could not be stored, and the poll would never go on
-            said = json.loads(json.dumps(said, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):  # a proxy's page, or 100,000 brackets
         said = None
     if isinstance(said, dict) and said.get("ok") is True:
@@ -152,7 +150,7 @@ def _result(method: str, status: int, body: bytes) -> Any:
     if status >= 500 or not isinstance(said, dict):
         raise ChannelUnavailable(f"Telegram has trouble of its own: {method} was answered with status {status}.")
     code = said["error_code"] if isinstance(said.get("error_code"), int) else status
-    described = one_line(str(said.get("description") or "no reason given"), 300)
+    described = one_line(plain(str(said.get("description") or "no reason given")), 300)
     asked = said.get("parameters")
     raise _refused(method, code, described, asked if isinstance(asked, dict) else {})
 
