@@ -137,7 +137,8 @@ class Schedule(Plugin):
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
         if inbound.message.origin != "person" or not inbound.role or inbound.profile:  # a talk that keeps nothing
             return None
-        if inbound.message.text.strip()[:6].lower().startswith(("done", "snooze", "stop")):
+        is_own = not inbound.message.outside
+        if is_own and inbound.message.text.strip()[:6].lower().startswith(("done", "snooze", "stop")):
             return self._answered(inbound, tx)
         from nanoclaw.plugins.schedule import requests
 

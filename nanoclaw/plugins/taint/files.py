@@ -94,8 +94,22 @@ class MarkedFiles:
         """Sources of the files whose paths stand in a listing or in lines that were found."""
         paths = re.findall(r"(?:^|[\s/])((?:media|downloads|outputs)/[^\s:]+)", text)
         found = [self.source(one) for one in paths]
+        found += [self.source_of_folder(one) for one in _HEADING.findall(text)]
         found += [source for path, source in self.all().items() if path != EVERYTHING and path.rstrip("/") in text]
         return list(dict.fromkeys(filter(None, found)))
+
+    def repeated_in(self, text: str) -> list[str]:
+        """Sources of the files of which a text repeats a line."""
+        from nanoclaw.plugins.taint.traces import repeated
+
+        marked = [path for path in self.all() if not path.endswith("/") and path != EVERYTHING]
+        shown = repeated(self._root, [*marked, *self._in_inboxes()], text)
+        return list(dict.fromkeys(filter(None, map(self.source, shown))))
+
+    def _in_inboxes(self) -> list[str]:
+        from nanoclaw.plugins.taint.traces import files_in
+
+        return [path for path in files_in(self._root, INBOXES) if _is_in_inbox(path)]
 
     def of_command(self, command: str, besides: Iterable[tuple[str, str]] = ()) -> list[str]:
         """Sources of the files that the words of a command name: by path, by name alone, by a folder above, by a
@@ -111,6 +125,10 @@ class MarkedFiles:
                 found[source] = None
             elif _is_in_inbox(inbox := part.strip("./")):
                 found[f"files in {inbox.split('/')[0]}/"] = None
+        if any(sign in command for sign in "*?["):
+            from nanoclaw.plugins.taint.traces import matching
+
+            found.update(dict.fromkeys(map(self.source, matching(words, self._in_inboxes()))))
         return list(found)
 
     def programs_of(self, command: str) -> list[str]:
@@ -294,6 +312,9 @@ _ARCHIVES = (b"PK\3\4", b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"7z\xbc\xaf\x27\x1c
 def _is_in_inbox(name: str) -> bool:
     return name.split("/")[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
 
+
+_HEADING = re.compile(r"(?m)^(?:\./)?((?:media|downloads|outputs)(?:/[^\n]*)?):$")
+"""A folder above its files, as `ls -R` shows it."""
 
 _WORD = re.compile(r"(?:[^\s'\"\\;|&<>()]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+", re.DOTALL)
 _QUOTES = re.compile(r"\\(.)|'([^']*)'|\"((?:\\.|[^\"\\])*)\"", re.DOTALL)

@@ -99,9 +99,10 @@ class Taint(Plugin):
         read = self._read(call, turn)
         if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
             return refused
-        if call.name == "exec" and (brings := await self._brings(call)):
+        brings = await self._brings(call) if call.name == "exec" else ""
+        if brings:
             self._before[turn.id, call.id] = (await self._begun())._replace(brings=brings)
-        if not (read or any(getattr(message, "outside", "") for message in turn.history)):
+        if not (read or brings or any(getattr(message, "outside", "") for message in turn.history)):
             return None
         from nanoclaw.plugins.taint.acts import act_of
 
@@ -109,7 +110,7 @@ class Taint(Plugin):
         sources = self._behind(act, turn, read) if act else []
         if act and sources and turn.profile.name != "person":
             return Refuse(_REFUSED.format(words=act.words, sources=_named(sources)))
-        if read and (why := await self._before_change(call, turn, read, is_asked=bool(sources))):
+        if (read or brings) and (why := await self._before_change(call, turn, read, is_asked=bool(sources))):
             return why
         if not (act and sources):
             return None
@@ -239,13 +240,16 @@ class Taint(Plugin):
         """Sources of the text that a result shows."""
         if call.name == "exec":
             command = str(call.arguments["command"])
-            named = list(dict.fromkeys([*self._named_in(command), *self._remembered(result.text)]))
+            shown = [*self._files.named_in(result.text), *await self._repeated(result.text)]
+            named = list(dict.fromkeys([*self._named_in(command), *self._remembered(result.text), *shown]))
             if not named and _NET.search(command) and await self._has_network():
                 return ["a command that had the network"]
             return named
         if call.name == "process":
-            is_shown = call.arguments.get("action") in ("output", "wait") and not result.is_error
-            return [f"process {call.arguments.get('id')}"] if is_shown and await self._has_network() else []
+            if call.arguments.get("action") not in ("output", "wait") or result.is_error:
+                return []
+            is_others = await self._has_network()
+            return [f"process {call.arguments.get('id')}"] if is_others else await self._repeated(result.text)
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             found = self._files.source(path) or self._came(path)
@@ -269,6 +273,12 @@ class Taint(Plugin):
         """Sources of notes and facts in a text that were learned from others' text."""
         memory = self._host.get("memory")
         return list(memory.origins.shown_in(text)) if memory else []
+
+    async def _repeated(self, text: str) -> list[str]:
+        """Sources of the files of which a text repeats a line: what was read is not told by the words of a call."""
+        import asyncio
+
+        return await asyncio.to_thread(self._files.repeated_in, text)
 
     def _came(self, path: str) -> str:
         """The source of a file that came with a message and lies where its sender keeps it."""
@@ -313,8 +323,8 @@ class Taint(Plugin):
 
 _INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' text, but for what commands printed."
 _PUT_BACK = (
-    "[put back as it was: {files}. A command may not change that after others' text was read; what it wrote is in "
-    "outputs/. write_file asks the person.]"
+    "[put back as it was: {files}. A command may not change that after others' text was read, or with files of an "
+    "archive or the network; what it wrote is in outputs/. write_file asks the person.]"
 )
 _NOT_RUN = (
     "not run: {files} may be of others, as /taint lists, and nobody is there who could look at it first. Say in your "

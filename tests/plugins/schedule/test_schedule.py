@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.messages import Address, AssistantMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, UserMessage
 from nanoclaw.plugins.schedule.loop import catch_up
 from tests.dial import Dial
 from tests.plugins.schedule.clockwork import Clockwork, job, ticking
@@ -142,6 +142,10 @@ async def test_more_than_three_overdue_at_once_arrive_as_one_list(tmp_path: Path
             "40 reminders came due:\n- 40: thing 39 (was due 09:21, 2 h 39 min late)\n- 39: thing 38"
         )
         assert "(“done 40” or “snooze 40 30m” answers one.)" in text
+        bobs = UserMessage("done all", NOON, outside="a message of Bob (telegram:5)")
+        await home.program.deliver(Inbound(MAIN, "me", "handed-on", bobs))
+        await dial.settle()
+        assert len(home.jobs.open()) == 40 and all("Done" not in one for one in home.sent())
         await home.program.say("done all")
         assert home.sent() == []
         await dial.settle()
