@@ -8,11 +8,12 @@ import stat
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 from nanoclaw.beneath.descriptors import open_beneath
 from nanoclaw.snapshots.listing import FileListing, is_same
-from nanoclaw.snapshots.places import folder_of, out_of_the_way
+from nanoclaw.snapshots.places import FOLDER, folder_of, make_folder, out_of_the_way
 
 KEPT_SECONDS = 3600.0
 """The time for which the copy of a file that has changed is kept."""
@@ -144,6 +145,14 @@ class FileCopies:
         with open(path, "rb") as file:
             return file.read(most)
 
+    def state(self, name: str) -> str:
+        """What `places.state` says of a file that is as its copy, or of a folder. Raises OSError."""
+        mode = _said_by(name)[2]
+        if stat.S_ISDIR(mode):
+            return FOLDER
+        content = self.read(name)
+        return f"link:{os.fsdecode(content)}" if stat.S_ISLNK(mode) else sha256(content).hexdigest()
+
     def keep(self, content: bytes, name: str) -> None:
         """Keep something else under a name of its own; the next start drops what nobody holds. Raises OSError."""
         assert self._sizes is not None
@@ -163,16 +172,20 @@ class FileCopies:
 
     def put_back(self, name: str, top: str, path: str) -> None:
         """Make a file what its copy is, with its time and rights: whole or not at all. Folders that are missing are
-        made; what stands in the way of one is put beside it. Raises OSError."""
+        made; what stands in the way of one is put beside it. The name alone says what a folder was. Raises OSError."""
         copy = f"{self._folder}/{name}"
-        at = os.lstat(copy)
         size, changed, mode = _said_by(name)
+        if stat.S_ISDIR(mode):
+            make_folder(top, path, stat.S_IMODE(mode) & 0o3777, changed)
+            return
+        at = os.lstat(copy)
         if stat.S_ISREG(mode) and at.st_size != size:
             raise OSError("its copy is damaged")
         with folder_of(top, path) as (folder, own):
             draft = f".{own[:100]}.{os.urandom(4).hex()}"
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(copy), draft, dir_fd=folder)
+                os.utime(draft, ns=(changed, changed), dir_fd=folder, follow_symlinks=False)
             else:
                 source = os.open(copy, os.O_RDONLY | os.O_CLOEXEC)
                 try:

@@ -16,10 +16,11 @@ Skips = Callable[[str, Collection[str]], bool]
 
 
 class FileListing(NamedTuple):
-    """Files and links by their paths, below the `tops` that could be listed whole; `marks` are those of folders that
-    were skipped."""
+    """Files and links by their paths, below the `tops` that could be listed whole, and the `folders` that they are in;
+    `marks` are those of folders that were skipped."""
 
     files: Mapping[str, os.stat_result]
+    folders: Mapping[str, os.stat_result]
     marks: Mapping[str, os.stat_result]
     tops: tuple[str, ...]
 
@@ -46,25 +47,32 @@ def listed(
 ) -> FileListing:
     """List what is below some folders, but for what is `closed` or skipped. `marks` are names of files in folders that
     are skipped, which are looked at all the same. A folder with more than `most` entries is left out."""
-    files, marked, whole = dict[str, os.stat_result](), dict[str, os.stat_result](), list[str]()
+    files, folders, marked = dict[str, os.stat_result](), dict[str, os.stat_result](), dict[str, os.stat_result]()
+    whole = list[str]()
     avoided = frozenset(os.path.realpath(one) for one in closed)
     for top in sorted({os.path.realpath(one) for one in tops}):
         if any(top.startswith(f"{one}/") for one in whole):
             continue
-        found: dict[str, os.stat_result] = {}
-        if (skipped := _walk(top, found, avoided, skips, most)) is not None:
+        found, inner = dict[str, os.stat_result](), dict[str, os.stat_result]()
+        if (skipped := _walk(top, found, inner, avoided, skips, most)) is not None:
             files.update(found)
+            folders.update(inner)
             whole.append(top)
             for path in (f"{folder}/{name}" for folder in skipped for name in marks):
                 with suppress(OSError):
                     marked[path] = os.lstat(path)
-    return FileListing(files, marked, tuple(whole))
+    return FileListing(files, folders, marked, tuple(whole))
 
 
 def _walk(
-    top: str, found: dict[str, os.stat_result], avoided: Collection[str], skips: Skips, most: int
+    top: str,
+    found: dict[str, os.stat_result],
+    inner: dict[str, os.stat_result],
+    avoided: Collection[str],
+    skips: Skips,
+    most: int,
 ) -> list[str] | None:
-    """Find all files of a folder; the folders that were skipped, None where there is too much."""
+    """Find all files of a folder, and the folders in it; those that were skipped, None where there is too much."""
     waiting, skipped, seen = [top], list[str](), 0
     while waiting:
         folder = waiting.pop()
@@ -84,8 +92,14 @@ def _walk(
         if seen > most:
             return None
         for entry in folders:
-            if entry.path not in avoided:
-                (skipped if skips(entry.name, names) else waiting).append(entry.path)
+            if entry.path in avoided:
+                continue
+            if skips(entry.name, names):
+                skipped.append(entry.path)
+            else:
+                waiting.append(entry.path)
+                with suppress(OSError):  # it is gone by now
+                    inner[entry.path] = entry.stat(follow_symlinks=False)
     return skipped
 
 

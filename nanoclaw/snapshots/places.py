@@ -10,6 +10,9 @@ from hashlib import sha256
 
 from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
 
+FOLDER = "folder"
+"""The state of each folder."""
+
 
 def content(top: str, path: str) -> bytes | None:
     """The content of a plain file; None where there is none. Raises OSError."""
@@ -22,10 +25,12 @@ def content(top: str, path: str) -> bytes | None:
 
 
 def state(top: str, path: str) -> str:
-    """The SHA-256 of a plain file, "link:" and the place that a link names, '' where there is neither. Raises
-    OSError."""
+    """The SHA-256 of a plain file, "link:" and the place that a link names, FOLDER for a folder, '' where there is
+    nothing. Raises OSError."""
     if os.path.islink(path):
         return f"link:{os.readlink(path)}"
+    if os.path.isdir(path):
+        return FOLDER
     found = content(top, path)
     return "" if found is None else sha256(found).hexdigest()
 
@@ -38,29 +43,27 @@ def make_link(top: str, path: str, target: str) -> None:
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def remove(top: str, path: str, until: str = "") -> None:
-    """Delete a file, then the folders above it that are empty, up to the outermost one that may go. Raises OSError."""
+def make_folder(top: str, path: str, mode: int, changed_ns: int) -> None:
+    """Make a folder, where it is missing, and give it its rights and its time. Raises OSError."""
+    with folder_of(top, f"{path}/.") as (folder, _):
+        os.fchmod(folder, mode)
+        os.utime(folder, ns=(changed_ns, changed_ns))
+
+
+def remove(top: str, path: str, *, is_folder: bool = False) -> None:
+    """Delete a file, or a folder that is empty. Raises OSError."""
     *above, name = path[len(top) + 1 :].split("/")
     folder = open_folder_beneath(top, above)
     try:
-        os.unlink(name, dir_fd=folder)
+        (os.rmdir if is_folder else os.unlink)(name, dir_fd=folder)
     finally:
         os.close(folder)
-    at = os.path.dirname(path)
-    with suppress(OSError):  # it is not empty
-        while until and (at == until or at.startswith(f"{until}/")):
-            *above, name = at[len(top) + 1 :].split("/")
-            folder = open_folder_beneath(top, above)
-            try:
-                os.rmdir(name, dir_fd=folder)
-            finally:
-                os.close(folder)
-            at = os.path.dirname(at)
 
 
 @contextmanager
 def folder_of(top: str, path: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the folder of a path, and its name there. No link leads it elsewhere."""
+    """A descriptor of the folder of a path, and its name there. No link leads it elsewhere. Folders that are missing
+    are made, and are nobody else's at first."""
     *above, name = path[len(top) + 1 :].split("/")
     try:
         folder = open_folder_beneath(top, above)
@@ -70,7 +73,7 @@ def folder_of(top: str, path: str) -> Iterator[tuple[int, str]]:
             try:
                 out_of_the_way(folder, part)
                 with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=folder)
+                    os.mkdir(part, 0o700, dir_fd=folder)
                 inner = open_folder_beneath(folder, (part,))
             finally:
                 os.close(folder)

@@ -16,7 +16,7 @@ from nanoclaw.snapshots.copies import FileCopies, name_of
 from nanoclaw.snapshots.listing import Changes, FileListing, changes
 
 SMALL = 200
-"""Bytes; a file with less may shrink freely."""
+"""Bytes; a file with less may shrink, but many of them only as far as to a quarter."""
 NAMED = 3
 """Files that are named in a sentence."""
 
@@ -53,6 +53,11 @@ class Lost(NamedTuple):
     size: int
     left: int | None
     copy: str
+
+    @property
+    def is_deleted(self) -> bool:
+        """True for what counts as one deletion: a file that is gone, or a small one of which little is left."""
+        return self.left is None or self.size <= SMALL
 
 
 def is_remade(name: str, beside: Collection[str]) -> bool:
@@ -111,6 +116,8 @@ class Judge:
     def __init__(self, before: FileListing, after: FileListing, copies: FileCopies, made: set[str]) -> None:
         self._before, self._after, self._copies, self._made = before, after, copies, made
         self.changes: Changes = changes(before, after)
+        self.beside: list[Lost] = []
+        """Links and folders that are gone: they don't count, but go back with what does."""
 
     def lost(self) -> list[Lost]:
         """The losses that count, the outer paths first."""
@@ -124,7 +131,23 @@ class Judge:
         self._made |= {path for path in new if path not in moved.values() or any(moved.get(one) == path for one in own)}
         left = [path for path in (*candidates, *cut) if path not in moved and not self._is_remade(path)]
         lost = [self._lost(path) for path in sorted(left, key=lambda one: (one.count("/"), one))]
+        if lost:
+            links = [path for path in gone if path not in own and stat.S_ISLNK(was[path].st_mode)]
+            moved = self._moved(links, new) if links else {}
+            self.beside = [one for one in map(self._lost, links) if one.copy and one.path not in moved]
+            self.beside += self._folders()
         return [*(Lost(path, 0, None, "") for path in self._repositories()), *lost]
+
+    def _folders(self) -> list[Lost]:
+        """Folders that are gone, and not elsewhere by now."""
+        was, now = self._before.folders, self._after.folders
+        here = {(one.st_dev, one.st_ino) for path, one in now.items() if path not in was}
+        gone = {path: one for path, one in was.items() if path not in now and path.startswith(self._tops)}
+        return [Lost(path, 0, None, name_of(one)) for path, one in gone.items() if (one.st_dev, one.st_ino) not in here]
+
+    @property
+    def _tops(self) -> tuple[str, ...]:
+        return tuple(f"{one}/" for one in self._before.tops if one in self._after.tops)
 
     def _repositories(self) -> list[str]:
         """Repositories that are gone, of which there are no copies."""
@@ -164,7 +187,11 @@ class Judge:
             place = inodes.get((old.st_dev, old.st_ino), path)
             if place != path and not shrinks(old.st_size, now[place].st_size):
                 found[path] = place
-            elif packed := next((f"{path}{end}" for end in _PACKED if f"{path}{end}" in now), ""):
+        for path in lost:
+            old = was[path]
+            if path in found:
+                continue
+            if packed := next((f"{path}{end}" for end in _PACKED if f"{path}{end}" in now), ""):
                 if packed not in was:
                     found[path] = packed
             elif (content := self._content(path)) is not None:
@@ -227,7 +254,8 @@ def _is_cut(was: os.stat_result, now: os.stat_result) -> bool:
     """True for a file that is another one by now, with much less in it."""
     if not stat.S_ISREG(was.st_mode):
         return False
-    return shrinks(was.st_size, now.st_size if stat.S_ISREG(now.st_mode) else 0)
+    left = now.st_size if stat.S_ISREG(now.st_mode) else 0
+    return shrinks(was.st_size, left) or left * 4 < was.st_size
 
 
 def _differs(one: os.stat_result | None, other: os.stat_result | None) -> bool:

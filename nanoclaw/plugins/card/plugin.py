@@ -144,6 +144,7 @@ class PlanCard(Plugin):
             PRIMARY KEY (turn, list, path)
         ) STRICT;
         """,
+        "ALTER TABLE card_losses DROP COLUMN folder",
     )
     marks = (
         *("card_steps.call", "card_steps.name", "card_steps.state", "card_losses.list", "card_losses.copy"),
@@ -260,12 +261,12 @@ class PlanCard(Plugin):
             f"{self._watch.root}/{one.target}" for one in turn.effects if one.kind == "file" and one.before == ""
         }
         judge, lost, _ = await self._watch.compare(before, known.made)
-        step, gone = _from_card(known, call), sum(one.left is None for one in lost) + known.beside.pop(call.id, 0)
+        step, gone = _from_card(known, call), sum(one.is_deleted for one in lost) + known.beside.pop(call.id, 0)
         more = gone - (step.deletions if step else 0)
         goes_far = any(map(self._watch.goes_far, lost))
         goes_far = goes_far or (more > 0 and _counted(known, key) + more > self._settings.deletions)
         if goes_far and call.id not in known.allowed:
-            result = await self._hold_back(call, result, turn, known, lost)
+            result = await self._hold_back(call, result, turn, known, lost, judge.beside)
         elif gone and step is None:
             self._note(turn, known, CardStep(*key, f"Run {quoted_line(command)}", gone, "counted"))
         if undo := self._host.get("undo"):
@@ -274,17 +275,23 @@ class PlanCard(Plugin):
         return result
 
     async def _hold_back(
-        self, call: CheckedCall, result: ToolResult, turn: Turn, known: CardTurn, lost: Sequence[Lost]
+        self,
+        call: CheckedCall,
+        result: ToolResult,
+        turn: Turn,
+        known: CardTurn,
+        lost: Sequence[Lost],
+        beside: Sequence[Lost],
     ) -> ToolResult:
         """Put back what a command took away. What that needs is on disk before: a crash leaves nothing half done."""
         from nanoclaw.plugins.card.losses import named
 
         watch, command = self._watch, str(call.arguments["command"])
-        held = await watch.hold_back(lost)
-        words, list_ = self._lost_words(lost), _digest(held)
+        held = await watch.hold_back([*lost, *beside])
+        list_ = _digest(held)
         arguments = json.dumps({"command": command, "list": list_}, ensure_ascii=False)
-        words_of_step = f"{quoted_line(command)} {words}"
-        count = sum(one.left is None for one in lost)
+        count = sum(one.is_deleted for one in lost)
+        words_of_step = self._step_words(command, lost, {one.path for one in held})
         step = CardStep(call.id, CARRY_OUT, arguments, words_of_step, count, "putting", _next_id(known))
         known.steps[step[:3]] = step
         try:
@@ -298,10 +305,12 @@ class PlanCard(Plugin):
         if why:
             self._forget(turn, known, step)
         else:
-            self._note(turn, known, step._replace(state="noted"))
+            words_of_step = self._step_words(command, lost, {one.path for one in held}.difference(failed))
+            self._note(turn, known, step._replace(state="noted", words=words_of_step))
         back = {one.path for one in held}.difference(failed)
-        left = [watch.name(one.path) for one in lost if one.path not in back]
+        left = [watch.name(one.path) for one in (*lost, *beside) if one.path not in back]
         known.gone += left
+        words = self._lost_words(lost)
         told = f" Not put back, as there is no copy: {named(left)}. Tell the person." if left else ""
         text = f"{result.text}\n[put back as it was: this command {words}.{told} {why or NOTED}]"
         return result._replace(text=text, is_error=bool(why))
@@ -356,12 +365,12 @@ class PlanCard(Plugin):
         from nanoclaw.plugins.card.losses import named
 
         before = next(iter(known.before.values()))
-        _, lost, _ = await self._watch.compare(before, known.made)
-        gone = sum(one.left is None for one in lost)
+        judge, lost, _ = await self._watch.compare(before, known.made)
+        gone = sum(one.is_deleted for one in lost)
         most = self._settings.deletions - sum(one.deletions for one in known.of("counted"))
         if gone <= most and not any(map(self._watch.goes_far, lost)):
             return
-        held = await self._watch.hold_back(lost)
+        held = await self._watch.hold_back([*lost, *judge.beside])
         put = {one.path for one in held}.difference(await self._watch.put_back(held))
         back = [self._watch.name(one.path) for one in lost if one.path in put]
         left = [self._watch.name(one.path) for one in lost if one.path not in put]
@@ -399,6 +408,14 @@ class PlanCard(Plugin):
         ]
         parts += [f"overwrites {len(cut) - MOST_CUT:,} more"] if len(cut) > MOST_CUT else []
         return "; ".join(parts)
+
+    def _step_words(self, command: str, lost: Sequence[Lost], back: set[str]) -> str:
+        """What a yes does, of a command's losses that are back, and which are gone whatever the answer."""
+        from nanoclaw.plugins.card.losses import named
+
+        words = f"{quoted_line(command)} {self._lost_words([one for one in lost if one.path in back])}"
+        gone = [self._watch.name(one.path) for one in lost if one.path not in back]
+        return f"{words} (gone already, as no copy was kept: {named(gone)})" if gone else words
 
     def _overwrite(self, call: CheckedCall, turn: Turn) -> FileLoss | None:
         from nanoclaw.beneath.paths import resolve
@@ -484,7 +501,7 @@ class PlanCard(Plugin):
         if step.name != CARRY_OUT:
             return _exact(step.name, step.arguments)
         held = self._held(turn.id, _list_of(step))
-        lines = [f"{'change' if one.left else 'delete'} {self._watch.name(one.path)}" for one in held[:MOST_LISTED]]
+        lines = [_done_to(one, self._watch.name(one.path)) for one in held[:MOST_LISTED]]
         lines += [f"and {len(held) - MOST_LISTED:,} more"] if len(held) > MOST_LISTED else []
         return "\n".join([f"what this command did, and was put back: {json.loads(step.arguments)['command']}", *lines])
 
@@ -492,7 +509,7 @@ class PlanCard(Plugin):
         """All that one command took away and that was put back."""
         from nanoclaw.plugins.card.watch import HeldBack
 
-        sql = "SELECT path, copy, was, left, folder FROM card_losses WHERE turn = ? AND list = ? ORDER BY path"
+        sql = "SELECT path, copy, was, left FROM card_losses WHERE turn = ? AND list = ? ORDER BY path"
         return [HeldBack(*map(json.loads, row)) for row in self._host.read(sql, turn, list)]
 
     async def _of(self, turn: Turn) -> CardTurn:
@@ -551,12 +568,16 @@ def _next_id(known: CardTurn) -> int:
 def _keep(turn: int, step: CardStep, list: str, held: Iterable[HeldBack], tx: Tx) -> None:
     tx.execute(_INSERT_STEP, turn, *step)
     for one in held:
-        tx.execute("INSERT OR REPLACE INTO card_losses VALUES (?, ?, ?, ?, ?, ?, ?)", turn, list, *map(json.dumps, one))
+        tx.execute("INSERT OR REPLACE INTO card_losses VALUES (?, ?, ?, ?, ?, ?)", turn, list, *map(json.dumps, one))
 
 
 def _digest(held: Iterable[HeldBack]) -> str:
-    said = json.dumps(sorted((one.path, one.was, one.left, one.folder) for one in held), ensure_ascii=False)
+    said = json.dumps(sorted((one.path, one.was, one.left) for one in held), ensure_ascii=False)
     return sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _done_to(one: HeldBack, name: str) -> str:
+    return f"{'change' if one.left else 'delete the folder' if one.is_folder else 'delete'} {name}"
 
 
 def _is_older(path: str, began: float) -> bool:

@@ -32,15 +32,17 @@ MOST_CHANGES = 50
 
 
 class HeldBack(NamedTuple):
-    """A loss that is put back and waits for a yes: the state that the file `was` in, its copy, and the state in which
-    the command left it ('' for gone; of other content there is a copy, too). `folder` is the outermost that goes with
-    it."""
+    """A loss that is put back and waits for a yes: the state that the file or folder `was` in, its copy, and the state
+    in which the command left it ('' for gone; of other content there is a copy, too)."""
 
     path: str
     copy: str
     was: str
     left: str
-    folder: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.was == places.FOLDER
 
 
 class CommandWatch:
@@ -113,11 +115,11 @@ class CommandWatch:
         return held
 
     def _noted(self, one: Lost) -> HeldBack:
-        top, was = self._top(one.path), sha256(self._copies.read(one.copy)).hexdigest()
-        left = places.state(top, one.path)
+        top, was = self._top(one.path), self._copies.state(one.copy)
+        left = "" if one.left is None else places.state(top, one.path)
         if left and not left.startswith("link:"):
             self._copies.keep(places.content(top, one.path) or b"", left)
-        return HeldBack(one.path, one.copy, was, left, "" if left else _first_gone(top, one.path))
+        return HeldBack(one.path, one.copy, was, left)
 
     async def put_back(self, held: Iterable[HeldBack]) -> list[str]:
         """Put back what was noted; the paths that could not be."""
@@ -125,10 +127,11 @@ class CommandWatch:
 
     def put_back_now(self, held: Iterable[HeldBack]) -> list[str]:
         failed = list[str]()
-        for one in held:
+        for one in _inner_first(held):
             try:
                 top = self._top(one.path)
-                if places.state(top, one.path) in ("", one.left):  # nobody wrote it anew meanwhile
+                # else somebody wrote it anew meanwhile
+                if one.is_folder or places.state(top, one.path) in ("", one.left, places.FOLDER):
                     self._copies.put_back(one.copy, top, one.path)
             except (OSError, ValueError):
                 failed.append(one.path)
@@ -146,14 +149,14 @@ class CommandWatch:
 
     def _carry_out(self, held: Sequence[HeldBack], command: str, report: Callable[[Effect], None]) -> str:
         done, others = list[str](), list[str]()
-        for one in held:
+        for one in _inner_first(held):
             name = self.name(one.path)
             try:
                 self._do(one, name, command, report)
-                done.append(name)
+                done += [] if one.is_folder else [name]
             except (OSError, ValueError, ToolError) as error:
                 others.append(f"{quoted(name)}: {error}")
-        told = f"Done with {len(done)} of {len(held)} files."
+        told = f"Done with {len(done)} of {sum(not one.is_folder for one in held)} files."
         return "\n".join([told, *others[:20]])
 
     def _do(self, one: HeldBack, name: str, command: str, report: Callable[[Effect], None]) -> None:
@@ -161,7 +164,8 @@ class CommandWatch:
             raise ToolError("left alone, as it is not what the person was shown any more")
         verb = "changed" if one.left else "deleted"
         effect, undo = Effect("exec", "file", name, f"{name} {verb} by {quoted(command)}"), self._host.get("undo")
-        undo = undo if self.is_sayable(one.path) else None
+        is_file = not one.is_folder and not one.was.startswith("link:")
+        undo = undo if is_file and self.is_sayable(one.path) else None
         with undo.watch(effect, report) if undo else nullcontext():
             self._make(one)
 
@@ -169,7 +173,7 @@ class CommandWatch:
         """Make a file what the command left of it."""
         top = self._top(one.path)
         if not one.left:
-            places.remove(top, one.path, one.folder)
+            places.remove(top, one.path, is_folder=one.is_folder)
         elif one.left.startswith("link:"):
             places.make_link(top, one.path, one.left.removeprefix("link:"))
         else:
@@ -184,7 +188,7 @@ class CommandWatch:
         """True for what goes too far by itself: a file that is cut short, a memory file with more than a few words, a
         repository."""
         is_memory_ = one.size > SMALL and is_memory(self.name(one.path))
-        return one.left is not None or is_memory_ or one.path.endswith("/.git")
+        return not one.is_deleted or is_memory_ or one.path.endswith("/.git")
 
     def is_sayable(self, path: str) -> bool:
         """False for a path that is no text."""
@@ -215,9 +219,8 @@ class CommandWatch:
         return found
 
 
-def _first_gone(top: str, path: str) -> str:
-    """The outermost folder of a path that is not there; '' where all are."""
-    gone, at = "", path.rpartition("/")[0]
-    while at != top and not os.path.lexists(at):
-        gone, at = at, at.rpartition("/")[0]
-    return gone
+def _inner_first(held: Iterable[HeldBack]) -> list[HeldBack]:
+    """Files, then folders, those within others first: what is in a folder changes its time, and keeps it."""
+    all_ = list(held)
+    folders = sorted((one for one in all_ if one.is_folder), key=lambda one: one.path, reverse=True)
+    return [*(one for one in all_ if not one.is_folder), *folders]

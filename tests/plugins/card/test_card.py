@@ -155,7 +155,7 @@ async def test_what_a_command_took_away_is_put_back_and_one_yes_does_it_without_
         assert state(program) != before
         assert (program.workspace / "ran.log").read_text() == ".\n"
         assert not any(one.is_error for one in results(program.history))
-        assert (program.workspace / "photos").exists() == (command != "rm -r photos")
+        assert (program.workspace / "photos").exists() == (not command.startswith("rm -r photos"))
         await program.ask("/undo 12")
         assert state(program).keys() == before.keys()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,54 @@ async def test_one_undo_brings_back_what_one_command_took(tmp_path: Path, count:
         assert there(program) == NAMES[count:]
         assert "is as it was before" in await program.ask("/undo")
         assert there(program) == NAMES
+
+
+async def test_links_empty_folders_and_the_rights_and_times_of_folders_are_put_back_too(tmp_path: Path) -> None:
+    step = call("exec", {"command": "r=rm; $r -r box; mv stays moved"})
+    async with running(tmp_path, ScriptedProvider(step, "Well?", "Gone.")) as program:
+        fill(program, *(f"box/in/{name}" for name in NAMES), "stays/a.txt")
+        box = program.workspace / "box"
+        (box / "empty/inner").mkdir(parents=True)
+        (box / "link").symlink_to("in/one.txt")
+        (box / "away").symlink_to("/nowhere")
+        for path, mode in ((box / "in", 0o700), (box / "empty/inner", 0o2775), (box, 0o750)):
+            path.chmod(mode)
+            os.utime(path, ns=(10**18, 10**18 + mode))
+        before = tree(box)
+        assert "deletes 5 files" in await program.ask("Go")
+        assert tree(box) == before
+        assert not (program.workspace / "stays").exists(), "it was moved, so it is not lost"
+        assert "\ndelete the folder box/empty/inner\n" in await program.ask("/answer 1")
+        await program.ask("yes")
+        assert await program.answer() == "Gone."
+        assert "Done with 7 of 7 files." in texts(program)[-1]
+        assert not os.path.lexists(box)
+
+
+def tree(top: Path) -> list[tuple[str, int, int, str]]:
+    """All that is in a folder: its mode, its time, and where a link leads."""
+    found = [(path, path.lstat()) for path in (top, *top.rglob("*"))]
+    return sorted(
+        (str(path), at.st_mode, at.st_mtime_ns, str(path.readlink()) if path.is_symlink() else "") for path, at in found
+    )
+
+
+async def test_many_small_files_that_are_emptied_count_as_deleted(tmp_path: Path) -> None:
+    steps = [call("exec", {"command": f"for one in {names}; do : > $one; done"}) for names in ("a/*", "b/*")]
+    async with running(tmp_path, ScriptedProvider(*steps, "Well?", "Done.")) as program:
+        fill(program, *(f"a/{n}" for n in range(3)), *(f"b/{n}" for n in range(2)), length=150)
+        question = await program.ask("Go")
+        assert "overwrites `b/0`: 150 bytes become 0 bytes; overwrites `b/1`: 150" in question
+        assert [path.stat().st_size for path in (program.workspace / "b").iterdir()] == [150, 150]
+        assert [path.stat().st_size for path in (program.workspace / "a").iterdir()] == [0, 0, 0]
+
+
+async def test_a_card_says_what_is_gone_already(tmp_path: Path) -> None:
+    step = call("exec", {"command": "r=rm; $r -r *.txt big.bin"})
+    async with running(tmp_path, ScriptedProvider(step, "Well?", "Kept.")) as program:
+        fill(program)
+        with (program.workspace / "big.bin").open("wb") as file:
+            file.truncate(10_000_001)
+        question = await program.ask("Go")
+        assert "deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)" in question
+        assert "(gone already, as no copy was kept: `big.bin`)" in question
