@@ -146,7 +146,7 @@ class FileCopies:
             return file.read(most)
 
     def state(self, name: str) -> str:
-        """What `places.state` says of a file that is as its copy, or of a folder. Raises OSError."""
+        """The state, as `places.state` says it, of a file that is as its copy, or of a folder. Raises OSError."""
         mode = _said_by(name)[2]
         if stat.S_ISDIR(mode):
             return FOLDER

@@ -410,7 +410,7 @@ class PlanCard(Plugin):
         return "; ".join(parts)
 
     def _step_words(self, command: str, lost: Sequence[Lost], back: set[str]) -> str:
-        """What a yes does, of a command's losses that are back, and which are gone whatever the answer."""
+        """Say what a yes does: of a command's losses those that are back, and which are gone whatever the answer."""
         from nanoclaw.plugins.card.losses import named
 
         words = f"{quoted_line(command)} {self._lost_words([one for one in lost if one.path in back])}"

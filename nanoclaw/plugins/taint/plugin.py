@@ -240,7 +240,8 @@ class Taint(Plugin):
         """Sources of the text that a result shows."""
         if call.name == "exec":
             command = str(call.arguments["command"])
-            shown = [*self._files.named_in(result.text), *await self._repeated(result.text)]
+            begun = bool(call.arguments.get("background"))  # its result is the program's own words
+            shown = [] if begun else [*self._files.named_in(result.text), *await self._repeated(result.text)]
             named = list(dict.fromkeys([*self._named_in(command), *self._remembered(result.text), *shown]))
             if not named and _NET.search(command) and await self._has_network():
                 return ["a command that had the network"]
@@ -249,7 +250,9 @@ class Taint(Plugin):
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
                 return []
             is_others = await self._has_network()
-            return [f"process {call.arguments.get('id')}"] if is_others else await self._repeated(result.text)
+            if is_others:
+                return [f"process {call.arguments.get('id')}"]
+            return [one for one in await self._repeated(result.text) if not one.startswith(_OF_PROCESSES)]
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             found = self._files.source(path) or self._came(path)
@@ -320,6 +323,9 @@ class Taint(Plugin):
         trusted = self._settings.trusted
         return [Finding(True, text + ", ".join(trusted), "taint", risk="warning")] if trusted else []
 
+
+_OF_PROCESSES = "the file outputs/process-"
+"""The source of what a process printed, which is in a file too."""
 
 _INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' text, but for what commands printed."
 _PUT_BACK = (
