@@ -342,7 +342,8 @@ class Outbound(NamedTuple):
     are paths.
 
     `key` is the same whenever the message is sent again, for platforms that can tell a repeat by it. `at` is the time
-    that it is for: where it goes out later, because its platform could not be reached, it says so.
+    that it is for: where it goes out later, because its platform could not be reached, it says so. `outside` are the
+    sources of others' text that its turn had read, for the history of the chat that it goes to.
     """
 
     address: Address
@@ -352,3 +353,4 @@ class Outbound(NamedTuple):
     key: str = ""
     buttons: tuple[Button, ...] = ()
     at: datetime | None = None
+    outside: str = ""

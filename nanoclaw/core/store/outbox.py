@@ -179,18 +179,20 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
     return row
 
 
-def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str) -> None:
+def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str, outside: str) -> None:
     """Note what the history of a conversation is to be told of a row once the turn that runs there has ended."""
-    db.execute("INSERT INTO untold (outbox, conversation, remark) VALUES (?, ?, ?)", (row, conversation, remark))
+    sql = "INSERT INTO untold (outbox, conversation, remark, outside) VALUES (?, ?, ?, ?)"
+    db.execute(sql, (row, conversation, remark, outside))
 
 
-def take_untold(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str]]:
-    """Remark and text of what was sent while a turn ran there, in order; they are told now."""
+def take_untold(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str, str]]:
+    """Remark, text and sources of what was sent while a turn ran there, in order; they are told now."""
     sql = (
-        "SELECT remark, text, json_array_length(files) FROM untold JOIN outbox ON outbox.id = outbox"
+        "SELECT remark, text, json_array_length(files), outside FROM untold JOIN outbox ON outbox.id = outbox"
         " WHERE conversation = ? ORDER BY outbox"
     )
-    found = [(remark, told_of(text, files)) for remark, text, files in db.execute(sql, (conversation,)).fetchall()]
+    rows = db.execute(sql, (conversation,)).fetchall()
+    found = [(remark, told_of(text, files), outside) for remark, text, files, outside in rows]
     if found:
         db.execute("DELETE FROM untold WHERE conversation = ?", (conversation,))
     return found

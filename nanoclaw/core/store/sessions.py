@@ -266,8 +266,9 @@ class Session:
 
     # --- what is said by itself --------------------------------------------------------------------------------------
 
-    def tell(self, tx: Transaction, key: str, said: Sequence[tuple[str, str]]) -> None:
-        """Put what the program has sent by itself, remark and text of each, into the history. `key` is unique."""
+    def tell(self, tx: Transaction, key: str, said: Sequence[tuple[str, str, str]]) -> None:
+        """Put what the program has sent by itself into the history: of each a remark, its text, and the sources of
+        others' text that it was written from. `key` is unique."""
         now = tx.now.isoformat()
         sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, '{}', 'done', ?)"
         row = tx.db.execute(f"{sql} RETURNING id", ("program", self.key, key, now)).fetchone()[0]
@@ -275,9 +276,9 @@ class Session:
         sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'told')"
         tx.db.execute(sql, (turn, self.id, row, now, now))
         messages: list[Message] = []
-        for remark, text in said:
-            about = f"{remark or SENT} Sent to the person as follows:"
-            messages += [UserMessage(program_remark(tx.now, about), tx.now, "runtime"), AssistantMessage(text, tx.now)]
+        for remark, text, outside in said:
+            about = program_remark(tx.now, f"{remark or SENT} Sent to the person as follows:")
+            messages += [UserMessage(about, tx.now, "runtime", outside=outside), AssistantMessage(text, tx.now)]
         self.insert(tx, turn, messages)
 
     def tell_untold(self, tx: Transaction, key: str) -> None:
@@ -347,9 +348,10 @@ class Sessions:
         """Put a message that the program sends into the history of its chat: now, or after the turn that runs there."""
         session = self.of(self.conversation(outbound.address))
         if session.is_in_turn or tx.execute("SELECT 1 FROM turns WHERE session = ? AND ended IS NULL", session.id):
-            outbox.keep_untold(tx.db, row, session.key, remark)
+            outbox.keep_untold(tx.db, row, session.key, remark, outbound.outside)
         else:
-            session.tell(tx, f"sent/{row}", [(remark, outbox.told_of(outbound.text, len(outbound.files)))])
+            text = outbox.told_of(outbound.text, len(outbound.files))
+            session.tell(tx, f"sent/{row}", [(remark, text, outbound.outside)])
 
     def take_back(self, tx: Transaction, session: Session, turn: int) -> None:
         """Take the question of a turn that was given up out of the history: the next one goes without it."""

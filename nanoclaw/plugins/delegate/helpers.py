@@ -342,7 +342,7 @@ class Helpers:
         text = self.in_words(row)
         if is_anew or row.reason == "cancelled":
             before = " before this conversation" if is_anew else ""
-            tx.send(Outbound(row.place, text), f"Helper {row.id} was begun{before}.")
+            tx.send(Outbound(row.place, text, outside=row.outside), f"Helper {row.id} was begun{before}.")
             return
         message = UserMessage(text, self._host.now(), REPORT, outside=row.outside)
         inbound = Inbound(row.place, row.sender, f"{REPORT}-{row.id}", message, role="owner", conversation=row.parent)

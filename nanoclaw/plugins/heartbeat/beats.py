@@ -170,7 +170,7 @@ class Beats:
         if reports is None and ended.reason == "answered" and (said := spoken(ended.text).strip()):
             reports = [(said, "normal")]
         for text, urgency in reports or ():
-            tables.add_alert(tx, text, urgency, now)
+            tables.add_alert(tx, text, urgency, now, ", ".join(turn.outside))
         worked = ended.reason not in ("failed", "cancelled")
         self.trouble = "" if worked else ended.text or "It was stopped."
         if worked and found:
@@ -212,9 +212,10 @@ class Beats:
         if not alerts:
             return ""
         text = _composed(alerts, self._local())
+        sources = ", ".join(dict.fromkeys(alert.outside for alert in alerts if alert.outside))
 
         def change(tx: Tx) -> None:
-            tx.send(Outbound(target, text), "From a heartbeat.")
+            tx.send(Outbound(target, text, outside=sources), "From a heartbeat.")
             tables.mark_told(tx, alerts, self._host.now())
 
         await self._host.write(change)

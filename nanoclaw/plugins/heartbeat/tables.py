@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS alerts (        -- what heartbeats had to tell
     fired TEXT                             -- when it was told; NULL: it waits
 ) STRICT;
 """,
+    "ALTER TABLE alerts ADD COLUMN outside TEXT NOT NULL DEFAULT ''",
 )
 MARKS = (
     *("checklist.key", "checklist.at", "checklist.sha256"),
@@ -48,12 +49,13 @@ class ItemState(NamedTuple):
 
 
 class Alert(NamedTuple):
-    """A text that waits to be told."""
+    """A text that waits to be told, with the sources of others' text that its beat had read."""
 
     id: int
     at: datetime
     text: str
     urgency: Urgency
+    outside: str
 
 
 def states(host: Host) -> dict[str, ItemState]:
@@ -73,23 +75,23 @@ def keep_states(tx: Tx, changed: Mapping[str, ItemState], keys: Collection[str])
 
 
 def waiting(host: Host) -> list[Alert]:
-    rows = host.read("SELECT id, at, text, kind FROM alerts WHERE fired IS NULL ORDER BY id")
-    return [Alert(id_, datetime.fromisoformat(at), text, urgency) for id_, at, text, urgency in rows]
+    rows = host.read("SELECT id, at, text, kind, outside FROM alerts WHERE fired IS NULL ORDER BY id")
+    return [Alert(id_, datetime.fromisoformat(at), *more) for id_, at, *more in rows]
 
 
-def add_alert(tx: Tx, text: str, urgency: Urgency, now: datetime) -> None:
+def add_alert(tx: Tx, text: str, urgency: Urgency, now: datetime, outside: str = "") -> None:
     """Keep a text to be told, unless the same waits or was told within a day."""
     tx.execute("DELETE FROM alerts WHERE fired <= ?", stamp(now - SAME_FOR))
     words = re.findall(r"\w+", text.casefold())  # case, spaces and punctuation make no difference
     sha256 = hashlib.sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()
     if not tx.execute("SELECT 1 FROM alerts WHERE sha256 = ?", sha256):
-        sql = "INSERT INTO alerts (at, text, sha256, kind) VALUES (?, ?, ?, ?)"
-        tx.execute(sql, stamp(now), text, sha256, urgency)
+        sql = "INSERT INTO alerts (at, text, sha256, kind, outside) VALUES (?, ?, ?, ?, ?)"
+        tx.execute(sql, stamp(now), text, sha256, urgency, outside)
 
 
 def mark_told(tx: Tx, alerts: Sequence[Alert], now: datetime) -> None:
     for alert in alerts:
-        tx.execute("UPDATE alerts SET fired = ?, text = '' WHERE id = ?", stamp(now), alert.id)
+        tx.execute("UPDATE alerts SET fired = ?, text = '', outside = '' WHERE id = ?", stamp(now), alert.id)
 
 
 def stamp(when: datetime) -> str:

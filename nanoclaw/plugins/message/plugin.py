@@ -188,7 +188,7 @@ class Messages(Plugin):
         channel = self._host.channel(target.channel)
         is_late = channel is not None and not channel.hints.stays  # only answers are shown there
         reply_to = self._answered(context.turn) if is_late else ""
-        outbound = Outbound(target, text, self._paths(files), reply_to)
+        outbound = Outbound(target, text, self._paths(files), reply_to, outside=", ".join(context.outside))
 
         def change(tx: Tx) -> int:
             row = tx.send(outbound, "Sent by you, from another conversation.", is_news=not is_own)

@@ -67,7 +67,7 @@ def end(tx: Tx, job: Job, occurrence: Occurrence, ended: Ended, turn: Turn, *, t
         time_words.was_due(occurrence.due, timedelta(seconds=occurrence.late), job.zone),
     )
     files = ended.outbound.files if ended.outbound else ()
-    outbox = _tell(tx, job, f"{said}\n({lateness})" if said and lateness else said, files)
+    outbox = _tell(tx, job, f"{said}\n({lateness})" if said and lateness else said, files, ", ".join(turn.outside))
     rows.end_task(tx, job, occurrence.id, "active" if job.next_due else "done", outbox=outbox)
 
 
@@ -89,10 +89,10 @@ def fail(tx: Tx, job: Job, occurrence: Occurrence, reason: str, now: datetime, *
     rows.end_task(tx, job, occurrence.id, state, reason, again, _tell(tx, job, text))
 
 
-def _tell(tx: Tx, job: Job, text: str, files: tuple[str, ...] = ()) -> int | None:
+def _tell(tx: Tx, job: Job, text: str, files: tuple[str, ...] = (), outside: str = "") -> int | None:
     if not (text or files):
         return None
-    return tx.send(Outbound(job.target, text, files), f"From task {job.id} ({job.text[:80]}).")
+    return tx.send(Outbound(job.target, text, files, outside=outside), f"From task {job.id} ({job.text[:80]}).")
 
 
 def _pause_after(failures: int) -> timedelta:

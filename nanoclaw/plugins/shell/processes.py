@@ -273,11 +273,11 @@ class Processes:
         last = f" Its last lines:\n{fence}\n{lines}\n{fence}" if lines else f" Its output: {row.path}" * (not output)
         verb = "" if outcome.startswith("was ") else "has ended after " + self._age(row) + ": "
         text = self._redacted(f"{row.name} {verb}{outcome}.{last}")
-        address = Address(row.channel, row.chat)
+        address, source = Address(row.channel, row.chat), f"process {row.id}"
         if not begins_turn:
-            tx.send(Outbound(address, text), f"Process {row.id} ran in the background.")
+            tx.send(Outbound(address, text, outside=source), f"Process {row.id} ran in the background.")
             return
-        message = UserMessage(text, self._host.now(), ORIGIN, outside=f"process {row.id}")
+        message = UserMessage(text, self._host.now(), ORIGIN, outside=source)
         conversation = Address(*row.conversation.split("\n", 1))
         external_id = f"{ORIGIN}-{row.id}"
         inbound = Inbound(address, row.sender, external_id, message, role="owner", conversation=conversation)

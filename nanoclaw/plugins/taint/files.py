@@ -26,6 +26,7 @@ MOST_FILES, MOST_ENTRIES = 300, 100_000
 
 EVERYTHING = "."
 _OWN_OUTPUTS = "outputs/exec-"
+_OUTPUTS_OF_COMMANDS = (_OWN_OUTPUTS, "outputs/process-")
 
 
 class MarkedFiles:
@@ -98,18 +99,24 @@ class MarkedFiles:
         found += [source for path, source in self.all().items() if path != EVERYTHING and path.rstrip("/") in text]
         return list(dict.fromkeys(filter(None, found)))
 
-    def repeated_in(self, text: str) -> list[str]:
+    async def repeated_in(self, text: str) -> list[str]:
         """Sources of the files of which a text repeats a line."""
-        from nanoclaw.plugins.taint.traces import repeated
+        import asyncio
 
         marked = [path for path in self.all() if not path.endswith("/") and path != EVERYTHING]
-        shown = repeated(self._root, [*marked, *self._in_inboxes()], text)
-        return list(dict.fromkeys(filter(None, map(self.source, shown))))
+        found = await asyncio.to_thread(self._repeated, marked, text)
+        return list(dict.fromkeys(filter(None, map(self.source, found))))
+
+    def _repeated(self, marked: Iterable[str], text: str) -> list[str]:
+        from nanoclaw.plugins.taint.traces import repeated
+
+        return list(repeated(self._root, [*marked, *self._in_inboxes()], text))
 
     def _in_inboxes(self) -> list[str]:
+        """Files of the folders for others' text, but for what commands printed: those have their source elsewhere."""
         from nanoclaw.plugins.taint.traces import files_in
 
-        return [path for path in files_in(self._root, INBOXES) if _is_in_inbox(path)]
+        return [path for path in files_in(self._root, INBOXES) if not path.startswith(_OUTPUTS_OF_COMMANDS)]
 
     def of_command(self, command: str, besides: Iterable[tuple[str, str]] = ()) -> list[str]:
         """Sources of the files that the words of a command name: by path, by name alone, by a folder above, by a

@@ -241,7 +241,7 @@ class Taint(Plugin):
         if call.name == "exec":
             command = str(call.arguments["command"])
             begun = bool(call.arguments.get("background"))  # its result is the program's own words
-            shown = [] if begun else [*self._files.named_in(result.text), *await self._repeated(result.text)]
+            shown = [] if begun else [*self._files.named_in(result.text), *await self._files.repeated_in(result.text)]
             named = list(dict.fromkeys([*self._named_in(command), *self._remembered(result.text), *shown]))
             if not named and _NET.search(command) and await self._has_network():
                 return ["a command that had the network"]
@@ -250,9 +250,7 @@ class Taint(Plugin):
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
                 return []
             is_others = await self._has_network()
-            if is_others:
-                return [f"process {call.arguments.get('id')}"]
-            return [one for one in await self._repeated(result.text) if not one.startswith(_OF_PROCESSES)]
+            return [f"process {call.arguments.get('id')}"] if is_others else await self._files.repeated_in(result.text)
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             found = self._files.source(path) or self._came(path)
@@ -276,12 +274,6 @@ class Taint(Plugin):
         """Sources of notes and facts in a text that were learned from others' text."""
         memory = self._host.get("memory")
         return list(memory.origins.shown_in(text)) if memory else []
-
-    async def _repeated(self, text: str) -> list[str]:
-        """Sources of the files of which a text repeats a line: what was read is not told by the words of a call."""
-        import asyncio
-
-        return await asyncio.to_thread(self._files.repeated_in, text)
 
     def _came(self, path: str) -> str:
         """The source of a file that came with a message and lies where its sender keeps it."""
@@ -323,9 +315,6 @@ class Taint(Plugin):
         trusted = self._settings.trusted
         return [Finding(True, text + ", ".join(trusted), "taint", risk="warning")] if trusted else []
 
-
-_OF_PROCESSES = "the file outputs/process-"
-"""The source of what a process printed, which is in a file too."""
 
 _INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' text, but for what commands printed."
 _PUT_BACK = (

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
@@ -50,16 +51,18 @@ def check(entry: str) -> None:
     )
 
 
-def others_texts(history: Iterable[Message], trusted: Trusted, *, by_models: bool = True) -> list[tuple[str, str]]:
+def others_texts(history: Sequence[Message], trusted: Trusted, *, by_models: bool = True) -> list[tuple[str, str]]:
     """Texts of others in a conversation, each with its source; `by_models` also what a model of ours wrote after it had
-    read some: a helper's task, a summary."""
+    read some: a helper's task, a summary, what a task has sent."""
     found = list[tuple[str, str]]()
-    for message in history:
+    for message, after in zip_longest(history, history[1:]):
         if isinstance(message, AssistantMessage) or not message.outside or not trusted.without([message.outside]):
             continue
         text = inside(message.text)
         if by_models or text or isinstance(message, ToolResult) or message.origin not in _BY_MODELS:
             found.append((message.outside, text or message.text))
+        if by_models and isinstance(after, AssistantMessage) and getattr(message, "origin", "") == "runtime":
+            found.append((message.outside, after.text))  # what the program sent, behind its remark
     return found
 
 

@@ -669,7 +669,7 @@ async def test_beyond_their_share_of_the_money_no_model_is_asked_and_nobody_is_b
 async def test_words_in_its_tables_can_be_forgotten(tmp_path: Path) -> None:
     """Forgetting takes words out of every text column but those that are named here."""
     async with beating(tmp_path, Dial(), ScriptedProvider()) as home:
-        for table_name, with_words in (("checklist", {"seen"}), ("alerts", {"text"})):
+        for table_name, with_words in (("checklist", {"seen"}), ("alerts", {"text", "outside"})):
             columns = home.rows(f"SELECT name FROM pragma_table_info('{table_name}') WHERE type = 'TEXT'")
             marks = {name.partition(".")[2] for name in Heartbeat.marks if name.startswith(f"{table_name}.")}
             assert {name for (name,) in columns} - marks == with_words
