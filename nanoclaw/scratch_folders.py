@@ -31,8 +31,19 @@ def remove_left_over() -> int:
     """Remove this user's folders whose makers are gone; how many. Only where makers can be looked up. Blocks."""
     folders = left_over()
     for path in folders:
-        shutil.rmtree(path, ignore_errors=True)  # goes by descriptors: no link leads it elsewhere
+        remove(path)
     return len(folders)
+
+
+def remove(path: str) -> None:
+    """Remove a folder, as far as that goes, however deep a command has nested what is in it. Blocks."""
+    try:
+        shutil.rmtree(path, ignore_errors=True)  # goes by descriptors: no link leads it elsewhere
+    except RecursionError:
+        import subprocess
+
+        with suppress(OSError):
+            subprocess.run(("rm", "-rf", "--", path), stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 def left_over() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import time
 from collections import deque
@@ -15,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from nanoclaw import scratch_folders
 from nanoclaw.sandbox.protect import LOOKED_THROUGH, Protected
 
 MOST_FILES, MOST_BYTES, MOST_FILE_BYTES = 3_000, 32_000_000, 2_000_000
@@ -287,7 +287,7 @@ class Snapshot:
                 aside.mkdir(parents=True, exist_ok=True)
                 kept = sorted(aside.iterdir())
                 for one in kept[: max(0, len(kept) - _MOST_ASIDE + 1)]:
-                    shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
+                    scratch_folders.remove(str(one)) if one.is_dir() and not one.is_symlink() else one.unlink()
                 os.rename(name, aside / f"{time.time_ns()}-{name}", src_dir_fd=folder)
                 return
         except FileNotFoundError:
@@ -295,7 +295,7 @@ class Snapshot:
         except OSError:
             pass  # on another disk
         if stat.S_ISDIR(at.st_mode):
-            shutil.rmtree(name, dir_fd=folder)
+            scratch_folders.remove(f"/proc/{os.getpid()}/fd/{folder}/{name}")
         else:
             os.unlink(name, dir_fd=folder)
 

@@ -83,7 +83,7 @@ class Enclosed(NamedTuple):
         for one in (*self.descriptors, self.report):
             os.close(one)
         if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            scratch_folders.remove(self.folder)
 
 
 class Allowance(NamedTuple):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from nanoclaw import scratch_folders
 
 Why = Literal["exited", "timeout", "flood", "stopped", "processes", "memory", "not begun"]
 """The end of a process: by itself, by the time, by too much output, by `stop`, by too many processes or memory. Not
@@ -76,7 +77,7 @@ class Keeper(NamedTuple):
             told = os.read(self.report, 4096)
         os.close(self.report)
         if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            scratch_folders.remove(self.folder)
         return told, self.put_back()
 
 

@@ -195,17 +195,24 @@ class PlanCard(Plugin):
             return Instead(NOTED)
         if call.name == "exec" and await self._only_looks(call):
             return None
-        if not known.of("noted") and call.name == "exec":
-            return await self._before_command(call, known, key)
+        is_input = call.name == "process" and call.arguments.get("action") == "input"
+        if not known.of("noted") and (call.name == "exec" or is_input):
+            return await self._before_command(call, turn, known, key)
         return await self._before_other(call, turn, known, key)
 
-    async def _before_command(self, call: CheckedCall, known: CardTurn, key: tuple[str, str, str]) -> Verdict:
-        """Look what is there before a command; ask about files that it names, where they could not be put back."""
+    async def _before_command(
+        self, call: CheckedCall, turn: Turn, known: CardTurn, key: tuple[str, str, str]
+    ) -> Verdict:
+        """Look what is there before a command, or a line for one that runs; ask about files that it names, where they
+        could not be put back."""
         if call.arguments.get("beyond") and self._host.get("sandbox"):
             return None  # it is asked about as it is
-        listing = known.before[call.id] = await self._watch.look()
+        listing = await self._watch.look()
+        is_awaited = call.name == "exec" and not call.arguments.get("background")
+        if is_awaited:
+            known.before[call.id] = listing
         paths = await self._deleted(call, known)
-        if not call.arguments.get("background"):
+        if is_awaited:
             paths = [] if all(self._watch.covers(listing, one) for one in paths) else paths
         if not paths:
             return None
@@ -213,13 +220,16 @@ class PlanCard(Plugin):
         if _counted(known, key) + len(paths) > self._settings.deletions:
             known.allowed.add(call.id)
             return Ask(f"{words}? {CANT}", exact=_exact(call.name, key[2]))
-        known.beside[call.id] = len([one for one in paths if one not in listing.files])
+        if is_awaited:
+            known.beside[call.id] = len([one for one in paths if one not in listing.files])
+        else:  # nobody looks what became of it
+            self._note(turn, known, CardStep(*key, words, len(paths), "counted"))
         return None
 
     async def _before_other(self, call: CheckedCall, turn: Turn, known: CardTurn, key: tuple[str, str, str]) -> Verdict:
         """Count, collect or ask about a call that is no command, and note commands while others are noted."""
         loss = self._overwrite(call, turn) if call.name in ("write_file", "edit_file") else None
-        if call.name == "exec" and (paths := await self._deleted(call, known)):
+        if call.name in ("exec", "process") and (paths := await self._deleted(call, known)):
             loss = FileLoss(len(paths), f"delete {self._named(paths)}")
         deletions = loss.files if loss else int(self._deletes(call))
         words = self._words(call, loss)
@@ -386,7 +396,7 @@ class PlanCard(Plugin):
         from nanoclaw.plugins.card.losses import is_in_remade
 
         home = Path(self._host.get("core").config.environment.get("HOME") or Path.home())
-        command = str(call.arguments.get("command", ""))
+        command = str(call.arguments.get("command" if call.name == "exec" else "text") or "")
         paths = await asyncio.to_thread(deleted_by, command, Path(self._watch.root), home)
         return [one for one in paths if one not in known.made and _is_older(one, known.began) and not is_in_remade(one)]
 

@@ -82,7 +82,7 @@ class Sandbox(Plugin):
         runs = call.name in ("exec", "process") and not call.arguments.get("beyond")
         if runs and (why := await self._commands.own_files_refusal(str(typed))):
             return Refuse(why)
-        if call.name != "exec":
+        if call.name != "exec" and not (call.arguments.get("action") == "input" and runs and typed):
             return None
         if call.arguments.get("beyond"):
             return self._ask_beyond(call, turn)
@@ -92,9 +92,12 @@ class Sandbox(Plugin):
             return Refuse(why)
         from nanoclaw.plugins.sandbox import wording
 
-        command = str(call.arguments["command"])
-        asked = f"Run `{one_line(command, wording.SHOWN)}` without a sandbox? {wording.FREE}{self._courtesy()}"
-        return Ask(asked, exact=command)
+        shown = f"`{one_line(str(typed), wording.SHOWN)}`"
+        if call.name == "process":  # a line for a shell is a command
+            asked = f"Give {shown} to process {call.arguments.get('id')}, which runs without a sandbox? {wording.FREE}"
+        else:
+            asked = f"Run {shown} without a sandbox? {wording.FREE}"
+        return Ask(f"{asked}{self._courtesy()}", exact=str(typed))
 
     def _courtesy(self) -> str:
         """Said once: that a rule about names of files is none to rely on."""
@@ -167,11 +170,14 @@ class SandboxedCommands:
         """A line for the beginning of a talk. The first one of all looks what there is, which takes a moment."""
         if self._strength is None:
             self._strength = self._known() or self._look()
-        if not self._is_as_said() and _is_less((found := self._find()).level, self._strength.level):
-            return (
-                f"Commands don't run: their sandbox was said to be {self._strength.level} and would be {found.level} "
-                f"now ({'; '.join(found.lacks)}). `nanoclaw doctor` looks at it, and that level holds then."
-            )
+        if not self._is_as_said():
+            if _is_less((found := self._find()).level, self._strength.level):
+                return (
+                    f"Commands don't run: their sandbox was said to be {self._strength.level} and would be "
+                    f"{found.level} now ({'; '.join(found.lacks)}). `nanoclaw doctor` looks at it, and that level "
+                    "holds then."
+                )
+            self._strength = self._keep(found)
         level = self._strength.level
         asks = ", so each asks you first" if _is_less(level, self._settings.level) else ""
         return (

@@ -237,3 +237,18 @@ async def test_a_card_says_what_is_gone_already(tmp_path: Path) -> None:
         question = await program.ask("Go")
         assert "deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)" in question
         assert "(gone already, as no copy was kept: `big.bin`)" in question
+
+
+async def test_what_is_deleted_in_the_background_and_by_lines_for_a_process_is_counted(tmp_path: Path) -> None:
+    steps: list[Say | str] = [
+        call("exec", {"command": "rm one.txt two.txt", "background": True}),
+        call("exec", {"command": "cat | sh", "background": True}),
+        call("process", {"action": "input", "id": 2, "text": "rm three.txt"}),
+        call("process", {"action": "input", "id": 2, "text": "rm four.txt"}),
+        "Kept.",
+    ]
+    async with running(tmp_path, ScriptedProvider(*steps), wakes=True) as program:
+        fill(program)
+        assert (await program.ask("Go")).startswith("Delete 1 file (`four.txt`)?")
+        await program.ask("no")
+        assert (program.workspace / "four.txt").exists()

@@ -48,6 +48,7 @@ async def test_where_bubblewrap_goes_between_two_commands_nothing_runs_until_som
             return results(program.history)[-1].text
 
         assert await told() == "[exit status 0; sandbox full]"
+        target = bwrap.readlink()
         bwrap.unlink()
         for _ in range(2):
             assert "was said to be 'full' and would be 'files+net' now (bubblewrap is not" in await told()
@@ -58,6 +59,8 @@ async def test_where_bubblewrap_goes_between_two_commands_nothing_runs_until_som
         assert "Commands run in a sandbox (files+net)" in urgent(program.app)[0]
         assert await told() == "[exit status 0; sandbox files+net]"
         assert sorted(path.name for path in program.workspace.glob("?")) == ["a", "d"]
+        bwrap.symlink_to(target)
+        assert "Commands run in a sandbox (full)" in await program.ask("/status")
 
 
 @at_full

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from nanoclaw import scratch_folders
 from nanoclaw.commands.greeting import urgent
 from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
@@ -365,3 +367,44 @@ async def test_settings_that_are_wrong_say_so(tmp_path: Path, settings: str, sai
     with pytest.raises(Exception, match=said):
         async with running(tmp_path, settings=f"[sandbox]\n{settings}\n"):
             pass
+
+
+@pytest.mark.usefixtures("nothing")
+async def test_without_a_sandbox_each_line_for_a_process_asks_too(tmp_path: Path) -> None:
+    model = ScriptedProvider(
+        call("exec", {"command": "sh", "background": True}),
+        call("process", {"action": "input", "id": 1, "text": "touch typed"}),
+        call("process", {"action": "input", "id": 1, "text": ""}),
+        call("process", {"action": "wait", "id": 1}),
+        "Hm.",
+    )
+    async with running(tmp_path, model, settings=ASKS, wakes=True) as program:
+        assert (await program.ask("Go")).startswith("Run `sh` without a sandbox?")
+        await program.ask("yes")
+        assert (await program.answer()).startswith("Give `touch typed` to process 1, which runs without a sandbox? It")
+        await program.ask("no")
+        await program.answer()
+        assert not (program.workspace / "typed").exists()
+
+
+@at_any
+async def test_folders_nested_too_deeply_to_be_removed_keep_nothing_from_being_put_back(
+    tmp_path: Path, level: Level
+) -> None:
+    nest = "import os\nfor _ in range(1100):\n os.mkdir('d'); os.chdir('d')"
+    command = (
+        f'for one in "${{TMPDIR:-/tmp}}" .git/hooks; do (cd "$one"; python3 -c "{nest}"); done; echo x > .git/hooks/a'
+    )
+    model = ScriptedProvider(*(call("exec", {"command": one}) for one in (command, "echo fine")), "Hm.")
+    try:
+        async with running(tmp_path, model) as program:
+            hooks = program.workspace / ".git/hooks"
+            hooks.mkdir(parents=True)
+            (program.workspace / ".git/HEAD").write_text("ref: refs/heads/main\n")
+            await program.ask("Go")
+            assert list(hooks.iterdir()) == []
+            assert results(program.history)[-1].text == f"fine\n[exit status 0; sandbox {level}]"
+            assert not list(Path(tempfile.gettempdir()).glob(f"{scratch_folders.prefix('exec')}*"))
+    finally:  # pytest's own removal goes no deeper
+        for one in ("plugins", "workspace"):
+            scratch_folders.remove(str(tmp_path / one))
