@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from glob import iglob
 from itertools import islice
@@ -75,7 +76,13 @@ def _paths(word: str, folder: Path, home: Path) -> list[Path]:
 
 def _files(path: Path) -> Iterator[str]:
     if path.is_dir() and not path.is_symlink():
-        for folder, _, files in os.walk(path):
-            yield from (f"{folder}/{name}" for name in files)
+        waiting = [str(path)]
+        while waiting:  # os.walk goes no deeper than Python's stack
+            with suppress(OSError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        yield entry.path
     elif os.path.lexists(path):
         yield str(path)

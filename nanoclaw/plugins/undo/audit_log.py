@@ -19,8 +19,10 @@ class AuditLog:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def of(self, conversation: Address, count: int) -> list[Effect]:
-        return self._effects("address = ? ORDER BY id DESC LIMIT ?", str(conversation), count)
+    def of(self, conversation: Address, count: int, before: Effect | None = None) -> list[Effect]:
+        """The last ones of a conversation, or the last before one."""
+        first = before.id if before else 2**63 - 1
+        return self._effects("address = ? AND id < ? ORDER BY id DESC LIMIT ?", str(conversation), first, count)
 
     def of_files(self, *, undone: bool = False) -> list[Effect]:
         """Those of files in all conversations that left something to undo, or with those that were `undone`."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
-from nanoclaw.core.messages import CheckedCall, Effect, Outbound
+from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound
 from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
 from nanoclaw.plugins.undo.audit_log import AuditLog, when
 from nanoclaw.plugins.undo.file_versions import FileVersions
@@ -20,7 +20,9 @@ SHOWN = 20
 FILES = 4
 """So many files are named in the line after a turn."""
 LOOKED_AT = 500
-"""So many effects of a conversation are looked at for what can be undone."""
+"""So many effects of a conversation are looked at for what can be undone, and all of a command that goes on there."""
+TOLD = 20
+"""So many files that were put back are named."""
 
 
 class UndoSettings(NamedTuple):
@@ -112,7 +114,7 @@ class Undo(Plugin):
             return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
         undone, told, passed, left, kept = list[str](), list[str](), list[str](), count, 0
         last: Effect | None = None  # was taken back, or could not be
-        for effect in self._log.of(said.conversation, LOOKED_AT):
+        for effect in self._lately(said.conversation):
             costs = int(last is None or not _is_of_one_command(last, effect))  # all that a command did counts as one
             if left < costs:
                 break
@@ -138,7 +140,17 @@ class Undo(Plugin):
             told.append("/undo 2 goes on to the change before.")
         elif left + kept:
             told.append(f"{count - left - kept} of {count} undone.")
+        if len(undone) > TOLD:
+            undone[TOLD:] = [f"{len(undone) - TOLD:,} more changes of it were taken back."]
         return "\n".join([*undone, *told])
+
+    def _lately(self, conversation: Address) -> Iterator[Effect]:
+        """The last effects, and all of the command that the first of them are of."""
+        effects = self._log.of(conversation, LOOKED_AT)
+        while effects:
+            yield from effects
+            more = self._log.of(conversation, LOOKED_AT, before=effects[-1])
+            effects = more if more and _is_of_one_command(effects[-1], more[0]) else []
 
     def _take_back(self, tx: Tx, effect: Effect) -> str:
         """Undo one effect; says what became of it, "" when it cannot be undone.

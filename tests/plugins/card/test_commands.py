@@ -11,7 +11,7 @@ import pytest
 from nanoclaw.core.messages import AssistantMessage, ToolCall
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.card.test_card import NAMES, fill, rm, texts, there
-from tests.program import NOON, running
+from tests.program import NOON, results, running
 
 ALL_GONE = {"command": "r=rm; $r -f *.txt"}
 
@@ -252,3 +252,29 @@ async def test_what_is_deleted_in_the_background_and_by_lines_for_a_process_is_c
         assert (await program.ask("Go")).startswith("Delete 1 file (`four.txt`)?")
         await program.ask("no")
         assert (program.workspace / "four.txt").exists()
+
+
+async def test_one_undo_brings_back_more_than_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nanoclaw.plugins.undo.plugin.LOOKED_AT", 2)
+    monkeypatch.setattr("nanoclaw.plugins.undo.plugin.TOLD", 3)
+    steps = [call("write_file", {"path": "kept.md", "content": "kept"}), call("exec", ALL_GONE)]
+    async with running(tmp_path, ScriptedProvider(*steps, "Well?", "Gone.")) as program:
+        fill(program)
+        assert "/undo brings the files back." in await program.ask("Go")
+        await program.ask("yes")
+        await program.answer()
+        assert there(program) == []
+        told = await program.ask("/undo")
+        assert told.count("is as it was before") == 3 and "\n2 more changes of it were taken back." in told
+        assert there(program) == NAMES
+        assert (program.workspace / "kept.md").exists()
+
+
+async def test_folders_nested_by_the_thousand_can_be_deleted(tmp_path: Path) -> None:
+    nest = "import os\nfor _ in range(1100):\n os.mkdir('d'); os.chdir('d')"
+    lines = f'mkdir nest; cd nest; python3 -c "{nest}"', "rm -r nest"
+    model = ScriptedProvider(*(call("exec", {"command": one}) for one in lines), "Done.")
+    async with running(tmp_path, model) as program:
+        await program.ask("Go")
+        assert not (program.workspace / "nest").exists()
+        assert not any(one.is_error for one in results(program.history))
