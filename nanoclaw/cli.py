@@ -54,6 +54,17 @@ def _run(options: argparse.Namespace) -> int:
     home = configuration.home_of(os.environ)
     _finish_restore(home)
     config = Config(home) if options.without_config else _configured(options)
+    try:
+        return _carry_out(config, options)
+    except ConfigError as error:  # some is known only when all plugins are there: a name in [tools] that no tool has
+        if config.problem or not _goes_on(options):
+            raise
+        from nanoclaw.commands import last_good
+
+        return _carry_out(last_good.instead(os.environ, error, tuple(options.without)), options)
+
+
+def _carry_out(config: Config, options: argparse.Namespace) -> int:
     without = tuple(options.without)
     config = config._replace(plugins=config.plugins._replace(off=(*config.plugins.off, *without)), without=without)
     if options.command != "doctor":  # which has lines for them
@@ -66,18 +77,24 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _configured(options: argparse.Namespace) -> Config:
-    """Somebody who talks, and the gateway, go on with the last good settings where the file is broken; the doctor says
-    what is wrong with it, and looks at the rest."""
+    """The doctor says what is wrong with a broken file, and looks at the rest."""
     if options.command == "doctor":
         from nanoclaw.commands.health import settings
 
         return settings.load(os.environ)
-    asks = options.command == "chat" and (options.message is not None or options.files or options.version)
-    if options.command != "gateway" and (options.command != "chat" or asks or not (sys.stdin and sys.stdin.isatty())):
+    if not _goes_on(options):
         return configuration.load(os.environ)
     from nanoclaw.commands import last_good
 
     return last_good.load(os.environ, tuple(options.without))
+
+
+def _goes_on(options: argparse.Namespace) -> bool:
+    """True for somebody who talks, and the gateway: they go on with the last good settings where the file is broken."""
+    asks = options.command == "chat" and (options.message is not None or options.files or options.version)
+    return options.command == "gateway" or (
+        options.command == "chat" and not asks and bool(sys.stdin and sys.stdin.isatty())
+    )
 
 
 def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:

@@ -354,7 +354,14 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.memory.vectors", "plugins.memory.wording"),
     ),
     "files of the home, out of reach of tools": (
-        *("core.config", "core.home", "core.secrets_file", "core.store.lock", "core.store.recovery", "core.store.wal"),
+        *(
+            "core.home",
+            "core.settings_file",
+            "core.secrets_file",
+            "core.store.lock",
+            "core.store.recovery",
+            "core.store.wal",
+        ),
         *("core.store.db", "channels.terminal.keyboard", "channels.attach", "channels.telegram.menu"),
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),

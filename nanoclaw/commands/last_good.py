@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core import config as configuration
-from nanoclaw.core.config import Config
+from nanoclaw.core.config import LAST_GOOD, Config
 from nanoclaw.core.errors import ConfigError
-
-NAME = "config.last-good.toml"
 
 
 def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
@@ -17,21 +15,29 @@ def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
     try:
         return _checked(configuration.load(environ), without)
     except ConfigError as error:
-        if not (configuration.home_of(environ) / NAME).exists():
-            raise
-        try:
-            copy = _checked(configuration.load(environ, NAME), without)
-        except ConfigError:
-            raise error from None
-        said = f"Safe mode: {error} Until that is mended and nanoclaw started again, the last good settings hold."
-        return copy._replace(problem=said)
+        return instead(environ, error, without)
+
+
+def instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, ...] = ()) -> Config:
+    """The last good configuration in the place of one with which no start went well. Raises `error` where there is no
+    other."""
+    file = configuration.home_of(environ) / "config.toml"
+    try:
+        data = (file.with_name(LAST_GOOD)).read_bytes()
+        if file.is_file() and file.read_bytes() == data:
+            raise error
+        copy = _checked(configuration.load(environ, LAST_GOOD), without)
+    except (ConfigError, OSError):
+        raise error from None
+    said = f"Safe mode: {error} Until that is mended and nanoclaw started again, the last good settings hold."
+    return copy._replace(problem=said)
 
 
 def keep(config: Config) -> None:
     """Keep the file as it was read, after a start with it. Raises OSError."""
     if config.problem or config.without or not config.file.exists():
         return
-    data, copy = config.file.read_bytes(), config.home / NAME
+    data, copy = config.file.read_bytes(), config.home / LAST_GOOD
     if configuration.table_of(config.file, data) != config.keys.table or (copy.exists() and copy.read_bytes() == data):
         return
     write_atomically(copy, data, 0o600)

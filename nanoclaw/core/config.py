@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core import folders, key_references, purposes, secrets_file
+from nanoclaw.core import folders, key_references, purposes, secrets_file, settings_file
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.folders import ExtraFolders
 from nanoclaw.core.key_references import KeySources, leaves
@@ -170,6 +170,9 @@ class Config(NamedTuple):
 
 MISSING = object()
 
+LAST_GOOD = "config.last-good.toml"
+"""The copy of config.toml that a start which went well keeps."""
+
 RETIRED = {
     "context.extensions": "context.extensions has no effect any more: a plugin brings sections (docs/plugins.md)."
 }
@@ -255,13 +258,18 @@ def check_positive(where: str, key: str, value: float) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    return table_of(path, data)
+    data = settings_file.read(path)
+    if data is not None and not data.strip() and path.name != LAST_GOOD:
+        _check_meant_empty(path)
+    return table_of(path, data or b"")
+
+
+def _check_meant_empty(path: Path) -> None:
+    """Raises ConfigError for a file without a word beside a last good one with settings: a full disk, or a program that
+    was cut off as it wrote, leaves that, and rules that stood there would be gone unseen."""
+    copy = path.with_name(LAST_GOOD)
+    if (settings_file.read(copy) or b"").strip():
+        raise ConfigError(f"{path} is empty, and {copy.name} is not. Delete {path.name} if it is to have no settings.")
 
 
 def table_of(path: Path, data: bytes) -> dict[str, Any]:
@@ -274,7 +282,9 @@ def table_of(path: Path, data: bytes) -> dict[str, Any]:
         return dict(folders.with_todays_names(table))
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: nested too deeply. Mend it; nothing was changed.") from None
+    except ValueError as error:  # a number of 5,000 digits is a plain one
         raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line; nothing was changed.") from None
 
 

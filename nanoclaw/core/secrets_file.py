@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.core import settings_file
 from nanoclaw.core.errors import ConfigError
 
 NAME = "secrets.env"
@@ -16,16 +17,7 @@ NAME = "secrets.env"
 def read(path: Path) -> dict[str, str]:
     """NAME=value lines of a file that nobody but its owner should read."""
     try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except FileNotFoundError:
-        return {}
-    except NotADirectoryError:
-        raise ConfigError(
-            f"{path.parent} is not a folder, so it cannot be the home: set NANOCLAW_HOME to another path."
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+        lines = (settings_file.read(path) or b"").decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
     secrets = {}
@@ -33,7 +25,7 @@ def read(path: Path) -> dict[str, str]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = line.removeprefix("export ").partition("=")
-        if not equals or not name.strip().isidentifier():
+        if not equals or not name.strip().isidentifier() or "\0" in value:  # which no environment takes
             raise ConfigError(f"{path}, line {number}: write it as NAME=value.")
         secrets[name.strip()] = value.strip().strip("\"'")
     return secrets
@@ -45,7 +37,7 @@ def write(path: Path, name: str, value: str) -> None:
     from nanoclaw.atomic_write import NotSaved, write_atomically
 
     read(path)  # one that can't be read is not written either
-    before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    before = path.read_text(encoding="utf-8-sig").splitlines() if path.exists() else []
     lines = [line for line in before if line.strip().removeprefix("export ").partition("=")[0].strip() != name]
     try:
         write_atomically(path, "\n".join([*lines, *([f"{name}={value}"] if value else ()), ""]), 0o600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -180,12 +181,36 @@ def test_every_file_with_a_key_that_others_can_read_is_warned_of_alike(tmp_path:
     assert list(loaded.warnings) == said
 
 
-@pytest.mark.parametrize("text", ["just words", "=x", "A B=c", b"\xff\xfe"])
+@pytest.mark.parametrize("text", ["just words", "=x", "A B=c", "A_KEY=words\0", b"\xff\xfe"])
 def test_a_secrets_file_with_a_wrong_line_is_told_without_showing_it(tmp_path: Path, text: str | bytes) -> None:
     secrets(tmp_path, text)
     with pytest.raises(ConfigError, match=r"secrets\.env") as raised:
         load(tmp_path)
     assert "words" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", [b"\xef\xbb\xbfA_KEY=abcdefgh\n", b"A_KEY=abcdefgh\r\n"])
+def test_a_secrets_file_that_another_editor_saved_is_read(tmp_path: Path, text: bytes) -> None:
+    secrets(tmp_path, text)
+    assert load(tmp_path).environment["A_KEY"] == "abcdefgh"
+
+
+@pytest.mark.parametrize("name", ["secrets.env", "config.toml"])
+def test_a_pipe_and_a_link_to_nothing_are_told_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ConfigError, match=f"{name} cannot be read: it is no plain file"):
+        load(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to(tmp_path / "gone")
+    with pytest.raises(ConfigError, match=f"{name} is a link to .*gone, and nothing is there"):
+        load(tmp_path)
+
+
+def test_an_endless_file_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "config.toml").open("wb") as file:
+        file.truncate(10_000_001)  # a hole: it takes no room
+    with pytest.raises(ConfigError, match="of at most 10"):
+        load(tmp_path)
 
 
 def test_a_home_that_is_no_folder_is_told_in_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from datetime import UTC, datetime
 
@@ -17,6 +18,8 @@ from tests.program import config_of
 
 BROKEN = {
     "syntax": ("[model\n", "is not valid TOML"),
+    "emptied": ("", "is empty, and config.last-good.toml is not"),
+    "no such tool": ('[model]\nname = "openai/x"\n[tools]\ndeny = ["tuudu"]\n', "there is no tool 'tuudu'"),
     "key": ('[model]\nnmae = "openai/x"\n', "unknown key 'model.nmae'"),
     "value": ("[limits]\nrounds = 0\n", "limits.rounds must be more than 0"),
 }
@@ -45,6 +48,32 @@ def test_a_broken_file_starts_the_last_good_copy(home: Home, server: ModelServer
     finally:
         chat.close()
     assert (file.read_text(), copy.read_bytes()) == (text, good)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to nothing", "folder", "device"])
+def test_what_is_no_file_starts_the_last_good_copy_and_is_put_aside(home: Home, kind: str) -> None:
+    file, copy = home.root / "config.toml", home.root / "config.last-good.toml"
+    good = file.read_bytes()
+    copy.write_bytes(good)
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to("/dev/zero" if kind == "device" else "/nonexistent/config.toml")
+    assert str(file) in home.run("-m", "hi", check=2).err
+    assert "Safe mode" in _talk(home, "gateway", "serves")
+    assert copy.read_bytes() == good
+    home.run("doctor", "--fix", "--last-good", check=None)
+    assert (file.is_symlink(), file.read_bytes()) == (False, good)
+    assert len(list(home.root.glob("config.toml.broken-*"))) == 1
+
+
+def test_a_file_that_somebody_deleted_is_none(home: Home, server: ModelServer) -> None:
+    _talk(home, "gateway", "serves")
+    (home.root / "config.toml").unlink()
+    assert "none, defaults" in home.run("doctor", check=None).out
 
 
 def test_without_a_copy_a_broken_file_ends_the_start(home: Home) -> None:

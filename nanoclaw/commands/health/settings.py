@@ -6,14 +6,14 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels import table as channels
-from nanoclaw.commands import last_good
 from nanoclaw.core import config as configuration
 from nanoclaw.core import secrets_file
-from nanoclaw.core.config import Config
+from nanoclaw.core.config import LAST_GOOD, Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
@@ -39,8 +39,8 @@ def again(config: Config) -> Config:
 def _copy(environ: Mapping[str, str]) -> Config | None:
     """The last good settings, if there are such."""
     try:
-        there = (configuration.home_of(environ) / last_good.NAME).exists()
-        return configuration.load(environ, last_good.NAME) if there else None
+        there = (configuration.home_of(environ) / LAST_GOOD).exists()
+        return configuration.load(environ, LAST_GOOD) if there else None
     except (ConfigError, OSError):
         return None
 
@@ -82,7 +82,7 @@ def settings(
 
 
 def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
-    copy = config.home / last_good.NAME
+    copy = config.home / LAST_GOOD
     if not copy.exists() or not _holds(config):
         return Finding(False, problem, "configuration")
     day = datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
@@ -99,7 +99,7 @@ def _holds(config: Config) -> bool:
     from nanoclaw.core.build import checked
 
     try:
-        copy = configuration.load({**config.environment, "NANOCLAW_HOME": str(config.home)}, last_good.NAME)
+        copy = configuration.load({**config.environment, "NANOCLAW_HOME": str(config.home)}, LAST_GOOD)
         checked(copy)
     except ConfigError:
         return False
@@ -108,10 +108,18 @@ def _holds(config: Config) -> bool:
 
 async def _go_back(config: Config) -> str:
     """Put the last good settings in the place of those that are broken, which are kept under another name."""
-    data = config.file.read_bytes()
-    stamp = f"{config.file.name}.broken-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    names = (stamp if not number else f"{stamp}-{number}" for number in range(1000))
-    aside = config.file.with_name(next(name for name in names if not config.file.with_name(name).exists()))
-    write_atomically(aside, data, 0o600)
-    write_atomically(config.file, (config.home / last_good.NAME).read_bytes(), 0o600)
+    aside = _put_aside(config.file)
+    write_atomically(config.file, (config.home / LAST_GOOD).read_bytes(), 0o600)
     return f"{config.file} has the last good settings again; what stood there is in {aside.name}"
+
+
+def _put_aside(file: Path) -> Path:
+    """Keep what stands there under another name, which is returned."""
+    stamp = f"{file.name}.broken-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    names = (stamp if not number else f"{stamp}-{number}" for number in range(1000))
+    aside = next(one for one in map(file.with_name, names) if not os.path.lexists(one))
+    if file.is_file():
+        write_atomically(aside, file.read_bytes(), 0o600)
+    else:  # a folder, a pipe, a link to nothing
+        file.rename(aside)
+    return aside
