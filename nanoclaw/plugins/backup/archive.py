@@ -36,6 +36,11 @@ _NOT_KEPT_BEGINNINGS = ("index.db", "state.db-", "state.db.", "before-restore-",
 """Names in the home of what is made anew, belongs to this machine or a process, is a copy already or is to be gone."""
 
 
+_DEEPEST, _LONGEST_PATH = 100, 3_000
+"""Folders in each other, and bytes of a path, that go into an archive: nobody's work is deeper, and a command can make
+thousands."""
+
+
 def is_part(name: str) -> bool:
     """Tells what of the home belongs into an archive, and is replaced by one."""
     return name not in _NOT_KEPT and not name.startswith(_NOT_KEPT_BEGINNINGS) and not is_draft(name)
@@ -85,6 +90,9 @@ class ArchiveWriter:
     def _add_tree(self, name: str, path: Path, root: Path | None = None) -> None:
         """Something and all that is below it; links may lead to what is below `root`."""
         if path in self._skip or is_draft(path.name):
+            return
+        if name.count("/") > _DEEPEST or len(os.fsencode(path)) > _LONGEST_PATH:
+            self.left_out.append(f"{name[:60]}… (nested too deeply)")
             return
         with suppress(FileNotFoundError):  # gone since its name was read
             self._add(name, path, root)

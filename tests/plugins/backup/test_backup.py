@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import pytest
 
+from nanoclaw import scratch_folders
 from nanoclaw.core.bootstrap import seed
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.store.db import Store
@@ -186,6 +187,10 @@ def test_a_workspace_elsewhere_goes_along_and_comes_back_where_the_config_says(h
 def test_what_is_no_file_and_links_that_lead_out_are_named_and_left_out(home: Home, tmp_path: Path) -> None:
     os.mkfifo(home.workspace / "pipe")
     (home.workspace / "out").symlink_to("/etc/passwd")
+    os.chdir(home.workspace)
+    for _ in range(1_200):
+        Path("d").mkdir()
+        os.chdir("d")
     with socket.socket(socket.AF_UNIX) as listener:
         os.chdir(home.workspace)  # a socket's path must be short
         try:
@@ -194,8 +199,10 @@ def test_what_is_no_file_and_links_that_lead_out_are_named_and_left_out(home: Ho
             os.chdir(REPOSITORY)
         told = home.run("backup", str(tmp_path / "all.tar.gz")).out
     assert "Left out: workspace/pipe (a named pipe)" in told
+    assert "(nested too deeply)" in told
     assert "Left out: workspace/sock (a socket)" in told
     assert "Left out: workspace/out (a link that leads out of it)" in told
+    scratch_folders.remove(str(home.workspace / "d"))  # which pytest cannot
     with tarfile.open(tmp_path / "all.tar.gz") as archive:
         assert not [info for info in archive if "passwd" in info.linkname or info.name.endswith(("pipe", "sock"))]
 
