@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 SHOWN_SOURCES = 3
 _WRITES = ("write_file", "edit_file", "append_file")
 _LISTS = ("search_files", "list_dir", "find_files")
-_NET = re.compile(r"://|\b(?:curl|wget|ssh|scp|rsync|sftp|ftp|nc|telnet|dig|host|git|gh|pip|npm|npx|docker)\b")
+_NET = re.compile(
+    r"://|\b(?:curl|wget|aria2c|ssh|scp|rsync|sftp|ftp|nc|telnet|dig|host|git|gh|hg|svn|docker|pip|pip3|pipx|uv|uvx|"
+    r"poetry|npm|npx|pnpm|yarn|bun|cargo|gem|bundle|composer|brew|apt|apt-get)\b"
+)
 """Signs that a command which has the network reads from it: a courtesy, as all that is told from the text of one."""
 
 

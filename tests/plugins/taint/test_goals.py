@@ -356,3 +356,12 @@ async def test_an_archive_that_is_unpacked_changes_no_instructions_and_no_memory
         await home.ask("/new")
         await home.ask("When does the plumber Zyx come?")
         assert not any("obey" in one.text for one in (model.requests[-1].system, *model.requests[-1].history))
+
+
+@pytest.mark.parametrize(
+    "command", ["uv pip download x", "pnpm add x", "cargo fetch", "svn checkout x", "bundle install"]
+)
+async def test_what_a_tool_with_the_network_prints_is_others_text(tmp_path: Path, command: str) -> None:
+    async with reading(tmp_path, "", SETTINGS) as (home, _, _):
+        await home.ask(do("exec", {"command": f"echo {command}"}))
+        assert last_result(home).outside == "a command that had the network"
