@@ -42,6 +42,11 @@ def is_all_inside(
     return is_shared and not _names(found, closed, identities(folders))
 
 
+def has_name_in(found: os.stat_result, folders: Sequence[str | Path]) -> bool:
+    """True for a file with a second name, one of which is in some folders."""
+    return found.st_nlink > 1 and _names(found, folders, frozenset()) > 0
+
+
 def identities(folders: Sequence[str | Path]) -> frozenset[tuple[int, int]]:
     """Device and inode of each folder that is there."""
     found = set()

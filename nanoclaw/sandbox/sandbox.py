@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nanoclaw import scratch_folders
+from nanoclaw.beneath.reach import has_name_in
 from nanoclaw.sandbox import landlock, seccomp, view
 from nanoclaw.sandbox.launch import Task
 from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
@@ -127,6 +128,10 @@ class Encloser:
             raise SandboxError("there is no sandbox on this machine")
         if shown := next((one for one in self._grants.hidden if one in self._grants.writable), None):
             raise SandboxError(f"{shown} has the program's keys and is to be written: choose another folder for that")
+        if linked := self._linked():
+            raise SandboxError(
+                f"{linked} has a second name (a hard link) where commands could read it: remove that one"
+            )
         kept = {name: value for name, value in environment.items() if name not in _LEADS_OUT}
         try:
             protected, self.has_searched_all = self._search.find()
@@ -135,6 +140,17 @@ class Encloser:
         if self.level == "full":
             return self._by_bwrap(command, kept, limits, relay, protected)
         return self._by_landlock(command, kept, limits, protected)
+
+    def _linked(self) -> str:
+        """A file right in a hidden folder with a second name in one that is to be written; '' for none."""
+        for folder in self._grants.hidden:
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False) and has_name_in(
+                        os.lstat(entry.path), self._grants.writable
+                    ):
+                        return entry.path
+        return ""
 
     @property
     def known(self) -> list[str]:

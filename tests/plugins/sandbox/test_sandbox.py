@@ -408,3 +408,14 @@ async def test_folders_nested_too_deeply_to_be_removed_keep_nothing_from_being_p
     finally:  # pytest's own removal goes no deeper
         for one in ("plugins", "workspace"):
             scratch_folders.remove(str(tmp_path / one))
+
+
+@at_any
+async def test_keys_with_a_second_name_in_the_workspace_are_not_read(tmp_path: Path, level: Level) -> None:
+    (tmp_path / "config.toml").write_text("# CANARY-3\n")
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "elsewhere").hardlink_to(tmp_path / "config.toml")
+    assert (await one(tmp_path, "true")) == f"[exit status 0; sandbox {level}]"
+    (tmp_path / "workspace" / "innocent").hardlink_to(tmp_path / "config.toml")
+    told = await one(tmp_path, "cat innocent")
+    assert told.startswith("not run: ") and "has a second name (a hard link) where commands could read it" in told
