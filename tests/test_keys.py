@@ -194,3 +194,13 @@ def test_no_key_is_in_words_about_the_settings() -> None:
 
     assert str(SecretSetting("web.key", "file", VALUE)) == repr([SecretSetting("web.key", "file", VALUE)])[1:-1]
     assert VALUE not in f"{SecretSetting('web.key', 'file', VALUE)}"
+
+
+def test_what_is_shown_and_exported_of_a_conversation_has_no_known_key(home: Home, server: ModelServer) -> None:
+    home.configure(server.base)
+    home.environment["WEATHER_API_KEY"] = "weather-0c4d2e7f91"
+    server.script(says("It is weather-0c4d2e7f91."))
+    home.run("-m", "which key?")
+    shown, exported = home.run("sessions", "show", "main").out, home.run("sessions", "export", "main").out
+    assert "It is [secret]." in shown and "It is [secret]." in json.dumps(json.loads(exported))
+    assert "weather-0c4d2e7f91" not in shown + exported

@@ -10,7 +10,7 @@ import sys
 import textwrap
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
@@ -21,7 +21,9 @@ from nanoclaw.escapes import json_line
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable
+
+    from nanoclaw.redaction import Redactor
 
 
 def context(config: Config, options: argparse.Namespace) -> int:
@@ -109,15 +111,38 @@ def session(config: Config, options: argparse.Namespace) -> int:
         raise ConfigError(
             f"there is no conversation {options.name!r}: {start_command()} sessions list shows which there are"
         )
+    hide = _redactor(config)
     if options.json:
-        print(json.dumps({"session": key, "messages": [json.loads(codec.dump(message)) for message in history]}))
+        print(json.dumps({"session": key, "messages": [_hidden(json.loads(codec.dump(one)), hide) for one in history]}))
         return 0
     zone = clock(config.person.timezone, config.environment)().tzinfo
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
-            print(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}")
+            print(hide(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}"))
     return 0
+
+
+def _redactor(config: Config) -> Redactor:
+    """Hides the keys that are known today: an export is passed on, and what a model wrote is stored as it wrote it."""
+    from nanoclaw.core.build import classes, secret_settings
+    from nanoclaw.core.secret_settings import hidden_values
+    from nanoclaw.redaction import Redactor
+
+    try:
+        kinds = classes(config)
+    except ConfigError:  # a plugin cannot be loaded: then all texts of its settings count as secret
+        kinds = []
+    return Redactor(hidden_values(secret_settings(config, kinds)))
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    """The same with each text in it hidden by itself, so that it stays JSON."""
+    if isinstance(value, dict):
+        return {name: _hidden(one, hide) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_hidden(one, hide) for one in value]
+    return hide(value) if isinstance(value, str) else value
 
 
 def _who(message: Message) -> str:

@@ -10,7 +10,7 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.key_references import leaves
 from nanoclaw.core.plugin import Plugin
 
-ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASSPHRASE", "_CREDENTIALS")
+ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASS", "_PWD", "_PAT", "_PASSPHRASE", "_CREDENTIALS")
 """Ends of the names of variables that hold a secret."""
 
 SHORTEST = 8

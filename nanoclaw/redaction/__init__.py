@@ -155,7 +155,9 @@ def _eights_of(letters: bytes) -> memoryview:
 _SHORTEST_ENCODED = 8
 _SHORTEST_APART = 12
 """Letters and digits of a value, at least, that is looked for with others between: fewer meet by chance."""
-_SMELLS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|PRIVATE|AUTH(?!OR(?:_|$))"
+_SMELLS = (
+    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|(?<![A-Z])(?:PASS|PAT)(?:_|$)|_PWD$|CREDENTIAL|COOKIE|PRIVATE|AUTH(?!OR(?:_|$))"
+)
 _PASSWORD_IN_ADDRESS = r"://[^/\s:@]*:[^/\s@]+@"
 
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())

@@ -8,7 +8,7 @@ import urllib.parse
 
 import pytest
 
-from nanoclaw.redaction import Redactor, clean_environment
+from nanoclaw.redaction import Redactor, clean_environment, smells_of_secret
 
 SECRET = 'sk-Canary/4f+x"9é'
 
@@ -62,3 +62,13 @@ def test_children_see_no_secrets() -> None:
     }
     kept = ["PATH", "HOME", "LANG", "GIT_AUTHOR_NAME", "HTTP_PROXY"]
     assert list(clean_environment(environ, [SECRET])) == kept
+
+
+@pytest.mark.parametrize("name", ["DB_PASS", "SMTP_PASS", "PASS", "GITHUB_PAT", "MYSQL_PWD", "PAT_GITLAB"])
+def test_short_names_of_passwords_and_access_tokens_are_secret(name: str) -> None:
+    assert clean_environment({name: "a value"}) == {}
+
+
+@pytest.mark.parametrize("name", ["PATH", "PWD", "OLDPWD", "BYPASS", "COMPASS", "PASSED", "PATTERN", "PYTHONPATH"])
+def test_names_that_only_look_like_them_are_none(name: str) -> None:
+    assert not smells_of_secret(name)
