@@ -215,6 +215,14 @@ def test_a_home_that_is_closed_to_its_owner_is_said_and_opened(home: Home, serve
     assert not home.workspace.exists()
 
 
+def test_a_pipe_in_the_place_of_a_file_is_said(home: Home, server: ModelServer) -> None:
+    os.mkfifo(home.root / "history")
+    (home.root / "index.db").mkdir()
+    found = of(looked(home, server, status=1), "permissions")
+    for name in ("history", "index.db"):
+        assert ("wrong", f"{home.root / name} is no plain file, as it must be: move it away") in found
+
+
 def test_a_file_in_the_place_of_a_folder_is_said_and_left(home: Home, server: ModelServer) -> None:
     (home.root / "copies").write_text("mine")
     assert ("wrong", f"{home.root / 'copies'} is no folder, as it must be: move it away") in of(

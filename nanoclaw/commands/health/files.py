@@ -26,7 +26,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _FOLDERS = ("copies", "logs", "models", "plugins", "undo")
 _OWN = ("state.db", "state.db-wal", "state.db-shm", "state.lock")
 """Files that the program must be able to write."""
-_FILES = (*_OWN, "config.toml", secrets_file.NAME)
+_FILES = (*_OWN, "config.toml", secrets_file.NAME, "history", "index.db", "index.db-talk")
 
 
 # --- who may read and change them ------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def locked(config: Config) -> Iterator[Finding]:
         elif _is_shut(config, path, found):
             shut.append(path)
         is_known = path.parent == config.home and path.name in (*_FOLDERS, *_FILES)
-        if is_known and (path.name in _FOLDERS) != stat.S_ISDIR(found.st_mode):
+        if is_known and not (stat.S_ISDIR if path.name in _FOLDERS else stat.S_ISREG)(found.st_mode):
             odd.append(path)
 
     async def unlock() -> str:
