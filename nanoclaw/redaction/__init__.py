@@ -30,6 +30,7 @@ class Redactor:
         self._apart: tuple[bytes, ...] = ()
         self._hex: tuple[bytes, ...] = ()
         self._short: tuple[str, ...] = ()
+        self._values_decoded: tuple[re.Pattern[str], ...] = ()
         self._eights: frozenset[int] = frozenset()
         self._beginnings: frozenset[str] | None = None
         self.add(*secrets)
@@ -78,11 +79,9 @@ class Redactor:
 
         for begin, end in around(text, places_of(text, NESTED)):
             meant, signs = decoded(text[begin:end])
-            for value in self.values:
-                at = meant.find(value) if len(meant) < end - begin else -1
-                while at >= 0:
-                    yield begin + signs[at], begin + signs[at + len(value)]
-                    at = meant.find(value, at + 1)
+            for value in self._values_decoded if len(meant) < end - begin else ():
+                for found in value.finditer(meant):
+                    yield begin + signs[found.start()], begin + signs[found.end()]
 
     def begun(self, text: str) -> int:
         """The number of signs at the end of a text that may be the beginning of a secret."""
@@ -99,6 +98,7 @@ class Redactor:
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._apart = tuple({form for secret in self.values for form in _forms_apart(secret)})
         self._hex = tuple({form for secret in self.values for form in _hex_forms(secret)})
+        self._values_decoded = tuple(map(_decoded_form, self.values))
         letters = {form: form.encode("ascii", "ignore").translate(_LOWER, _SIGNS) for form in forms}
         self._short = tuple(form for form, its in letters.items() if len(its) < 15)
         long = {its for its in (*letters.values(), *self._apart, *self._hex) if len(its) >= 15}
@@ -181,6 +181,13 @@ def _forms(secret: str, *, is_whole: bool = True) -> Iterator[str]:
     yield urllib.parse.quote(data, safe="")
     yield from _base64(data)
     yield from (form.replace("+", "-").replace("/", "_") for form in _base64(data))
+
+
+def _decoded_form(secret: str) -> re.Pattern[str]:
+    """A value as it stands in a decoded text, in which escapes of letters beyond ASCII are NUL."""
+    parts = re.split(r"([^\x01-\x7f]+)", secret)  # every other one is ASCII
+    ascii_only = [re.escape(part) if number % 2 == 0 else r"[^\x01-\x7f]+" for number, part in enumerate(parts)]
+    return re.compile("".join(ascii_only) if sum(map(len, parts[::2])) >= SHORTEST else re.escape(secret))
 
 
 def _base64(data: bytes) -> Iterator[str]:

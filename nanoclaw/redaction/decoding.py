@@ -9,10 +9,11 @@ DEEPEST = 4
 """Encodings within encodings that are undone."""
 
 _ESCAPE = re.compile(
-    r"%[0-9A-Fa-f]{2}|\\(?:u00[0-7][0-9A-Fa-f]|x[0-7][0-9A-Fa-f]|[\"'/\\])"
+    r"%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"'/\\])"
     r"|&(?:#0{0,4}\d{2,3}|#[xX]0{0,4}[0-7][0-9A-Fa-f]|amp|quot|apos|lt|gt);"
 )
-"""Escapes of signs of ASCII: all that names of secrets, and what stands around them, are written with."""
+"""Escapes of signs. Those of ASCII are undone: all that names of secrets, and what stands around them, are written
+with. One of another sign, or of a byte of it, becomes NUL."""
 
 
 NESTED = {
