@@ -204,3 +204,9 @@ def test_what_is_shown_and_exported_of_a_conversation_has_no_known_key(home: Hom
     shown, exported = home.run("sessions", "show", "main").out, home.run("sessions", "export", "main").out
     assert "It is [secret]." in shown and "It is [secret]." in json.dumps(json.loads(exported))
     assert "weather-0c4d2e7f91" not in shown + exported
+
+
+def test_a_password_in_an_address_of_the_settings_is_a_known_key(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more='[web]\nsearxng = "https://me:search%2F0c4d2e7f91@search.example"')
+    server.script(says("They are search%2F0c4d2e7f91 and search/0c4d2e7f91."))
+    assert "They are [secret] and [secret]." in home.run("-m", "which passwords?").out

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from nanoclaw.core.channel import ChannelTable, secret_variable
 from nanoclaw.core.config import Config
@@ -12,6 +14,8 @@ from nanoclaw.core.plugin import Plugin
 
 ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASS", "_PWD", "_PAT", "_PASSPHRASE", "_CREDENTIALS")
 """Ends of the names of variables that hold a secret."""
+
+_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
 SHORTEST = 8
 """Signs of a value that is hidden, at least."""
@@ -51,6 +55,7 @@ def all_secrets(
     for one in plugins:
         found += _of_plugin(config, one)
     found += _of_nobody(config, {one.plugin.name for one in plugins})
+    found += _of_addresses(config)
     variables = {name: value for name, value in config.environment.items() if _is_secret(config, name, value)}
     for name in dict.fromkeys([*variables, *config.keys.in_file]):
         found.append(SecretSetting(name, config.keys.of_variable(name, config.environment), variables.get(name, "")))
@@ -96,6 +101,14 @@ def _of_nobody(config: Config, running: Collection[str]) -> Iterator[SecretSetti
         name, _, field = key.partition(".")
         if field and name not in running and isinstance(value, str):
             yield SecretSetting(f"plugins.{key}", "file", value, name, shows=False)
+
+
+def _of_addresses(config: Config) -> Iterator[SecretSetting]:
+    """Passwords in addresses, as in https://name:password@host, wherever they stand in config.toml."""
+    for key, value in leaves(config.keys.table):
+        if isinstance(value, str) and (found := _PASSWORD.search(value)):
+            for password in dict.fromkeys((found[1], unquote(found[1]))):
+                yield SecretSetting(key, "file", password, shows=False)
 
 
 def _is_secret(config: Config, name: str, value: str) -> bool:

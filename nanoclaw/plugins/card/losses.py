@@ -117,7 +117,8 @@ class Judge:
         self._before, self._after, self._copies, self._made = before, after, copies, made
         self.changes: Changes = changes(before, after)
         self.beside: list[Lost] = []
-        """Links and folders that are gone: they don't count, but go back with what does."""
+        """Links and folders that are gone, and files that were moved over others: they don't count, but go back with
+        what does."""
 
     def lost(self) -> list[Lost]:
         """The losses that count, the outer paths first."""
@@ -132,9 +133,11 @@ class Judge:
         left = [path for path in (*candidates, *cut) if path not in moved and not self._is_remade(path)]
         lost = [self._lost(path) for path in sorted(left, key=lambda one: (one.count("/"), one))]
         if lost:
+            over = [path for path, place in moved.items() if place in left and path not in now]
+            self.beside = [one for one in map(self._lost, over) if one.copy]
             links = [path for path in gone if path not in own and stat.S_ISLNK(was[path].st_mode)]
             moved = self._moved(links, new) if links else {}
-            self.beside = [one for one in map(self._lost, links) if one.copy and one.path not in moved]
+            self.beside += [one for one in map(self._lost, links) if one.copy and one.path not in moved]
             self.beside += self._folders()
         return [*(Lost(path, 0, None, "") for path in self._repositories()), *lost]
 

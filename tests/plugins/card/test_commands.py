@@ -40,6 +40,24 @@ async def test_what_is_moved_copied_or_packed_is_not_lost(tmp_path: Path) -> Non
         assert len(list((program.workspace / "new").iterdir())) == 5
 
 
+@pytest.mark.parametrize(("answer", "left"), [("no", ["big.txt", "small.txt"]), ("yes", ["big.txt"])])
+async def test_what_was_moved_over_a_larger_file_goes_back_with_it(
+    tmp_path: Path, answer: str, left: list[str]
+) -> None:
+    move = call("exec", {"command": "mv -f small.txt big.txt"})
+    async with running(tmp_path, ScriptedProvider(move, "Well?", "Fine.")) as program:
+        fill(program, "small.txt", length=300)
+        fill(program, "big.txt", length=9000)
+        assert "Nothing of this is done yet" in await program.ask("Go")
+        sizes = [(program.workspace / name).stat().st_size for name in ("big.txt", "small.txt")]
+        assert sizes == [9000, 300]
+        await program.ask(answer)
+        if answer == "yes":
+            await program.answer()
+            assert (program.workspace / "big.txt").stat().st_size == 300
+        assert sorted(one.name for one in program.workspace.glob("*.txt")) == left
+
+
 async def test_a_file_that_was_changed_in_the_turn_is_put_back_as_it_was_before_the_command(tmp_path: Path) -> None:
     steps = [call("append_file", {"path": "one.txt", "content": "more"}), call("exec", ALL_GONE)]
     async with running(tmp_path, ScriptedProvider(*steps, "Well?")) as program:
