@@ -179,6 +179,12 @@ class Program:
         await self.say(text, chat, files, sender)
         return await self.answer()
 
+    async def answer_with(self, words: str) -> str:
+        """The next answer with these words: what ends in the background may be told before it."""
+        while words not in (answer := await self.answer()):
+            pass
+        return answer
+
 
 HAS_SANDBOX = find_strength(Grants(Path("/nowhere"), (), Path("/nowhere"), os.environ["PATH"])).level != "none"
 

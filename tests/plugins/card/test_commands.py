@@ -267,8 +267,10 @@ async def test_what_is_deleted_in_the_background_and_by_lines_for_a_process_is_c
     ]
     async with running(tmp_path, ScriptedProvider(*steps), wakes=True) as program:
         fill(program)
-        assert (await program.ask("Go")).startswith("Delete 1 file (`four.txt`)?")
-        await program.ask("no")
+        await program.say("Go")
+        assert (await program.answer_with("Delete")).startswith("Delete 1 file (`four.txt`)?")
+        await program.say("no")
+        await program.answer_with("Kept.")
         assert (program.workspace / "four.txt").exists()
 
 

@@ -121,7 +121,8 @@ async def test_a_command_in_the_background_is_kept_too(tmp_path: Path, level: Le
         "Hm.",
     )
     async with running(tmp_path, model, wakes=True) as program:
-        await program.ask("Go")
+        await program.say("Go")
+        await program.answer_with("Hm.")
         begun, _, ended = (one.text for one in results(program.history))
         assert begun.endswith(f"[sandbox {level}]")
         assert ended.startswith("typed\n") and "CANARY" not in ended and "over\n[process 1: exit status 0" in ended
