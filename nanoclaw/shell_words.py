@@ -227,42 +227,6 @@ def _echoed(words: Sequence[str]) -> str:
     return ""
 
 
-def replaced_in(text: str) -> Iterator[tuple[str, str | None]]:
-    """Files that redirections replace, each with the text that certainly comes to stand there; None: it isn't known."""
-    root = _parser().parse(text[:LONGEST].encode("utf-8", "replace")).root_node
-    waiting = [] if root.has_error or len(text) > LONGEST else [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.named_children
-        if node.type != "redirected_statement":
-            continue
-        body, fed = node.child_by_field_name("body"), ""
-        redirects = list(node.children_by_field_name("redirect"))
-        for redirect in redirects:
-            fed = _redirected(redirect)[0] or fed
-            redirects += [part for part in redirect.named_children if part.type == "file_redirect"]
-        for redirect in redirects:
-            words = [part for part in redirect.named_children if part.type in _WORDS]
-            if words and any(part.type in _REPLACES for part in redirect.children):
-                yield _word(words[0]), _written(body, fed)
-
-
-_REPLACES = frozenset({">", ">|", "&>"})
-
-
-def _written(body: Node | None, fed: str) -> str | None:
-    """The text that a command certainly writes to its output."""
-    if body is None:
-        return ""
-    words, text = _last_words(body), _text(body)
-    name = program_name(words[0]) if words else ""
-    if "$" in text or "`" in text:
-        return None
-    if name == "cat" and len(words) == 1 and fed:
-        return fed
-    return f"{_echoed(words)}\n" if name in ("echo", "printf") else "" if name in (":", "true") else None
-
-
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from glob import iglob
 from itertools import islice
 from pathlib import Path
 
-from nanoclaw.shell_words import commands_in
+from nanoclaw.shell_words import commands_in, program_name
 
 MOST = 10_000
 """Files that are counted; of more it is said that there are more."""
@@ -30,7 +30,7 @@ def deleted_by(command: str, root: Path, home: Path) -> list[str]:
     found: dict[str, None] = {}
     folder = root
     for words in commands_in(command):
-        name, rest = words[0].rsplit("/", 1)[-1], words[1:]
+        name, rest = program_name(words[0]), words[1:]
         if name in ("cd", "pushd") and len(rest) == 1:
             folder = next(iter(_paths(rest[0], folder, home)), folder)
         for path in _named(name, rest, folder, home):

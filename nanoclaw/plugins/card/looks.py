@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nanoclaw.shell_words import commands_in
+from nanoclaw.shell_words import commands_in, program_name
 
 
 def only_looks(command: str) -> bool:
@@ -27,7 +27,7 @@ _GIT_LOOKS = frozenset(_GIT_LOOKS_WORDS.split())
 
 
 def _looks(words: Sequence[str]) -> bool:
-    name, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    name, rest = program_name(words[0]), words[1:]
     if name == "find":
         return not any(word.startswith(("-exec", "-ok", "-delete", "-fprint", "-fls")) for word in rest)
     if name == "git":

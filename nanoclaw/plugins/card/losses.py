@@ -129,7 +129,8 @@ class Judge:
         candidates = [path for path in gone if path not in own and _counts(was[path])]
         moved = self._moved([*candidates, *cut, *own], [*new, *changed]) if candidates or cut or own else {}
         self._made -= own
-        self._made |= {path for path in new if path not in moved.values() or any(moved.get(one) == path for one in own)}
+        places, of_own = {*moved.values()}, {moved[one] for one in own if one in moved}
+        self._made |= {path for path in new if path not in places or path in of_own}
         left = [path for path in (*candidates, *cut) if path not in moved and not self._is_remade(path)]
         lost = [self._lost(path) for path in sorted(left, key=lambda one: (one.count("/"), one))]
         if lost:
@@ -190,6 +191,7 @@ class Judge:
             place = inodes.get((old.st_dev, old.st_ino), path)
             if place != path and not shrinks(old.st_size, now[place].st_size):
                 found[path] = place
+        taken = {*found.values()}
         for path in lost:
             old = was[path]
             if path in found:
@@ -197,10 +199,12 @@ class Judge:
             if packed := next((f"{path}{end}" for end in _PACKED if f"{path}{end}" in now), ""):
                 if packed not in was:
                     found[path] = packed
+                    taken.add(packed)
             elif (content := self._content(path)) is not None:
                 for place in by_size.get(old.st_size, ()):
-                    if place != path and place not in found.values() and _read(place) == content:
+                    if place != path and place not in taken and _read(place) == content:
                         found[path] = place
+                        taken.add(place)
                         break
         return found
 

@@ -270,7 +270,7 @@ class PlanCard(Plugin):
         known.made |= {
             f"{self._watch.root}/{one.target}" for one in turn.effects if one.kind == "file" and one.before == ""
         }
-        judge, lost, _ = await self._watch.compare(before, known.made)
+        judge, lost = await self._watch.compare(before, known.made)
         step, gone = _from_card(known, call), sum(one.is_deleted for one in lost) + known.beside.pop(call.id, 0)
         more = gone - (step.deletions if step else 0)
         goes_far = any(map(self._watch.goes_far, lost))
@@ -375,7 +375,7 @@ class PlanCard(Plugin):
         from nanoclaw.plugins.card.losses import named
 
         before = next(iter(known.before.values()))
-        judge, lost, _ = await self._watch.compare(before, known.made)
+        judge, lost = await self._watch.compare(before, known.made)
         gone = sum(one.is_deleted for one in lost)
         most = self._settings.deletions - sum(one.deletions for one in known.of("counted"))
         if gone <= most and not any(map(self._watch.goes_far, lost)):

@@ -67,25 +67,24 @@ class CommandWatch:
     async def look(self) -> FileListing:
         """List what is there, with copies of it."""
         async with self._one_at_a_time:
-            return await asyncio.to_thread(self._look)
+            return await asyncio.to_thread(self._look, self._held())
 
-    async def compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost], FileListing]:
+    async def compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost]]:
         """Judge what happened since, tell what counts as lost, and list what is there."""
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._compare, before, made)
 
-    def _look(self) -> FileListing:
+    def _look(self, held: set[str]) -> FileListing:
         listing = self._list()
-        self._copies.take(listing, COPYING_SECONDS, self._held())
+        self._copies.take(listing, COPYING_SECONDS, held)
         return listing
 
     def _list(self) -> FileListing:
         return listed(self._reach.writable, self._reach.closed, is_remade, WATCHED)
 
-    def _compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost], FileListing]:
-        after = self._list()
-        judge = Judge(before, after, self._copies, made)
-        return judge, judge.lost(), after
+    def _compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost]]:
+        judge = Judge(before, self._list(), self._copies, made)
+        return judge, judge.lost()
 
     def _held(self) -> set[str]:
         """Names of copies that somebody still needs."""

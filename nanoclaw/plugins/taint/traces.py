@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,10 +19,11 @@ LEAST = 12
 
 
 def files_in(root: Path, folders: Iterable[str]) -> list[str]:
-    """Files of some folders of the workspace, the newest first."""
+    """Files of some folders of the workspace, the newest first; none of a folder that is a link out of it."""
     found = listed([root / one for one in folders], most=MOST_FILES)
     newest = sorted(found.files, key=lambda path: found.files[path].st_mtime, reverse=True)
-    return [str(Path(path).relative_to(root.resolve())) for path in newest]
+    top = f"{os.path.realpath(root)}/"
+    return [path.removeprefix(top) for path in newest if path.startswith(top)]
 
 
 def matching(words: Iterable[str], paths: Iterable[str]) -> Iterator[str]:
@@ -36,12 +38,12 @@ def matching(words: Iterable[str], paths: Iterable[str]) -> Iterator[str]:
 def repeated(root: Path, paths: Iterable[str], text: str) -> Iterator[str]:
     """Those of the files of which a text repeats a line, also behind a path and numbers, as grep puts them."""
     lines = {part for line in text.splitlines() for part in _parts(line) if len(part) >= LEAST}
-    left = MOST_BYTES if lines else 0
-    for path in paths:
+    left, top = MOST_BYTES, root.resolve()
+    for path in paths if lines else ():
         if left <= 0:
             return
         try:
-            with open_again(Path(root.resolve(), path)) as file:
+            with open_again(top / path) as file:
                 content = file.read(left)
         except (OSError, ValueError):
             continue
