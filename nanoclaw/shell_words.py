@@ -114,7 +114,7 @@ _EXPANSION = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+|[@*#?$!-])|\([^)]*\))|`[^`]*`
 
 
 def _redirected_files(text: str) -> Iterator[str]:
-    root = _parser().parse(text[:LONGEST].encode("utf-8", "replace")).root_node
+    root = _root(text)
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -238,12 +238,16 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
+def _root(text: str) -> Node:
+    return _parser().parse(text[:LONGEST].encode("utf-8", "replace")).root_node
+
+
 def _parsed(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """The words of each command, and the text that certainly comes in: a here-document, or what `echo` pipes to it.
 
     In a long text, and in one that is no shell as a whole, everything between the shell's own signs may be a command.
     """
-    root = _parser().parse(text[:LONGEST].encode("utf-8", "replace")).root_node
+    root = _root(text)
     if root.has_error or len(text) > LONGEST:
         for part in re.split(r"\$?[;&|()`\n]", re.sub(r"[\"'\\]", "", text)):
             yield tuple(part.split()), ""

@@ -21,7 +21,6 @@ from nanoclaw.core.errors import FAULTS, ChannelError, ConfigError, NanoclawErro
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.lock import owner
 from nanoclaw.installation import start_command
-from nanoclaw.redaction import Redactor
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -46,11 +45,12 @@ class ReportLine(NamedTuple):
 
 
 def doctor(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.commands.showing import redactor
     from nanoclaw.core.build import start_logging
 
     if options.last_good and not options.fix:
         raise ConfigError("--last-good goes with --fix: it puts the last good config.toml in the place of a broken one")
-    start_logging(config, Redactor([config.model.api_key]))
+    start_logging(config, redactor(config))
     return asyncio.run(_doctor(config, options))
 
 

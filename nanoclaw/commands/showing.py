@@ -111,7 +111,7 @@ def session(config: Config, options: argparse.Namespace) -> int:
         raise ConfigError(
             f"there is no conversation {options.name!r}: {start_command()} sessions list shows which there are"
         )
-    hide = _redactor(config)
+    hide = redactor(config)
     if options.json:
         print(json.dumps({"session": key, "messages": [_hidden(json.loads(codec.dump(one)), hide) for one in history]}))
         return 0
@@ -123,7 +123,7 @@ def session(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def _redactor(config: Config) -> Redactor:
+def redactor(config: Config) -> Redactor:
     """Hides the keys that are known today: an export is passed on, and what a model wrote is stored as it wrote it."""
     from nanoclaw.core.build import classes, secret_settings
     from nanoclaw.core.secret_settings import hidden_values

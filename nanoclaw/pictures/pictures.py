@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from io import BytesIO
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from nanoclaw.pictures.memory import decoding_bytes, pixel_bytes
@@ -57,11 +58,10 @@ def open_picture(source: BinaryIO | bytes, name: str = "") -> Opened:
     shown = repr(name) if name else "the picture"
     data = _read(source, shown)
     _refuse_others(data, shown)
-    from PIL import Image as pillow
     from PIL import UnidentifiedImageError
 
+    pillow = _pillow()
     logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what is wrong with a picture is said once, by us
-    pillow.MAX_IMAGE_PIXELS = PIXEL_LIMIT // 2  # of twice as many it raises an error
     try:
         with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -85,10 +85,17 @@ def open_picture(source: BinaryIO | bytes, name: str = "") -> Opened:
         raise PictureError(f"{shown} is damaged and cannot be opened ({_reason(error)}). Save it again.") from None
 
 
+def _pillow() -> ModuleType:
+    """The library, which takes pictures up to our limit."""
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = PIXEL_LIMIT // 2  # of twice as many it raises an error
+    return Image
+
+
 def picture_type(data: bytes) -> str:
     """The type of a picture that can be opened, such as "image/png", by its content; '' for anything else."""
-    from PIL import Image as pillow
-
+    pillow = _pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -28,9 +28,6 @@ from nanoclaw.sandbox.view import Grants, Visible
 
 Level = Literal["none", "files", "files+net", "full"]
 
-LEVELS: tuple[Level, ...] = ("none", "files", "files+net", "full")
-"""The weakest first."""
-
 SYSTEM_BWRAP = "/usr/bin/bwrap"
 """The one path for which Ubuntu's AppArmor makes an exception."""
 

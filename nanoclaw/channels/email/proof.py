@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from email.message import EmailMessage
 from pathlib import Path
 
-from nanoclaw import atomic_write as drafts
+from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels.email.trust import Headers
 
 SUBJECT = "nanoclaw mail test"
@@ -53,7 +53,7 @@ def load(file: Path, of: str) -> Proof | None:
 def keep(file: Path, proof: Proof) -> None:
     """Raises OSError and WorkspaceError."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    drafts.write_atomically(file, json.dumps(asdict(proof)), 0o600)
+    write_atomically(file, json.dumps(asdict(proof)), 0o600)
 
 
 def sentence(proof: Proof | None, server: str) -> str:

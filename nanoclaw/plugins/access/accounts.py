@@ -174,7 +174,7 @@ class Accounts:
             "INSERT INTO links (channel, salt, sha256, until, hint) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
             " salt = ?2, sha256 = ?3, until = ?4, hint = ?5, state = 'open', sender = '', name = '', wrong = 0"
         )
-        tx.execute(sql, channel, salt, _digest(code, salt), _stamp(self._now() + VALID), _hint(code, salt))
+        tx.execute(sql, channel, salt, _digest(code, salt), stamp(self._now() + VALID), _hint(code, salt))
         return code
 
     def withdraw(self, tx: Tx, channel: str) -> None:
@@ -226,18 +226,18 @@ class Accounts:
 
     def _wrong(self, channel: str, sender: str, now: datetime) -> int:
         sql = "SELECT wrong FROM access_tries WHERE channel = ? AND sender = ? AND until > ?"
-        found = self._read(sql, channel, sender, _stamp(now))
+        found = self._read(sql, channel, sender, stamp(now))
         return int(found[0][0]) if found else 0
 
     def _count(self, tx: Tx, channel: str, sender: str, now: datetime) -> None:
         """A sender's first wrong code is forgotten after an hour with those that follow it; the last one locks them for
         an hour."""
-        tx.execute("DELETE FROM access_tries WHERE until <= ?", _stamp(now))
+        tx.execute("DELETE FROM access_tries WHERE until <= ?", stamp(now))
         sql = (
             "INSERT INTO access_tries (channel, sender, wrong, until) VALUES (?, ?, 1, ?) ON CONFLICT DO UPDATE SET"
             " wrong = wrong + 1, until = CASE WHEN wrong + 1 >= ? THEN excluded.until ELSE until END"
         )
-        tx.execute(sql, channel, sender[:200], _stamp(now + LOCKED), TRIES)
+        tx.execute(sql, channel, sender[:200], stamp(now + LOCKED), TRIES)
         sql = "DELETE FROM access_tries WHERE id <= (SELECT id FROM access_tries ORDER BY id DESC LIMIT 1 OFFSET ?)"
         tx.execute(sql, TRIERS)
         tx.execute("UPDATE links SET wrong = wrong + 1 WHERE channel = ?", channel)
@@ -253,18 +253,18 @@ class Accounts:
         """A code for a stranger, to be told to them; '' when they were told one of late, or many others. Whoever isn't
         told one waits to be let in like the others."""
         now, channel = self._now(), address.channel
-        since = _stamp(now - timedelta(hours=1))
+        since = stamp(now - timedelta(hours=1))
         sql = "SELECT 1 FROM asking WHERE channel = ? AND sender = ? AND at > ?"
         if not sender or self._read(sql, channel, sender, since):
             return ""
         code = new_code()
-        tx.execute("DELETE FROM asking WHERE at <= ?", _stamp(now - ASKING))
+        tx.execute("DELETE FROM asking WHERE at <= ?", stamp(now - ASKING))
         ((told,),) = self._read("SELECT count(*) FROM asking WHERE channel = ? AND at > ?", channel, since)
         sql = (
             "INSERT INTO asking (channel, sender, name, chat, code, at) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6, heard = ''"
         )
-        tx.execute(sql, channel, sender, name, address.chat, code, _stamp(now))
+        tx.execute(sql, channel, sender, name, address.chat, code, stamp(now))
         self._bound(tx, channel)
         return code if told < TOLD_AN_HOUR else ""
 
@@ -278,7 +278,7 @@ class Accounts:
 
     def unheard(self) -> list[PairingRequest]:
         """Those of whom the owner has not heard, the oldest first; none where that was told within the hour."""
-        lately = _stamp(self._now() - timedelta(hours=1))
+        lately = stamp(self._now() - timedelta(hours=1))
         if self._read("SELECT 1 FROM asking WHERE heard > ? LIMIT 1", lately):
             return []
         waiting = {(channel, sender) for channel, sender in self._read(_UNHEARD)}
@@ -290,11 +290,11 @@ class Accounts:
 
     def heard(self, tx: Tx) -> None:
         """Note that the owner was told of all who ask."""
-        tx.execute("UPDATE asking SET heard = ? WHERE heard = ''", _stamp(self._now()))
+        tx.execute("UPDATE asking SET heard = ? WHERE heard = ''", stamp(self._now()))
 
     def requests(self) -> list[PairingRequest]:
         """Accounts that wait to be let in, the oldest first."""
-        since = _stamp(self._now() - ASKING)
+        since = stamp(self._now() - ASKING)
         sql = "SELECT code, sender, name, channel, chat, at FROM asking WHERE at > ? ORDER BY at"
         return [
             PairingRequest(code, sender, name, Address(channel, chat), datetime.fromisoformat(at) + ASKING)
@@ -334,7 +334,7 @@ class _Row(NamedTuple):
         return is_near and hmac.compare_digest(_digest(code, self.salt), self.sha256)
 
 
-def _stamp(when: datetime) -> str:
+def stamp(when: datetime) -> str:
     """In UTC, so that its text sorts as the time does."""
     return when.astimezone(UTC).isoformat()
 
@@ -355,4 +355,4 @@ def _admit(tx: Tx, one: LinkedAccount) -> None:
         "INSERT INTO people (channel, sender, role, name, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
         " role = CASE role WHEN 'owner' THEN role ELSE excluded.role END, name = excluded.name, at = excluded.at"
     )
-    tx.execute(sql, one.channel, one.sender, one.role, one.name, _stamp(one.since))
+    tx.execute(sql, one.channel, one.sender, one.role, one.name, stamp(one.since))

@@ -116,8 +116,9 @@ class Gatekeeper:
         text = f"messages that say they are from you wait for your word, /held shows them: {waiting}"
         found = [Finding(True, text)] if waiting else []
         for name in self._rules:
-            if isinstance(channel := self._host.channel(name), Proves) and channel.proof[1]:
-                found.append(Finding(*channel.proof, name))
+            channel = self._host.channel(name)
+            if isinstance(channel, Proves) and (proof := channel.proof)[1]:
+                found.append(Finding(*proof, name))
         return found
 
     def important(self) -> list[str]:

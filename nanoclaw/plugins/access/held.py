@@ -4,7 +4,7 @@ wait for the owner's yes."""
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from nanoclaw.core.channel import UNPROVEN, Place
@@ -12,6 +12,7 @@ from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserM
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.exact_text import exactly
+from nanoclaw.plugins.access.accounts import stamp
 
 OF_ONE, OF_GUESTS, KEPT = 20, 30, timedelta(days=7)
 """So many wait that say they are from one account of the owner's, or from guests, and so long. Those that answer a
@@ -41,7 +42,7 @@ class HeldMessages:
     def hold(self, tx: Tx, inbound: Inbound, ask: Address, *, is_owners: bool) -> bool:
         """Keep a message, and ask the owner there; False when too many wait already."""
         waiting, now = self.all(), self._host.now()
-        tx.execute("DELETE FROM held WHERE at <= ?", _stamp(now - KEPT))
+        tx.execute("DELETE FROM held WHERE at <= ?", stamp(now - KEPT))
         sender, channel = inbound.sender.removeprefix(UNPROVEN), inbound.address.channel
         alike = [one for one in waiting if (one.sender == sender if is_owners else not one.is_owners)]
         is_answer = self._is_answer(inbound)
@@ -53,7 +54,7 @@ class HeldMessages:
             " RETURNING id"
         )
         body = json.dumps({**_dump(inbound), "is_owners": is_owners, "is_answer": is_answer})
-        rows = tx.execute(sql, channel, inbound.external_id, sender, body, _stamp(now))
+        rows = tx.execute(sql, channel, inbound.external_id, sender, body, stamp(now))
         if rows and not any(now - one.at < TOLD for one in alike):
             number = rows[0][0]
             text = (
@@ -66,7 +67,7 @@ class HeldMessages:
     def all(self) -> list[HeldMessage]:
         """The messages that wait, the oldest first."""
         sql = "SELECT id, sender, channel, external_id, body, at FROM held WHERE at > ? ORDER BY id"
-        return [_held(*row) for row in self._host.read(sql, _stamp(self._host.now() - KEPT))]
+        return [_held(*row) for row in self._host.read(sql, stamp(self._host.now() - KEPT))]
 
     def find(self, number: int) -> HeldMessage | None:
         return next((one for one in self.all() if one.id == number), None)
@@ -142,10 +143,6 @@ def _load(channel: str, external_id: str, kept: dict[str, Any]) -> Inbound:
     files = tuple(Attachment("", *one) for one in kept["files"])
     texts = {name: kept[name] for name in _TEXTS}
     return Inbound(Address(channel, kept["chat"]), "", external_id, message, files)._replace(**texts)
-
-
-def _stamp(when: datetime) -> str:
-    return when.astimezone(UTC).isoformat()
 
 
 _TEXTS = ("quoted", "quote", "quote_from", "name")

@@ -11,7 +11,7 @@ from nanoclaw.plugins.access.rules import ChannelRules
 
 
 def opened(accounts: Accounts, rules: Mapping[str, ChannelRules]) -> Iterator[Finding]:
-    """A line for each door of each channel."""
+    """A line for each way in, by channel."""
     linked, waiting = accounts.all(), accounts.requests()
     for channel in sorted({*rules, *(one.channel for one in linked)}):
         for role in ("owner", "guest"):

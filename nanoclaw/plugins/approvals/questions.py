@@ -77,9 +77,7 @@ class OwnerQuestions:
         return self._redacted(f"{question.ask.question}{origin}\n\n{told}")
 
     def _redacted(self, text: str) -> str:
-        from nanoclaw.redaction import Redactor
-
-        return Redactor(self._host.get("core").secrets)(text)
+        return str(self._host.get("core").redact(text))
 
     def _how(self, question: Any) -> str:
         """Say in a line how a question with options is answered, and what comes of it otherwise."""

@@ -46,12 +46,15 @@ class TokenFile:
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         found = self._read().get("client")
-        client = OAuthClientInformationFull.model_validate(found) if found else None
-        self._redact.add((client and client.client_secret) or "")
+        return self._hidden_client(OAuthClientInformationFull.model_validate(found)) if found else None
+
+    def _hidden_client(self, client: OAuthClientInformationFull) -> OAuthClientInformationFull:
+        """The registration, whose secret shows nowhere from now on."""
+        self._redact.add(client.client_secret or "")
         return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._write(client=client_info.model_dump(mode="json", exclude_none=True))
+        self._write(client=self._hidden_client(client_info).model_dump(mode="json", exclude_none=True))
 
     def port(self) -> int:
         """The port of the address that was registered, 0 for none."""

@@ -84,8 +84,9 @@ class MemoryStore:
 
     def others(self, name: str, start: int, end: int) -> list[str]:
         """Sources of others' text that its lines come from. Raises nothing."""
-        with suppress(WorkspaceError):
-            return self.origins.others(name, self.lines(_memory_name(name))[start - 1 : end]) if self.origins else []
+        if self.origins and self.origins.has_others:
+            with suppress(WorkspaceError):
+                return self.origins.others(name, self.lines(_memory_name(name))[start - 1 : end])
         return []
 
     def lines(self, name: str) -> list[str]:

@@ -90,8 +90,7 @@ class SecondOpinion:
         self._has_run = True
         while True:
             self._woken.clear()
-            await self.make()
-            left = max(self._asked_again - _now(), 0.0) or LOOK_AGAIN_SECONDS
+            left = LOOK_AGAIN_SECONDS if await self.make() else max(self._asked_again - _now(), 0.0)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._woken.wait()
@@ -105,15 +104,18 @@ class SecondOpinion:
             except TimeoutError:
                 self._failed(f"{self._model.name} took more than {LAST_SECONDS:g} s for some lines")
 
-    async def make(self, seconds: float = math.inf) -> None:
-        """Make vectors of the lines that have none, until all have one, the model cannot be asked or time is over."""
+    async def make(self, seconds: float = math.inf) -> bool:
+        """Make vectors of the lines that have none, until all have one or time is over; False where the model cannot be
+        asked now."""
         async with self._making:
             until = _now() + seconds
             try:
-                while not self._is_paused and await self._make_some(until):
-                    pass
+                while not self._is_paused:
+                    if not await self._make_some(until):
+                        return True
             except NanoclawError as error:
                 self._failed(str(error), error)
+            return False
 
     async def _make_some(self, until: float) -> bool:
         """False when all is done, or time is over. Raises NanoclawError."""

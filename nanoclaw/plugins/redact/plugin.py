@@ -107,7 +107,8 @@ class RedactFilter:
     def feed(self, text: str) -> str:
         raw = self._held + text
         whole, cut = self._redact(raw), len(raw) - self._redact.begun(raw)
-        if self._redact(raw[:cut]) + self._redact(raw[cut:]) != whole:  # a secret ends where another may begin
+        # a secret may end where another may begin
+        if cut < len(raw) and self._redact(raw[:cut]) + self._redact(raw[cut:]) != whole:
             raw, cut = whole, len(whole) - self._redact.begun(whole)
         self._held = raw[cut:]
         return self._redact(raw[:cut])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shutil
-import signal
 import sys
 import tempfile
 from contextlib import suppress
@@ -17,6 +15,7 @@ from nanoclaw.core.messages import AssistantMessage, ModelRequest, ToolResult, U
 from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.store.inbox import NOT_DONE
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests import kills
 from tests.plugins.delegate.talk import delegate, task_of
 from tests.program import LoggingChannel, Program, assert_legal, running
 
@@ -60,20 +59,11 @@ class BothSides:
 
 async def work(root: Path, story: str, statement: int | None) -> None:
     """Go on with what is there, or have it begun; die at that statement."""
-    left = statement
-
-    def count(sql: str) -> None:
-        nonlocal left
-        if left is not None:
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
     channel = LoggingChannel(root / "log")
     async with running(root / "home", BothSides(story), channel=channel, wakes=True, seconds=20) as program:
         if not program.rows("SELECT 1 FROM inbox"):
             await program.say("Have them read")
-        program.app.store.db.set_trace_callback(count)
+        program.app.store.db.set_trace_callback(kills.dies_at(statement))
         await at_rest(program)
         program.app.store.db.set_trace_callback(None)
 
@@ -90,13 +80,7 @@ async def at_rest(program: Program) -> None:
 
 def killed(root: Path, story: str, statement: int) -> bool:
     """True when the program died there."""
-    child = os.fork()
-    if not child:
-        try:
-            asyncio.run(work(root, story, statement))
-        finally:
-            os._exit(0)
-    return bool(os.waitpid(child, 0)[1])
+    return kills.killed(work(root, story, statement))
 
 
 async def left(root: Path, story: str) -> tuple[int, int, int]:
