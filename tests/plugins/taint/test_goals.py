@@ -365,3 +365,15 @@ async def test_what_a_tool_with_the_network_prints_is_others_text(tmp_path: Path
     async with reading(tmp_path, "", SETTINGS) as (home, _, _):
         await home.ask(do("exec", {"command": f"echo {command}"}))
         assert last_result(home).outside == "a command that had the network"
+
+
+async def test_an_inbox_that_is_a_link_out_of_the_workspace_takes_no_mark_away(tmp_path: Path) -> None:
+    async with reading(tmp_path, "") as (home, _, _):
+        away = tmp_path / "away"
+        away.mkdir()
+        (away / "theirs.txt").write_text("text of somebody else's\n")
+        (home.workspace / "downloads").symlink_to(away)
+        (home.workspace / "media").mkdir(exist_ok=True)
+        (home.workspace / "media" / "x.txt").write_text("a letter from a stranger\n")
+        await home.ask(do("exec", {"command": "cat */*.txt"}))
+        assert "media/" in last_result(home).outside
