@@ -357,7 +357,6 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *(
             "core.home",
             "core.settings_file",
-            "core.secrets_file",
             "core.store.lock",
             "core.store.recovery",
             "core.store.wal",
@@ -367,7 +366,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
         *("plugins.forget.undo_file", "plugins.mcp.listing", "plugins.mcp.oauth", "plugins.memory.index_file"),
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
-        *("providers.pull", "packages.pins", "commands.last_good", "commands.config_file", "commands.choosing"),
+        *("providers.pull", "packages.pins", "commands.last_good", "commands.config_file"),
         "commands.health.settings",
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (

@@ -204,6 +204,10 @@ def test_a_single_file_is_added_and_is_a_single_file(tmp_path: Path, home: Home)
     assert stat.S_IMODE((home.root / "plugins" / "weather.py").stat().st_mode) == 0o600
 
 
+def test_a_path_that_leads_nowhere_is_named_once(tmp_path: Path, home: Home) -> None:
+    assert home.run("plugins", "add", str(tmp_path / "none"), check=2).err.count(str(tmp_path / "none")) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

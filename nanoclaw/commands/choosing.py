@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nanoclaw.atomic_write import NotSaved, write_atomically
+from nanoclaw.commands import config_file
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
@@ -54,8 +54,7 @@ def _write(config: Config, model: str, api_base: str) -> list[str]:
     import tomlkit
     from tomlkit.items import Table
 
-    before = config.file.read_text(encoding="utf-8") if config.file.exists() else ""
-    document = tomlkit.parse(before)
+    document = config_file.document(config)
     if not isinstance(document.get("model"), Table):
         document["model"] = {**document.get("model", {})} or tomlkit.table()
     table = document["model"]
@@ -63,12 +62,7 @@ def _write(config: Config, model: str, api_base: str) -> list[str]:
     table["name"] = model
     if api_base:
         table["api_base"] = api_base
-    try:
-        if before:
-            write_atomically(config.file.with_name("config.toml.bak"), before, mode=0o600)
-        write_atomically(config.file, tomlkit.dumps(document), mode=0o600)
-    except NotSaved as error:
-        raise ConfigError(str(error)) from None
-    kept = [f"The file before is {config.file}.bak."] if before else []
+    kept = [f"The file before is {config_file.backed_up(config)}."] if config.file.exists() else []
+    config_file.write(config, document)
     belonged = f"Taken out, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
     return [*filter(None, [belonged]), *kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from nanoclaw.atomic_write import NotSaved, write_atomically
@@ -20,8 +21,19 @@ def write(config: Config, changed: Any) -> None:
     """Raises ConfigError."""
     import tomlkit
 
+    _written(config.file, tomlkit.dumps(changed))
+
+
+def backed_up(config: Config) -> Path:
+    """Copy the file as it is to config.toml.bak. Raises ConfigError."""
+    copy = config.file.with_name(f"{config.file.name}.bak")
+    _written(copy, config.file.read_text(encoding="utf-8"))
+    return copy
+
+
+def _written(path: Path, text: str) -> None:
     try:
-        config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(config.file, tomlkit.dumps(changed), mode=0o600)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path, text, mode=0o600)
     except NotSaved as error:
         raise ConfigError(str(error)) from None

@@ -215,7 +215,8 @@ def _errors(name: str) -> Iterator[None]:
     try:
         yield
     except PackageError as error:
-        raise ConfigError(f"{name}: {error}") from error
+        said = str(error)
+        raise ConfigError(said if name in said else f"{name}: {said}") from error
     except OSError as error:
         raise ConfigError(f"{name}: {error.filename or ''} {error.strerror or error}") from error
 

@@ -17,8 +17,8 @@ ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASS", "_PWD",
 
 _PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
-SHORTEST = 8
-"""Signs of a value that is hidden, at least."""
+SHORTEST, SHORTEST_GUESSED = 6, 8
+"""Signs of a value that is hidden, at least; more of a variable that is only named like a key."""
 
 
 class SecretSetting(NamedTuple):
@@ -37,6 +37,11 @@ class SecretSetting(NamedTuple):
     @property
     def state(self) -> str:
         return f"set ({self.source})" if self.source else "not set"
+
+    @property
+    def is_guessed(self) -> bool:
+        """True for a variable that nobody named in settings: its name alone says that it may be a key."""
+        return self.source == "environment" and "." not in self.name
 
 
 class SettingsOfPlugin(NamedTuple):
@@ -65,7 +70,7 @@ def all_secrets(
 
 def hidden_values(settings: Iterable[SecretSetting]) -> Iterator[str]:
     """Values that must never show."""
-    return (one.value for one in settings if len(one.value) >= SHORTEST)
+    return (one.value for one in settings if len(one.value) >= (SHORTEST_GUESSED if one.is_guessed else SHORTEST))
 
 
 def _of_models(config: Config) -> Iterator[SecretSetting]:

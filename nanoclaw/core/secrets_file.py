@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,17 @@ NAME = "secrets.env"
 
 def read(path: Path) -> dict[str, str]:
     """NAME=value lines of a file that nobody but its owner should read."""
+    return _parsed(path, _lines(path))
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        lines = (settings_file.read(path) or b"").decode("utf-8-sig").splitlines()
+        return (settings_file.read(path) or b"").decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _parsed(path: Path, lines: Iterable[str]) -> dict[str, str]:
     secrets = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -36,8 +43,8 @@ def write(path: Path, name: str, value: str) -> None:
     ConfigError."""
     from nanoclaw.atomic_write import NotSaved, write_atomically
 
-    read(path)  # one that can't be read is not written either
-    before = path.read_text(encoding="utf-8-sig").splitlines() if path.exists() else []
+    before = _lines(path)
+    _parsed(path, before)  # one that can't be read is not written either
     lines = [line for line in before if line.strip().removeprefix("export ").partition("=")[0].strip() != name]
     try:
         write_atomically(path, "\n".join([*lines, *([f"{name}={value}"] if value else ()), ""]), 0o600)

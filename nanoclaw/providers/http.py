@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.provider import OnEvent
+from nanoclaw.net.loopback import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx as httpx
 from nanoclaw.providers.failures import (
     CHECK_NET,
@@ -23,7 +24,6 @@ from nanoclaw.providers.failures import (
     Endpoint,
     failure,
     host_of,
-    is_loopback,
     one_line,
     reason_of,
     retry_after,
@@ -332,7 +332,7 @@ def open_client(url: str) -> httpx.AsyncClient:
 
     A proxy never stands between two ends of one machine.
     """
-    return httpx.AsyncClient(verify=_tls(url), follow_redirects=False, trust_env=not is_loopback(url))
+    return httpx.AsyncClient(verify=_tls(url), follow_redirects=False, trust_env=not leads_to_loopback(url))
 
 
 _contexts: dict[bool, ssl.SSLContext] = {}

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.provider import ABLE, Abilities, EmbeddingModel
-from nanoclaw.providers.failures import Endpoint, is_loopback
+from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.providers.failures import Endpoint
 
 if TYPE_CHECKING:
     from nanoclaw.core.provider import Provider
@@ -93,7 +94,7 @@ def check(model: str, api_base: str) -> tuple[str, str, str]:
     else:
         _check_prefix(prefix)
         keys = _data()["litellm_keys"].get(prefix, ())
-    return keys[0] if keys and not is_loopback(_checked(api_base)) else "", prefix, name
+    return keys[0] if keys and not leads_to_loopback(_checked(api_base)) else "", prefix, name
 
 
 def transcription_for(
@@ -228,7 +229,7 @@ def _checked(api_base: str) -> str:
 
 def _key(model: str, variables: Sequence[str], api_base: str, given: str, env: Mapping[str, str]) -> str:
     key = given.strip() or next((env[name].strip() for name in variables if env.get(name, "").strip()), "")
-    if not key and variables and not is_loopback(api_base):
+    if not key and variables and not leads_to_loopback(api_base):
         raise ConfigError(f"{model} needs a key: set {variables[0]}, or model.api_key in config.toml.")
     if key and not (key.isascii() and key.isprintable() and " " not in key):
         where = "model.api_key in config.toml" if given.strip() else variables[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import ipaddress
 import json
 from collections import deque
 from contextlib import closing, suppress
@@ -29,6 +28,7 @@ from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.net.loopback import is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -335,19 +335,13 @@ def _check(settings: EmailSettings) -> None:
         if not is_address(one):
             raise ConfigError(f"channels.email.aliases takes addresses such as bot@example.org, not {one!r}.")
     for host in (settings.imap_host, settings.smtp_host):
-        if security == "none" and not _is_loopback(host):
+        if security == "none" and not is_loopback(host):
             raise ConfigError(
                 f"channels.email.security is 'none', which is for servers on this machine only, not for {host}. "
                 "Use 'tls' or 'starttls'."
             )
     if ca_file and not Path(ca_file).expanduser().is_file():
         raise ConfigError(f"channels.email.ca_file: there is no file {ca_file}.")
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _tls_context(ca_file: str) -> ssl.SSLContext:

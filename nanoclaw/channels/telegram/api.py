@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line, plain
+from nanoclaw.net.loopback import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx
 
 CALL_SECONDS = 10.0
@@ -136,8 +137,7 @@ def _client(base: str) -> httpx.AsyncClient:
     """Certificate authorities for https only; a proxy never stands between two ends of one machine."""
     address = urlsplit(base)
     verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if address.scheme == "http" else httpx.create_ssl_context()
-    is_near = address.hostname in ("127.0.0.1", "::1", "localhost")
-    return httpx.AsyncClient(verify=verify, trust_env=not is_near)
+    return httpx.AsyncClient(verify=verify, trust_env=not leads_to_loopback(base))
 
 
 def _result(method: str, status: int, body: bytes) -> Any:

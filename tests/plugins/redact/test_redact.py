@@ -103,6 +103,14 @@ async def test_a_secret_of_whomever_leaves_by_no_way(tmp_path: Path, secret: str
     assert secret not in written
 
 
+async def test_a_short_password_that_settings_name_is_hidden_and_a_word_of_a_variable_is_not(tmp_path: Path) -> None:
+    provider = ScriptedProvider(call("tell", {"text": "heron7 is enabled"}), "So.")
+    settings, variables = '[channels.acme]\ntoken = "heron7"\n', {"RETRY_KEY": "enabled"}
+    async with running(tmp_path, provider, settings=settings, extra=[Teller], environment=variables) as home:
+        await home.ask("tell me")
+        assert results(home.history)[-1].text == "told [secret] is enabled"
+
+
 async def test_without_the_plugin_only_the_log_is_clean(tmp_path: Path, log: list[str]) -> None:
     provider = ScriptedProvider(call("tell", {"text": "sk-model-4711"}), "The key is sk-model-4711.")
     async with running(tmp_path, provider, settings=SETTINGS, extra=[Teller], without=["redact"]) as home:
