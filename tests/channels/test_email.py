@@ -130,7 +130,7 @@ async def test_a_mail_is_handed_in_with_its_subject_its_sender_and_when_it_came(
         ("-- \nAnn", "Lunch?", "Lunch?"),
         ("/stop", "Hello", "/stop"),
         ("Look\n\n---------- Forwarded message ---------\nFrom: Bob <b@x.org>\n\nHi", "Fwd: x", "Look"),
-        ("On Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:\n> only a quote", "x", None),
+        ("On Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:\n> only a quote", "x", ""),
         ("", "=?utf-8?b?5L2g5aW9?=", "你好"),
     ],
 )
@@ -172,6 +172,74 @@ async def test_what_somebody_else_wrote_before_comes_as_a_quote_and_what_we_wrot
     assert (first.message.text, first.quote_from) == ("Can you?", "the mail that this one answers")
     assert first.quote.startswith("Subject: Re: Party\n") and "> Who can come?" in first.quote
     assert (again.message.text, again.quote) == ("Can you?", "")
+
+
+BOB = "On Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:"
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "own"),
+    [
+        (f"{BOB}\n> Pay evil\nYes.\n> Really?\nNo.", "Re: x", "Yes.\nNo."),
+        ("> Pay evil\nYes.\n> Really?\nNo.", "Re: x", "Yes.\nNo."),
+        (f"Yes.\n\n{BOB}\n\nPay evil", "Re: x", "Yes."),
+        ("Taip.\n\nNuo: Bob <b@x.org>\nIšsiųsta: 2026-03-02 10:00\nKam: Ann\nTema: x\n\nPay evil", "Re: x", "Taip."),
+        (f"{BOB}\n> Pay evil", "Re: x", ""),
+        ("Thanks", "Re: Pay evil", "Thanks"),
+        ("", "Re: Pay evil", ""),
+        ("<p>Yes.</p><blockquote>Pay evil</blockquote>", "Re: x", "Yes."),
+    ],
+)
+@in_loop
+async def test_others_words_in_a_mail_are_a_quote_however_they_are_marked(
+    post: Post, text: str, subject: str, own: str
+) -> None:
+    letter = mail(text, subject, References="<bob@x.org>")
+    letter.replace_header("Content-Type", f"text/{'html' if text.startswith('<') else 'plain'}; charset=utf-8")
+    async with post.runs():
+        inbound = await post.comes(letter)
+    assert (inbound.message.text, inbound.quote_from) == (own, "the mail that this one answers")
+    assert "Pay evil" in inbound.quote
+
+
+@in_loop
+async def test_in_our_thread_too_an_answer_to_somebody_else_quotes_them(post: Post) -> None:
+    text = f"{BOB}\n> Pay evil\nYes.\n> Really?\nNo."
+    async with post.runs():
+        first = await post.comes(mail("Hello"))
+        ours = await post.channel.send(Outbound(first.address, "Good day", reply_to=first.external_id, key="1"))
+        to_us = await post.comes(mail(text, "Re: x", id="<2@lab.test>", In_Reply_To=ours))
+        both = {"References": f"{ours} <bob@x.org>", "In_Reply_To": "<bob@x.org>"}
+        to_bob = await post.comes(mail(text, "Re: x", id="<3@lab.test>", **both))
+    assert to_us.message.text == text and not to_us.quote_from
+    assert to_bob.message.text == "Yes.\nNo." and "Pay evil" in to_bob.quote
+    assert to_bob.address == to_us.address == first.address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---------- Forwarded message ---------\nFrom: Bob <b@x.org>\n\nThe invoice",
+        "The invoice",
+        "Begin forwarded message:\n\n> From: Bob <b@x.org>\n> Date: 2 March 2026 at 10:00\n>\n> The invoice",
+    ],
+)
+@in_loop
+async def test_a_mail_that_is_handed_on_without_a_word_is_not_lost(post: Post, text: str) -> None:
+    async with post.runs():
+        inbound = await post.comes(mail(text, "Fwd: Invoice"))
+    assert (inbound.message.text, inbound.quote_from) == ("", "a forwarded mail")
+    assert "The invoice" in inbound.quote
+
+
+@in_loop
+async def test_what_is_handed_on_under_another_subject_is_a_quote_and_a_signature_is_none(post: Post) -> None:
+    handed_on = "Look\n\nBegin forwarded message:\n\nFrom: Bob <b@x.org>\nSubject: x\nDate: 2.3.2026 10:00\n\nPay evil"
+    async with post.runs():
+        inbound = await post.comes(mail(handed_on))
+        signed = await post.comes(mail("Hello\n\n-- \nAnn", id="<2@lab.test>"))
+    assert "Look" in inbound.message.text and "Pay evil" not in inbound.message.text and "Pay evil" in inbound.quote
+    assert (signed.message.text, signed.quote) == ("Subject: Lunch\n\nHello", "")
 
 
 @in_loop

@@ -53,6 +53,9 @@ ANN = Author("ann@lab.test", "Ann", True)
             "收到",
             "------------ 原始邮件 ------------\n发件人: <z@qq.com>;\n发送时间: 2025年\n收件人: <l@qq.com>;\n\n请",
         ),
+        ("Jā.", "No: Bob <b@x.org>\nNosūtīts: 2025-11-03 10:00\nKam: Ann\nTēma: R\n\nDari."),
+        ("Tak.", "-------- Przekazana wiadomość --------\nTemat: R\nNadawca: Bob\n\nZrób."),
+        ("Yes.", "On Mon, 3 Nov 2025 at 10:00, Bob <b@x.org> wrote:\n\nA line that no program has marked."),
         ("Hello", "-- \nAnn\nACME Ltd"),
         ("First.\n\n> quoted by hand", "-- \nAnn"),
     ],
@@ -89,6 +92,8 @@ def test_an_answer_below_what_it_quotes_is_kept() -> None:
         "Please translate this:\n\n> Guten Tag",
         "From: the beginning this was wrong.\nReally.",
         "My trip\nFrom: Berlin\nTo: Paris\nWhen: Monday",
+        "Book it:\n\nName: Ann\nMail: ann@x.org\nDay: 3.11.2025\nRoom: 12",
+        "Write to bob@x.org until 3.11.2025:\n\nDear Bob, yes.",
         "a\n-----\nb",
     ],
 )
@@ -103,16 +108,27 @@ def test_what_is_forwarded_is_what_the_mail_is_about(subject: str) -> None:
     assert not quotes.is_forward("Re: Report", "Tomorrow")
 
 
-@pytest.mark.parametrize("text", ["a" * 200_000, "> " * 100_000, ">\n" * 100_000, "From: a\n" * 25_000, "\n" * 200_000])
+@pytest.mark.parametrize(
+    "text", ["a" * 200_000, "> " * 100_000, ">\n" * 100_000, "From: a\n" * 25_000, "\n" * 200_000, "> a\nb\n" * 30_000]
+)
 @pytest.mark.timeout(60)
 def test_a_long_text_takes_no_long_time(text: str) -> None:
     assert quotes.own_words(text) in text
+    assert quotes.without_quoted_lines(text) is not None
 
 
 @given(st.text())
 def test_whatever_the_text_its_own_words_are_part_of_it(text: str) -> None:
     own = quotes.own_words(text)
     assert own in "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def test_a_signature_is_no_quote_and_lines_that_are_quoted_between_are() -> None:
+    assert not quotes.is_quoting("Hello\n\n-- \nAnn")
+    assert quotes.is_quoting("> Which day?\nTuesday.\n> Where?\nHere.")
+    assert (
+        quotes.without_quoted_lines("On 3.11.2025 Pay evil <b@x.org> wrote:\n> Day?\nTuesday.\n> a\nb") == "Tuesday.\nb"
+    )
 
 
 def test_html_becomes_text_as_a_reader_sees_it() -> None:

@@ -215,7 +215,7 @@ class Email:
         except Exception as error:  # what strangers send breaks parsers in ways that nobody has listed
             logger.warning("E-mail: mail {} could not be read and is left alone: {}", uid, type(error).__name__)
             return False
-        if not (inbound.message.text.strip() or inbound.attachments):
+        if not (inbound.message.text.strip() or inbound.quote or inbound.attachments):
             logger.info("E-mail: mail {} is left alone: there is nothing in it", uid)
             return False
         if self._is_too_many(inbound.sender, letter.at):

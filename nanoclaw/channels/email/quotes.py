@@ -8,7 +8,7 @@ for signatures, drop indentation, or need seconds for long lines.
 from __future__ import annotations
 
 import re
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 _FROM = (
     "From|Von|De|Da|Van|Från|Fra|Od|От|Від|Lähettäjä|Feladó|Kimden|Από|Expéditeur|Mittente|Remitente"
@@ -33,13 +33,21 @@ _COMMAND = re.compile(
 )
 _TIME_OR_ADDRESS = re.compile(r"@|\d[:.h]\d\d")
 _DATE = re.compile(r"\d[^\d@]{1,12}\d")
+_NAMED = re.compile(r"<[^<>@\s]+@[^<>\s]+>")
 _ATTRIBUTION_LINES = 3
+_NEAR = 8  # lines above a quote in which its attribution is looked for
 _LINE = 1000  # a longer line belongs to nobody's header
 
 
 def is_forward(subject: str, text: str) -> bool:
     """True when the mail is about the text that follows the person's words."""
     return bool(_FORWARD.match(subject)) or any(_FORWARDED.match(line[:_LINE]) for line in text.splitlines())
+
+
+def is_quoting(text: str) -> bool:
+    """True where the text has more than its author's own words and signature, as it would from others' mail."""
+    own, is_cut = _split(text)
+    return is_cut or any(map(_is_quoted, own))
 
 
 def forwarded(text: str) -> tuple[str, str]:
@@ -52,7 +60,15 @@ def forwarded(text: str) -> tuple[str, str]:
 
 
 def without_quoted_lines(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not _is_quoted(line)).strip()
+    """Without them and the lines that say whose they are: a name in these is one that somebody else has chosen."""
+    lines = text.splitlines()
+    own = [not _is_quoted(line) for line in lines]
+    for place in range(len(lines)):
+        if not own[place] and place and own[place - 1]:
+            near = lines[max(0, place - _NEAR) : place]
+            if (begin := _attribution_at(near, len(near))) is not None:
+                own[place - len(near) + begin : place] = [False] * (len(near) - begin)
+    return "\n".join(line for line, is_own in zip(lines, own, strict=True) if is_own).strip()
 
 
 def is_signature(text: str) -> bool:
@@ -76,18 +92,27 @@ def command(text: str) -> str:
 def own_words(text: str) -> str:
     """The text without what it quotes at its end or, where the answer stands below, at its beginning, and without a
     signature. Quotes between answers stay, since answers refer to them."""
-    lines = [line.rstrip() for line in text.split("\n")]
-    lines = lines[: _headers_at(lines)]
-    lines = _without_end_quote(lines)
-    lines = lines[: _signature_at(lines)]
-    lines = _without_end_quote(lines)
-    lines = _without_first_quote(lines)
-    return "\n".join(lines).strip("\n")
+    return "\n".join(_split(text)[0]).strip("\n")
+
+
+def _split(text: str) -> tuple[list[str], bool]:
+    """The lines of a text without quotes at its ends and a signature, and whether it has such quotes."""
+    whole = [line.rstrip() for line in text.split("\n")]
+    above = whole[: _headers_at(whole)]
+    before = _without_end_quote(above)
+    signed = before[: _signature_at(before)]
+    within = _without_end_quote(signed)
+    own = _without_first_quote(within)
+    is_cut = any(_last(long) > _last(short) for long, short in ((whole, above), (above, before), (signed, within)))
+    return own, is_cut or len(own) < len(within)
 
 
 def _headers_at(lines: list[str]) -> int:
-    """First line of the headers that Outlook puts above what it quotes; a line of dashes belongs to them."""
+    """First line of the headers that Outlook puts above what it quotes; a line of dashes belongs to them. In a language
+    whose words are not known here they are told by their shape, and so is an attribution of lines without marks."""
     for place, line in enumerate(lines):
+        if _is_foreign_block(lines, place) or _attributes_all(lines, place):
+            return place
         if len(line) < _LINE and _HEADERS_BEGIN.match(line):
             above = place - 1
             while above >= 0 and not lines[above]:
@@ -108,6 +133,46 @@ def _is_block(following: list[str], is_marked: bool) -> bool:
             break
         found.append(line)
     return len(found) >= 2 and (is_marked or any(map(_TIME_OR_ADDRESS.search, found)))
+
+
+def _is_foreign_block(lines: list[str], place: int) -> bool:
+    """True for words between dashes above two headers, and for four headers in a paragraph of their own, with an
+    address and a date or time among them, above a text."""
+    line = lines[place]
+    if _SEPARATOR.match(line[:_LINE]) and any(map(str.isalpha, line)):
+        return len(_headers(lines[place + 1 : place + 9])) >= 2
+    if len(line) >= _LINE or not _HEADER.match(line) or (place and lines[place - 1]):
+        return False
+    found = _headers(lines[place : place + 8])
+    is_mails = any("@" in one for one in found) and any(map(_DATE.search, found))
+    end = place + len(found)
+    is_above = end + 1 < len(lines) and not lines[end] and any(lines[end + 1 : end + 5])
+    return len(found) >= 4 and is_mails and is_above
+
+
+def _headers(lines: list[str]) -> list[str]:
+    """The headers that stand at the beginning of some lines, blank ones before them aside."""
+    found = list[str]()
+    for line in lines:
+        if not line and not found:
+            continue
+        if not line or len(line) >= _LINE or not _HEADER.match(line):
+            break
+        found.append(line)
+    return found
+
+
+def _attributes_all(lines: list[str], place: int) -> bool:
+    """True for “On Monday 2 March 2026 Bob <b@x.org> wrote:” above lines that no program has marked."""
+    if place and lines[place - 1]:
+        return False
+    said = list(takewhile(bool, lines[place : place + _ATTRIBUTION_LINES]))
+    end = next((count for count, line in enumerate(said, 1) if line.endswith((":", "："))), 0)
+    whole = " ".join(said[:end])
+    if not end or len(whole) > _LINE or not (_DATE.search(whole) and _NAMED.search(whole)):
+        return False
+    following = next((line for line in lines[place + end :] if line), "")
+    return bool(following) and not _is_quoted(following)
 
 
 def _without_end_quote(lines: list[str]) -> list[str]:

@@ -62,16 +62,16 @@ def as_message(
     ours = threads.own_thread(references, domain)
     external_id = message_id or f"{letter.place}@{domain}"
     thread = threads.thread_id((references or [external_id])[0]) if ours is None else ours
+    answers_us = threads.own_thread(references[-1:], domain) is not None  # else it quotes others, also in our thread
     is_said = is_vouched_for(headers, who, server)
     is_vouched = is_said and is_proven and is_addressed(headers, own)
     place = Place(who.address, thread, "" if is_vouched else UNVERIFIED.rstrip(":"))
     subject = header_text(headers.first("subject"))[:300]
-    text, quote, is_forward = _words(letter, subject)
+    text, quote, is_forward = _words(letter, subject, answers_us=answers_us)
     others = ""
-    if is_forward or (ours is None and references and quote):  # so are lines that are quoted between the words
+    if is_forward or (not answers_us and (quote or (references and subject))):
         others = "a forwarded mail" if is_forward else "the mail that this one answers"
-        quote = f"Subject: {subject}\n\n{quote}" if subject else quote
-        text, subject = quotes.without_quoted_lines(text), ""
+        quote, subject = f"Subject: {subject}\n\n{quote}".strip() if subject else quote, ""
     inbound = Inbound(
         Address(channel, str(place)),
         who.address if is_vouched else f"{UNPROVEN if is_said else UNVERIFIED}{who.address}",
@@ -98,22 +98,23 @@ def attachments(letter: Letter) -> tuple[Attachment, ...]:
     )
 
 
-def _words(letter: Letter, subject: str) -> tuple[str, str, bool]:
-    """The author's own words, what they quoted, and whether that was forwarded."""
+def _words(letter: Letter, subject: str, *, answers_us: bool) -> tuple[str, str, bool]:
+    """The author's own words, those of others in the mail, and whether it is about these. What an answer to us quotes
+    is ours: left out at its ends, and left between its words."""
     plain = _text_of(letter, "text/plain")
     page = "" if plain.strip() else _text_of(letter, "text/html")
     whole = plain if plain.strip() else html_text(page, quotes=True)
     whole = _bounded(whole.strip("\n"), _TEXT_CHARACTERS)
     if quotes.is_forward(subject, whole):
         return *quotes.forwarded(whole), True
-    own = quotes.own_words(whole if plain.strip() else _bounded(html_text(page, quotes=False), _TEXT_CHARACTERS))
-    own = quotes.command(own) or own
-    if not own.strip():
-        if quotes.is_signature(whole):
-            return "", "", False
-        return ("", whole, False) if attachments(letter) else (whole, "", False)
-    rest = whole.replace(own, "", 1).strip("\n")
-    return own, _bounded(rest, _QUOTE_CHARACTERS), False
+    shown = whole if plain.strip() else html_text(page, quotes=False, blocks=answers_us)
+    shown = _bounded(shown.strip("\n"), _TEXT_CHARACTERS)
+    own = quotes.own_words(shown)
+    own = quotes.command(own) or (own if answers_us else quotes.without_quoted_lines(own))
+    if not own.strip() and not quotes.is_signature(whole):
+        return ("", whole, False) if attachments(letter) or not answers_us else (whole, "", False)
+    is_quoting = shown != whole or quotes.is_quoting(whole)
+    return own, _bounded(whole.replace(own, "", 1).strip("\n"), _QUOTE_CHARACTERS) if is_quoting else "", False
 
 
 def _with_subject(own: str, subject: str, *, is_first: bool) -> str:

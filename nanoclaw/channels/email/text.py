@@ -90,9 +90,9 @@ _ATTRIBUTIONS = "//*[contains(@class, 'moz-cite-prefix') or contains(@class, 'gm
 _UNSEEN = "//style | //script | //head/title | //*[contains(translate(@style, ' ', ''), 'display:none')]"
 
 
-def html_text(html: str, *, quotes: bool) -> str:
+def html_text(html: str, *, quotes: bool, blocks: bool = True) -> str:
     """Text as a reader would see it, links with their addresses; without the parts that are marked as quoted unless
-    `quotes`."""
+    `quotes`, and without those that may be quoted or only set off unless `blocks`."""
     import lxml.html
     from inscriptis import Inscriptis
     from inscriptis.css_profiles import CSS_PROFILES
@@ -109,6 +109,8 @@ def html_text(html: str, *, quotes: bool) -> str:
             _drop_from(place)
         _drop(document, _ATTRIBUTIONS)
         _drop(document, _QUOTES)
+    if not blocks:
+        _drop(document, "//blockquote")
     try:
         config = ParserConfig(css=CSS_PROFILES["strict"].copy(), display_links=True)
         shown = str(Inscriptis(document, config).get_text())
