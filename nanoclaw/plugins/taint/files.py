@@ -8,15 +8,18 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import name_beneath, open_again, open_folder, open_named, open_parent_for_writing
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.snapshots.listing import FileListing, changes, listed
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.taint.repositories import Repositories
 
 INBOXES = ("media", "downloads", "outputs")
 """Folders that the program itself puts others' text into. What commands printed is in `outputs` too."""
@@ -35,8 +38,32 @@ class MarkedFiles:
     def __init__(self, host: Host) -> None:
         self._host, self._root = host, host.workspace
         self._kept: dict[str, str] | None = None
+        self._found: list[str] = []
+
+    @cached_property
+    def _search(self) -> Repositories:
+        from nanoclaw.plugins.taint.repositories import Repositories
+
+        environment = self._host.get("core").config.environment
+        return Repositories(self._root, Path(environment.get("HOME") or Path.home()), environment)
+
+    async def look(self) -> None:
+        """Look which repositories are of others by now."""
+        import asyncio
+
+        self._found = await asyncio.to_thread(self._search.of_others, frozenset(self.all()))
+
+    def repositories(self) -> dict[str, str]:
+        """Folders of the repositories of others that were found and have no mark, with their sources."""
+        found = [one for one in self._found if self._kept_for(one) is None]
+        return {one: f"the repository {one.rstrip('/').translate(_NO_COMMA)}" for one in found}
+
+    def marks(self) -> dict[str, str]:
+        """All of them, without what the owner knows better about."""
+        return {**self.repositories(), **{path: source for path, source in self.all().items() if source}}
 
     def all(self) -> dict[str, str]:
+        """Those in the store; one with the source '' is the owner's, whatever folder it is in."""
         if self._kept is None:
             self._kept = dict(self._host.read("SELECT path, source FROM taint_files ORDER BY path"))
         return self._kept
@@ -51,21 +78,31 @@ class MarkedFiles:
         source = ", ".join(dict.fromkeys(sources))
         new = {path: source for path in paths if path and self.all().get(path) != source}
         if new:
+            gone = [one for one, was in self.all().items() if not was and _is_in_one(one, new)]
+            for one in gone:  # another folder is in its place
+                del self.all()[one]
             self.all().update(new)
-            turn.later(partial(_keep, new))
+            turn.later(partial(_keep, new, gone))
 
     def unmark(self, turn: Turn, path: str) -> None:
         """A file that was written anew as a whole, with nothing read before, is clean."""
-        if self.all().pop(path, ""):
+        if self.all().get(path):
+            del self.all()[path]
             turn.later(partial(_drop, path))
 
-    def clean(self, tx: Tx, path: str) -> bool:
+    def has_mark(self, path: str) -> bool:
+        """True for a file or folder that `clean` takes a mark off."""
+        return not {path.rstrip("/"), f"{path.rstrip('/')}/"}.isdisjoint(self.marks())
+
+    def clean(self, path: str, tx: Tx) -> None:
         """Take a mark away that the owner knows better about."""
-        found = [one for one in (path, f"{path.rstrip('/')}/") if one in self.all()]
-        for one in found:
-            self.all().pop(one)
+        folder = f"{path.rstrip('/')}/"
+        for one in (path.rstrip("/"), folder):
+            self.all().pop(one, None)
             _drop(one, tx)
-        return bool(found)
+        if folder in self._found:
+            self.all()[folder] = ""
+            _keep({folder: ""}, (), tx)
 
     # --- who asks ----------------------------------------------------------------------------------------------------
 
@@ -84,12 +121,15 @@ class MarkedFiles:
         return name_beneath(self._root, path) or path.rstrip("/")
 
     def _marked(self, name: str) -> str:
-        """The source of the mark that a path has, or a folder above it."""
-        if name in self.all():
-            return self.all()[name]
-        parts = Path(name).parts
-        above = ("/".join(parts[:number]) + "/" for number in range(len(parts), 0, -1))
-        return next((self.all()[one] for one in above if one in self.all()), self.all().get(EVERYTHING, ""))
+        """The source of the mark that a path has, or the nearest folder above it."""
+        kept = self._kept_for(name)
+        found = self.repositories() if kept is None else {}
+        return kept or next((found[one] for one in _above(name) if one in found), "")
+
+    def _kept_for(self, name: str) -> str | None:
+        """The same of those in the store; None for nothing."""
+        kept = self.all()
+        return next((kept[one] for one in (name, *_above(name), EVERYTHING) if one in kept), None)
 
     def named_in(self, text: str) -> list[str]:
         """Sources of the files whose paths stand in a listing or in lines that were found."""
@@ -97,20 +137,30 @@ class MarkedFiles:
         found = [self.source(one) for one in paths]
         found += [self.source_of_folder(one) for one in _HEADING.findall(text)]
         found += [source for path, source in self.all().items() if path != EVERYTHING and path.rstrip("/") in text]
+        found += [source for path, source in self.repositories().items() if _shows(text, path)]
         return list(dict.fromkeys(filter(None, found)))
 
-    async def repeated_in(self, text: str) -> list[str]:
-        """Sources of the files of which a text repeats a line."""
+    async def repeated_in(self, text: str, inboxes: Sequence[str] | None = None, command: str = "") -> list[str]:
+        """Sources of the files of which a text repeats a line: marked ones, those of the inboxes, and where a `command`
+        looks around for files also those of repositories of others."""
         import asyncio
 
-        marked = [path for path in self.all() if not path.endswith("/") and path != EVERYTHING]
-        found = await asyncio.to_thread(self._repeated, marked, text)
+        marked = [path for path, source in self.all().items() if source and not path.endswith("/")]
+        folders = list(self.repositories()) if _LOOKS_AROUND.search(command) else []
+        found = await asyncio.to_thread(self._repeated, marked, folders, inboxes, text)
         return list(dict.fromkeys(filter(None, map(self.source, found))))
 
-    def _repeated(self, marked: Iterable[str], text: str) -> list[str]:
-        from nanoclaw.plugins.taint.traces import repeated
+    def _repeated(
+        self, marked: Sequence[str], folders: Sequence[str], inboxes: Sequence[str] | None, text: str
+    ) -> list[str]:
+        from nanoclaw.plugins.taint.traces import files_in, repeated
 
-        return list(repeated(self._root, [*marked, *self._in_inboxes()], text))
+        inboxes = self._in_inboxes() if inboxes is None else inboxes
+        own = [one for one in marked if one != EVERYTHING]
+        return [
+            *repeated(self._root, [*own, *inboxes], text),
+            *repeated(self._root, files_in(self._root, folders), text),
+        ]
 
     def _in_inboxes(self) -> list[str]:
         """Files of the folders for others' text, but for what commands printed: those have their source elsewhere."""
@@ -118,9 +168,13 @@ class MarkedFiles:
 
         return [path for path in files_in(self._root, INBOXES) if not path.startswith(_OUTPUTS_OF_COMMANDS)]
 
-    def of_command(self, command: str, besides: Iterable[tuple[str, str]] = ()) -> list[str]:
-        """Sources of the files that the words of a command name: by path, by name alone, by a folder above, by a
-        pattern. `besides` are paths with sources that have no mark."""
+    async def of_command(self, command: str, besides: Iterable[tuple[str, str]] = ()) -> CommandFiles:
+        """Files that the words of a command name: by path, by name alone, by a folder above, by a pattern. `besides`
+        are paths with sources that have no mark."""
+        import asyncio
+
+        has_pattern = any(sign in command for sign in "*?[")
+        inboxes = await asyncio.to_thread(self._in_inboxes) if has_pattern else None
         words = _words(command)
         found = dict[str, None]()
         for path, source in [*self.all().items(), *besides]:
@@ -132,11 +186,22 @@ class MarkedFiles:
                 found[source] = None
             elif _is_in_inbox(inbox := part.strip("./")):
                 found[f"files in {inbox.split('/')[0]}/"] = None
-        if any(sign in command for sign in "*?["):
+        if inboxes:
             from nanoclaw.plugins.taint.traces import matching
 
-            found.update(dict.fromkeys(map(self.source, matching(words, self._in_inboxes()))))
-        return list(found)
+            found.update(dict.fromkeys(map(self.source, matching(words, inboxes))))
+        found.update(dict.fromkeys(self.repositories_of(command)))
+        return CommandFiles([one for one in found if one], inboxes)
+
+    def repositories_of(self, command: str) -> list[str]:
+        """Sources of the repositories that a command names, goes into, or looks for."""
+        words = _words(command)
+        looks_for_all = ".git" in words and "find" in words
+        return [
+            source
+            for path, source in self.repositories().items()
+            if looks_for_all or any(_goes_into(word, path.rstrip("/")) for word in words)
+        ]
 
     def programs_of(self, command: str) -> list[str]:
         """Those of the files with others' text that a command names and that can be run: their paths."""
@@ -176,6 +241,13 @@ def in_short(found: Sequence[str]) -> Sequence[str]:
 def names_in(top: str, paths: Iterable[str]) -> list[str]:
     """Paths within a folder."""
     return [path[len(top) + 1 :] for path in paths]
+
+
+class CommandFiles(NamedTuple):
+    """Sources of the files that a command names, and the files of the inboxes, where they were looked at."""
+
+    sources: Sequence[str] = ()
+    inboxes: Sequence[str] | None = None
 
 
 class Guarded(NamedTuple):
@@ -320,6 +392,13 @@ def _is_in_inbox(name: str) -> bool:
     return name.split("/")[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
 
 
+_LOOKS_AROUND = re.compile(
+    r"\b(?:find|fd|rg|ag|ack|xargs|tree|tar|zip|cpio|rsync|walk|glob|rglob|for)\b|\$\(|`|\*\*"
+    r"|\bgrep\b[^|;&\n]*\s-(?:-(?:dereference-)?recursive|\w*[rR])"
+)
+"""Signs of a command that reads files which it does not name. The program's own files and those of others have many
+lines in common, so what any other one shows is not compared with those of repositories."""
+
 _HEADING = re.compile(r"(?m)^(?:\./)?((?:media|downloads|outputs)(?:/[^\n]*)?):$")
 """A folder above its files, as `ls -R` shows it."""
 
@@ -351,7 +430,39 @@ def _names(word: str, path: str) -> bool:
     return name.partition(".")[0] == word and len(word) > 2  # python -m name
 
 
-def _keep(new: dict[str, str], tx: Tx) -> None:
+def _goes_into(word: str, path: str) -> bool:
+    """True where a word of a command may mean the folder of a repository, one above it, or a file in it."""
+    word = re.split(r"[=:]", word)[-1]
+    short = re.sub(r"^(?:\.?/+)+", "", word).rstrip("/")
+    if not short or short == ".":
+        return False
+    if f"/{path}/" in f"/{short}/" or path.startswith(f"{short}/"):
+        return True
+    if word == "*" or not any(sign in short for sign in "*?["):
+        return False
+    return "**" in short or all(map(fnmatch.fnmatchcase, path.split("/"), short.split("/")))
+
+
+def _shows(text: str, path: str) -> bool:
+    """True where a path of a repository stands in a text; of one without a folder above only files in it do."""
+    name = re.escape(path.rstrip("/"))
+    end = r"(?![\w.-])" if "/" in path.rstrip("/") else r"/"
+    return re.search(rf"(?m)(?<![\w.-]){name}{end}|^(?:\./)?{name}:$|'{name}'", text) is not None
+
+
+def _above(name: str) -> Iterator[str]:
+    """A folder, and those above it."""
+    parts = Path(name).parts
+    return ("/".join(parts[:number]) + "/" for number in range(len(parts), 0, -1))
+
+
+def _is_in_one(path: str, folders: Iterable[str]) -> bool:
+    return any(one == EVERYTHING or (one.endswith("/") and path.startswith(one)) for one in folders)
+
+
+def _keep(new: dict[str, str], gone: Iterable[str], tx: Tx) -> None:
+    for path in gone:
+        _drop(path, tx)
     for path, source in new.items():
         tx.execute("INSERT OR REPLACE INTO taint_files (path, source) VALUES (?, ?)", path, source)
 

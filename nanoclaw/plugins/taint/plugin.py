@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import CheckedCall, ToolResult
-from nanoclaw.core.plugin import Ask, Command, Ended, Finding, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Command, Ended, Finding, Host, Plugin, Refuse, Reply, Said, Turn, Tx, Verdict
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.taint.acts import Act
-    from nanoclaw.plugins.taint.files import Guarded, MarkedFiles
+    from nanoclaw.plugins.taint.files import CommandFiles, Guarded, MarkedFiles
     from nanoclaw.plugins.taint.sources import Trusted
 
 SHOWN_SOURCES = 3
@@ -84,6 +84,7 @@ class Taint(Plugin):
     def __init__(self, host: Host, settings: TaintSettings) -> None:
         self._host, self._settings = host, settings
         self._before: dict[tuple[int, str], Guarded] = {}
+        self._commands: dict[tuple[int, str], CommandFiles] = {}
         self.public: Provenance = Provenance(settings)
 
     @cached_property
@@ -99,6 +100,9 @@ class Taint(Plugin):
     # --- a call ------------------------------------------------------------------------------------------------------
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        if call.name == "exec":
+            await self._files.look()
+            self._commands[turn.id, call.id] = await self._of_command(str(call.arguments["command"]))
         read = self._read(call, turn)
         if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
             return refused
@@ -124,10 +128,13 @@ class Taint(Plugin):
 
     def _read(self, call: CheckedCall, turn: Turn) -> list[str]:
         """Sources of others' text that may be behind a call: what its turn has read, and files that a command names."""
-        read = list(turn.outside)
-        if call.name == "exec":
-            read += self._named_in(str(call.arguments["command"]))
-        return self.public.untrusted(read)
+        return self.public.untrusted([*turn.outside, *self._named(call, turn).sources])
+
+    def _named(self, call: CheckedCall, turn: Turn) -> CommandFiles:
+        """Files that a command names, as they were before it ran."""
+        from nanoclaw.plugins.taint.files import CommandFiles
+
+        return self._commands.get((turn.id, call.id)) or CommandFiles()
 
     def _behind(self, act: Act, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
@@ -243,9 +250,13 @@ class Taint(Plugin):
         """Sources of the text that a result shows."""
         if call.name == "exec":
             command = str(call.arguments["command"])
-            begun = bool(call.arguments.get("background"))  # its result is the program's own words
-            shown = [] if begun else [*self._files.named_in(result.text), *await self._files.repeated_in(result.text)]
-            named = list(dict.fromkeys([*self._named_in(command), *self._remembered(result.text), *shown]))
+            await self._files.look()
+            before = self._named(call, turn)
+            shown = [*before.sources, *self._files.repositories_of(command), *self._remembered(result.text)]
+            if not call.arguments.get("background"):  # its result is the program's own words
+                shown += self._files.named_in(result.text)
+                shown += await self._files.repeated_in(result.text, before.inboxes, command)
+            named = list(dict.fromkeys(shown))
             if not named and _NET.search(command) and await self._has_network():
                 return ["a command that had the network"]
             return named
@@ -254,6 +265,8 @@ class Taint(Plugin):
                 return []
             is_others = await self._has_network()
             return [f"process {call.arguments.get('id')}"] if is_others else await self._files.repeated_in(result.text)
+        if call.name in ("read_file", *_LISTS):
+            await self._files.look()
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             found = self._files.source(path) or self._came(path)
@@ -267,11 +280,11 @@ class Taint(Plugin):
             return [inside] if inside else self._files.named_in(result.text) + self._remembered(result.text)
         return []
 
-    def _named_in(self, command: str) -> list[str]:
-        """Sources of the files that a command names."""
+    async def _of_command(self, command: str) -> CommandFiles:
+        """Files that a command names, and notes that were learned from others' text."""
         memory = self._host.get("memory")
         notes = memory.origins.entries() if memory else ()
-        return self._files.of_command(command, [(one.file, one.sources) for one in notes])
+        return await self._files.of_command(command, [(one.file, one.sources) for one in notes])
 
     def _remembered(self, text: str) -> list[str]:
         """Sources of notes and facts in a text that were learned from others' text."""
@@ -290,8 +303,9 @@ class Taint(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         self.public.drop(turn)
-        for key in [key for key in self._before if key[0] == turn.id]:
-            del self._before[key]
+        for kept in (self._before, self._commands):
+            for key in [key for key in kept if key[0] == turn.id]:
+                del kept[key]
 
     # --- what the owner sees -----------------------------------------------------------------------------------------
 
@@ -299,18 +313,22 @@ class Taint(Plugin):
         told = "files of the workspace with others' text; /taint clean notes.md says that one has none"
         return [Command("taint", told, self._list, private=True)]
 
-    def _list(self, said: Said, tx: Tx) -> str:
-        verb, _, path = said.argument.partition(" ")
-        if verb == "clean" and path.strip():
-            is_known = self._files.clean(tx, path.strip().removeprefix("./"))
-            return f"{path.strip()} counts as yours." if is_known else f"{path.strip()} is not marked. {_INBOXES}"
+    async def _list(self, said: Said) -> Reply:
+        await self._files.look()
+        verb, _, rest = said.argument.partition(" ")
+        if verb == "clean" and (path := rest.strip().removeprefix("./")):
+            if not self._files.has_mark(path):
+                return Reply(f"{path} is not marked. {_INBOXES}")
+            return Reply(f"{path} counts as yours.", change=partial(self._files.clean, path))
         if said.argument:
-            return "/taint shows the files; /taint clean notes.md takes the mark off one."
-        lines = [f"- {path}: {source[:200]}" for path, source in sorted(self._files.all().items())]
-        return "\n".join([*(lines or ["No file is marked."]), _INBOXES])
+            return Reply("/taint shows the files; /taint clean notes.md takes the mark off one.")
+        lines = [f"- {path}: {source[:200]}" for path, source in sorted(self._files.marks().items())]
+        own = [path for path, source in sorted(self._files.all().items()) if not source]
+        lines += [f"Yours, as you said: {', '.join(own)}"] if own else []
+        return Reply("\n".join([*(lines or ["No file is marked."]), _INBOXES]))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        count, trusted = len(self._files.all()), ", ".join(self._settings.trusted) or "no source"
+        count, trusted = len(self._files.marks()), ", ".join(self._settings.trusted) or "no source"
         return [Finding(True, f"{count} file{'s' * (count != 1)} with others' text; trusted: {trusted}", "taint")]
 
     async def audit(self) -> Iterable[Finding]:

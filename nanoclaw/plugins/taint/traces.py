@@ -20,7 +20,7 @@ LEAST = 12
 
 def files_in(root: Path, folders: Iterable[str]) -> list[str]:
     """Files of some folders of the workspace, the newest first; none of a folder that is a link out of it."""
-    found = listed([root / one for one in folders], most=MOST_FILES)
+    found = listed([root / one for one in folders], skips=lambda name, beside: name == ".git", most=MOST_FILES)
     newest = sorted(found.files, key=lambda path: found.files[path].st_mtime, reverse=True)
     top = f"{os.path.realpath(root)}/"
     return [path.removeprefix(top) for path in newest if path.startswith(top)]
