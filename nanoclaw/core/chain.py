@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
 from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ProviderError
@@ -37,6 +37,7 @@ from nanoclaw.core.plugin import (
     Verdict,
 )
 from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.stream import Filters, SafeFilter
 from nanoclaw.core.tool import Tool
 
 T = TypeVar("T")
@@ -52,6 +53,18 @@ HOOKS = (
     "prompt_tools",
     "restrict_tools",
 )
+NARROWED = (
+    "before_turn",
+    "before_model",
+    "after_model",
+    "stream",
+    "before_tool",
+    "after_tool",
+    "before_answer",
+    "on_end",
+)
+"""Those that a plugin may narrow in its `hears`."""
+
 _VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 
 
@@ -63,10 +76,21 @@ class Chain:
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
         self._tools: list[Tool] = []
-        self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in HOOKS}
+        self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in (*HOOKS, "sections")}
+        self._same_sections = lru_cache(maxsize=64)(self._sections_of)
 
     def has(self, hook: str) -> bool:
         return bool(self._of[hook])
+
+    def _about(self, hook: str, turn: Turn | None, *, origin: str = "", tool: str = "") -> list[Plugin]:
+        """Those that are asked in a hook about a turn, or a message or call of it, as they say in `hears`."""
+        origin, channel = origin or (turn.origin if turn else ""), turn.address.channel if turn else ""
+        found = []
+        for one in self._of[hook]:
+            heard = one.hears.get(hook)
+            if heard is None or origin in heard.origins or channel in heard.channels or tool in heard.tools:
+                found.append(one)
+        return found
 
     # --- what plugins bring ------------------------------------------------------------------------------------------
 
@@ -113,9 +137,14 @@ class Chain:
         """The sections that plugins bring, each with the name of its plugin."""
         return [
             (one.name, section)
-            for one in self.plugins
-            for section in self._list(one, "sections", partial(one.sections, query, profile), Section)
+            for one in self._of["sections"]
+            for section in (
+                self._same_sections(one, profile) if one.same_sections else self._sections_of(one, profile, query)
+            )
         ]
+
+    def _sections_of(self, one: Plugin, profile: Profile, query: str = "") -> list[Section]:
+        return self._list(one, "sections", partial(one.sections, query, profile), Section)
 
     def _list(self, one: Plugin, hook: str, make: Callable[[], Iterable[T]], kind: type[T]) -> list[T]:
         try:
@@ -150,7 +179,7 @@ class Chain:
             await self._step(one, "before_context", partial(one.before_context, turn), ())
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft:
-        for one in self._of["before_turn"]:
+        for one in self._about("before_turn", turn, origin=draft.message.origin):
             draft = await self._step(one, "before_turn", partial(one.before_turn, draft, turn), Draft) or draft
         return draft
 
@@ -159,7 +188,7 @@ class Chain:
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits:
         """The limits of a request. Raises ProviderError where a plugin refuses it."""
         limits = request.limits
-        for one in self._of["before_model"]:
+        for one in self._about("before_model", turn):
             try:
                 async with asyncio.timeout(_seconds(one)):
                     limits = _checked(await one.before_model(request, turn), Limits) or limits
@@ -170,7 +199,7 @@ class Chain:
         return limits
 
     def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
-        for one in self._of["after_model"]:
+        for one in self._about("after_model", turn):
             try:
                 one.after_model(request, answer, turn)
             except FAULTS as error:
@@ -179,10 +208,10 @@ class Chain:
     def filters(self, turn: Turn) -> Filter | None:
         """The filters of one answer's stream, one behind the other; None where there is none."""
         made: list[Filter] = []
-        for one in self._of["stream"]:
+        for one in self._about("stream", turn):
             try:
                 if found := one.stream(turn):
-                    made.append(_Safe(found, self, one))
+                    made.append(SafeFilter(found, partial(self.fault, one, "stream")))
             except FAULTS as error:
                 self.fault(one, "stream", error)
         return Filters(made) if made else None
@@ -197,7 +226,7 @@ class Chain:
         verdicts: list[Verdict] = []
         if own and own.check:
             verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
-        for one in self._of["before_tool"]:
+        for one in self._about("before_tool", turn, tool=call.name):
             verdicts.append(await self._judged(one, partial(one.before_tool, call, turn)))
         for kind in (Refuse, Instead):
             if found := next((one for one in verdicts if isinstance(one, kind)), None):
@@ -229,7 +258,7 @@ class Chain:
         return text
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
-        for one in self._of["after_tool"]:
+        for one in self._about("after_tool", turn, tool=call.name):
             result = (
                 await self._step(one, "after_tool", partial(one.after_tool, call, result, turn), ToolResult) or result
             )
@@ -243,7 +272,7 @@ class Chain:
         """The answer for the person, or the first plugin that wants another one or calls before it. Without `may_retry`
         its note stands below the answer instead, and no other's."""
         is_noted, kinds = False, (Answer, TryAgain, MakeCalls)
-        for one in self._of["before_answer"]:
+        for one in self._about("before_answer", turn):
             said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), kinds)
             if isinstance(said, Answer):
                 answer = said
@@ -256,7 +285,7 @@ class Chain:
         return answer
 
     def on_end(self, ended: Ended, turn: Turn, tx: Transaction) -> Ended:
-        for one in self._of["on_end"]:
+        for one in self._about("on_end", turn):
             ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx), Ended) or ended
         return ended
 
@@ -306,55 +335,14 @@ class Chain:
         return None
 
 
-class Filters:
-    """Several filters of a stream, one behind the other."""
-
-    def __init__(self, filters: Sequence[Filter]) -> None:
-        self._filters = filters
-
-    def feed(self, text: str) -> str:
-        for one in self._filters:
-            text = one.feed(text) if text else ""
-        return text
-
-    def end(self) -> str:
-        text = ""
-        for one in self._filters:
-            text = (one.feed(text) if text else "") + one.end()
-        return text
-
-
-class _Safe:
-    """A plugin's filter; one that raises lets everything through from then on."""
-
-    def __init__(self, inner: Filter, chain: Chain, owner: Plugin) -> None:
-        self._inner: Filter | None = inner
-        self._chain, self._owner = chain, owner
-
-    def feed(self, text: str) -> str:
-        return self._try(lambda inner: inner.feed(text), text)
-
-    def end(self) -> str:
-        return self._try(lambda inner: inner.end(), "")
-
-    def _try(self, step: Callable[[Filter], str], otherwise: str) -> str:
-        if self._inner is None:
-            return otherwise
-        try:
-            return step(self._inner)
-        except FAULTS as error:
-            self._inner = None
-            self._chain.fault(self._owner, "stream", error)
-            return otherwise
-
-
 def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
-    """Public names of a class that Plugin doesn't have: a misspelt hook would never be called."""
+    """Public names of a class that Plugin doesn't have: a misspelt hook would never be called. Those of `hears` too."""
     known = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
     for part in kind.__mro__:
         if part in (Plugin, object):
             continue
         yield from (name for name in vars(part) if not name.startswith("_") and name not in known)
+    yield from (name for name in kind.hears if name not in NARROWED)
 
 
 def _checked(given: T, kinds: Kinds) -> T:

@@ -137,6 +137,21 @@ Verdict = Refuse | Instead | Ask | None
 """Every plugin is heard; the strictest holds, in this order. What several ask about a call is one question."""
 
 
+class TryAgain(NamedTuple):
+    """The model reads `remark` and answers anew, once in a turn; after that `note` stands below. Of several plugins
+    that want it the first is heard."""
+
+    remark: str
+    note: str = ""
+
+
+class MakeCalls(NamedTuple):
+    """These calls follow the answer as if the model had made them, in this order and through every gate; it reads their
+    results and answers anew. Where the turn has no round left they are not made."""
+
+    calls: tuple[ToolCall, ...]
+
+
 class Usage(NamedTuple):
     """Tokens of one request as the provider reports them; `cached_tokens` are part of `input_tokens`."""
 

@@ -33,8 +33,10 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.messages import Ask as Ask
 from nanoclaw.core.messages import Instead as Instead
+from nanoclaw.core.messages import MakeCalls as MakeCalls
 from nanoclaw.core.messages import Refuse as Refuse
 from nanoclaw.core.messages import Scope as Scope
+from nanoclaw.core.messages import TryAgain as TryAgain
 from nanoclaw.core.messages import Verdict as Verdict
 
 if TYPE_CHECKING:
@@ -105,6 +107,15 @@ class Turn(Protocol):
     def later(self, change: Callable[[Tx], object]) -> None: ...  # make something part of the turn's next transaction
 
 
+class Hears(NamedTuple):
+    """The turns that a hook is asked in: those of these origins or in these channels; of calls also those of these
+    tools, in any turn. Of before_turn the origin is that of the message. One that names nothing: never."""
+
+    origins: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+
 class Draft(NamedTuple):
     """A message on its way into a turn, at its beginning or while it runs. `remarks` go into its runtime metadata, a
     line each; `quote` is the text that it answers; `notes` are those that its remarks show; `inbound` is as it came;
@@ -124,21 +135,6 @@ class Answer(NamedTuple):
 
     text: str
     files: tuple[str, ...] = ()
-
-
-class TryAgain(NamedTuple):
-    """The model reads `remark` and answers anew, once in a turn; after that `note` stands below. Of several plugins
-    that want it the first is heard."""
-
-    remark: str
-    note: str = ""
-
-
-class MakeCalls(NamedTuple):
-    """These calls follow the answer as if the model had made them, in this order and through every gate; it reads their
-    results and answers anew. Where the turn has no round left they are not made."""
-
-    calls: tuple[ToolCall, ...]
 
 
 class Ended(NamedTuple):
@@ -296,6 +292,9 @@ class Plugin:
     migrations: ClassVar[tuple[str, ...]] = ()  # SQL of its tables, called NAME_…; run before it is made
     marks: ClassVar[tuple[str, ...]] = ()  # "table.column" with nobody's words: forgetting leaves them alone
     seconds: ClassVar[float] = 10.0  # the longest that one of its steps may take
+    # By hook about turns and calls, where it is not asked each time; it may change while it runs.
+    hears: Mapping[str, Hears] = {}
+    same_sections: ClassVar[bool] = False  # its sections follow from the profile alone, and are asked for once
     public: Any = None  # what host.get(name) gives to others
 
     def __init__(self, host: Host, settings: Any) -> None:

@@ -248,8 +248,9 @@ class Runner:
         if not turn.profile.keeps:
             self.sessions.drop(tx, turn.session, turn.id)
         elif turn.calls:
-            snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
-            turn.session.keep_snapshot(self.builder.settle(snapshot, turn.calls, turn.profile).dump())
+            if any(self.reach(call.name) != "none" for call in turn.calls):
+                snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
+                turn.session.keep_snapshot(self.builder.settle(snapshot, turn.calls, turn.profile).dump())
         elif turn.inbound.patience and reason == "failed":
             self.sessions.take_back(tx, turn.session, turn.id)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from nanoclaw.core.chain import Chain
+from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.events import Event, TextDelta, ToolStarted
 from nanoclaw.core.plugin import Filter
 
 if TYPE_CHECKING:
+    from nanoclaw.core.chain import Chain
     from nanoclaw.core.turn import RunningTurn
 
 
@@ -40,3 +42,45 @@ class Stream:
         if text:
             self._turn.has_begun = True
             self._turn.show(TextDelta(text))
+
+
+class Filters:
+    """Several filters of a stream, one behind the other."""
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self._filters = filters
+
+    def feed(self, text: str) -> str:
+        for one in self._filters:
+            text = one.feed(text) if text else ""
+        return text
+
+    def end(self) -> str:
+        text = ""
+        for one in self._filters:
+            text = (one.feed(text) if text else "") + one.end()
+        return text
+
+
+class SafeFilter:
+    """A plugin's filter; one that raises lets everything through from then on."""
+
+    def __init__(self, inner: Filter, fault: Callable[[BaseException], None]) -> None:
+        self._inner: Filter | None = inner
+        self._fault = fault
+
+    def feed(self, text: str) -> str:
+        return self._try(lambda inner: inner.feed(text), text)
+
+    def end(self) -> str:
+        return self._try(lambda inner: inner.end(), "")
+
+    def _try(self, step: Callable[[Filter], str], otherwise: str) -> str:
+        if self._inner is None:
+            return otherwise
+        try:
+            return step(self._inner)
+        except FAULTS as error:
+            self._inner = None
+            self._fault(error)
+            return otherwise

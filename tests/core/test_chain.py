@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from nanoclaw.core.plugin import (
     Draft,
     Ended,
     Filter,
+    Hears,
     Host,
     Instead,
     Plugin,
@@ -45,7 +46,7 @@ from nanoclaw.core.plugin import (
 )
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
-from tests.program import MAIN, Program, assert_legal, bare, config_of, results
+from tests.program import MAIN, Program, assert_legal, bare, config_of, results, running
 from tests.virtual_time import passed, virtual_time
 
 
@@ -483,6 +484,76 @@ def test_a_misspelt_hook_stops_the_start(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"the plugin typo has 'befor_tool'.*--without typo"):
         build(config_of(tmp_path), plugins=[Typo])
+
+
+def test_a_misspelt_hook_that_is_narrowed_stops_the_start(tmp_path: Path) -> None:
+    class Typo(Plugin):
+        name = "typo"
+        hears: Mapping[str, Hears] = {"befor_tool": Hears(tools=("exec",))}
+
+    with pytest.raises(ConfigError, match=r"the plugin typo has 'befor_tool'.*--without typo"):
+        build(config_of(tmp_path), plugins=[Typo])
+
+
+async def test_a_hook_is_asked_about_what_it_hears_only(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Narrow(Plugin):
+        name = "narrow"
+        hears: Mapping[str, Hears] = {
+            "before_tool": Hears(tools=("read_file",)),
+            "after_tool": Hears(tools=("list_dir",)),
+            "before_turn": Hears(origins=("job",)),
+            "before_answer": Hears(channels=("elsewhere",)),
+            "on_end": Hears(origins=("person",)),
+            "stream": Hears(),
+        }
+
+        async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+            heard.append(f"before {call.name}")
+            return None
+
+        async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
+            heard.append(f"after {call.name}")
+            return None
+
+        async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+            heard.append("before_turn")
+            return None
+
+        async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
+            heard.append("before_answer")
+            return None
+
+        def stream(self, turn: Turn) -> None:
+            heard.append("stream")
+
+        def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+            heard.append("on_end")
+
+    provider = ScriptedProvider(call("list_dir", {"path": "."}), "done")
+    async with running(tmp_path, provider, extra=[Narrow]) as program:
+        await program.ask("what is here?")
+    assert heard == ["after list_dir", "on_end"]
+
+
+async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Same(Plugin):
+        name = "same"
+        same_sections = True
+
+        def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+            asked.append(profile.name)
+            return [Section("same", "Same", "It stays as it is.")]
+
+    provider = ScriptedProvider("one", "two", "three")
+    async with running(tmp_path, provider, plugins=[Same]) as program:
+        for text in ("a", "b", "c"):
+            await program.ask(text)
+        assert all("It stays as it is." in one.system.text for one in provider.requests)
+    assert asked == ["person"]
 
 
 def test_a_plugin_that_cannot_be_made_stops_the_start_with_a_sentence(tmp_path: Path) -> None:

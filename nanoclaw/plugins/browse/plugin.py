@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Image, Message, ToolExample, UserMessage
-from nanoclaw.core.plugin import Ended, Finding, Host, Plugin, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ended, Finding, Hears, Host, Plugin, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.browse.chromium import Chromium, can_start, executable, is_root, lack
@@ -51,6 +51,7 @@ class Browse(Plugin):
         self._path = core.config.environment.get("PATH", "")
         self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
         self._sessions: BrowserSessions[BrowserSession] | None = None
+        self.hears = {"on_end": Hears()}  # as long as it was not used
         self._locks = WeakValueDictionary[Address, asyncio.Lock]()
         self._judged_at: dict[tuple[int, str], str] = {}  # hosts of the pages that calls were judged for
         self.public = OpenPages(self)
@@ -114,6 +115,7 @@ class Browse(Plugin):
         if self._sessions is None:
             from nanoclaw.plugins.browse.sessions import BrowserSessions
 
+            self.hears = {}
             idle = timedelta(minutes=self._settings.idle_minutes)
             self._sessions = BrowserSessions(
                 _Owner(self._host, self._chromium), self._make, idle, self._settings.sessions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from nanoclaw.core.errors import LimitReached
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest
-from nanoclaw.core.plugin import Command, Host, Plugin, Said, Turn, Tx
+from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.token_estimate import estimate_request
 from nanoclaw.plugins.budget.settings import BudgetSettings
 
@@ -42,6 +42,7 @@ class Budget(Plugin):
 
     def __init__(self, host: Host, settings: BudgetSettings) -> None:
         self._host, self._settings = host, settings
+        self.hears = {} if settings.is_set else dict.fromkeys(("before_model", "after_model"), Hears())
         self._held: dict[int, list[Reservation]] = {}  # of requests under way, by the identity of their history
 
     @cached_property
@@ -56,8 +57,6 @@ class Budget(Plugin):
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:
         """Reserve what the request may cost; shorten its answer where the money is short, or refuse it."""
-        if not self._settings.is_set:
-            return None
         from nanoclaw.plugins.budget.spending import PendingRequest
 
         def count() -> int:

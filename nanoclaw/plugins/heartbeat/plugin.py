@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.plugin import Answer, Command, Ended, Host, Plugin, Profile, Said, Section, TryAgain, Turn, Tx
+from nanoclaw.core.plugin import Answer, Command, Ended, Hears, Host, Plugin, Profile, Said, Section, TryAgain, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes, times_of
 from nanoclaw.plugins.heartbeat.tables import MARKS, MIGRATIONS
@@ -55,6 +55,8 @@ class Heartbeat(Plugin):
     settings = HeartbeatSettings
     migrations = MIGRATIONS
     marks = MARKS
+    hears: Mapping[str, Hears] = dict.fromkeys(("before_answer", "on_end"), Hears(origins=("heartbeat",)))
+    same_sections = True
 
     def __init__(self, host: Host, settings: HeartbeatSettings) -> None:
         self._host, self._settings = host, settings
@@ -120,8 +122,8 @@ class Heartbeat(Plugin):
 
     async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
         """Ask once for a report in the place of plain words, which do not say whether they are news."""
-        is_plain = turn.origin == "heartbeat" and not self.public.has_reported(turn.id)
-        return TryAgain(NO_REPORT, "") if is_plain and spoken(answer.text).strip() else None
+        is_plain = not self.public.has_reported(turn.id) and spoken(answer.text).strip()
+        return TryAgain(NO_REPORT, "") if is_plain else None
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
-        return self.public.on_end(ended, turn, tx) if turn.origin == "heartbeat" else None
+        return self.public.on_end(ended, turn, tx)

@@ -50,6 +50,7 @@ class MediaFiles:
 class Media(Plugin):
     name = "media"
     settings = MediaSettings
+    same_sections = True
     keys: ClassVar[Mapping[str, str]] = {"document_characters": "context.document_characters"}
     seconds = 600.0
     """Files may take long to come."""

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Button, Inbound, Outbound
-from nanoclaw.core.plugin import Command, Ended, Host, Plugin, Said, Turn, Tx
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, tool
 
 PLACE = Address("review", "main")
@@ -61,6 +61,7 @@ class Review(Plugin):
     name = "review"
     needs = ("memory",)
     settings = ReviewSettings
+    hears: Mapping[str, Hears] = {"on_end": Hears(channels=(PLACE.channel,))}
     keys: ClassVar[Mapping[str, str]] = {"at": "memory.review"}
     migrations = (
         """
@@ -146,8 +147,6 @@ class Review(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         """Show what the model proposes, and nothing else that it said."""
-        if turn.address != PLACE:
-            return None
         day, items = turn.now().date().isoformat(), self._proposed.pop(turn.id, [])
         if not items:
             sql = "UPDATE review_cards SET state = 'done' WHERE day = ? RETURNING channel, chat"

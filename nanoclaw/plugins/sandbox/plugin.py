@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall
-from nanoclaw.core.plugin import Ask, Finding, Host, Plugin, Refuse, Turn, Verdict
+from nanoclaw.core.plugin import Ask, Finding, Hears, Host, Plugin, Refuse, Turn, Verdict
 from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class SandboxSettings(NamedTuple):
 class Sandbox(Plugin):
     name = "sandbox"
     settings = SandboxSettings
+    hears: Mapping[str, Hears] = {"before_tool": Hears(tools=("exec", "process"))}
 
     def __init__(self, host: Host, settings: SandboxSettings) -> None:
         self._host, self._settings = host, settings
@@ -79,7 +80,7 @@ class Sandbox(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         typed = call.arguments.get("command" if call.name == "exec" else "text") or ""
-        runs = call.name in ("exec", "process") and not call.arguments.get("beyond")
+        runs = not call.arguments.get("beyond")
         if runs and (why := await self._commands.own_files_refusal(str(typed))):
             return Refuse(why)
         if call.name != "exec" and not (call.arguments.get("action") == "input" and runs and typed):

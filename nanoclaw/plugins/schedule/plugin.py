@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +13,7 @@ from nanoclaw.core.plugin import (
     Draft,
     Ended,
     Finding,
+    Hears,
     Host,
     Plugin,
     Profile,
@@ -44,6 +45,8 @@ class Schedule(Plugin):
     needs = ("access",)
     migrations = MIGRATIONS
     marks = MARKS
+    hears: Mapping[str, Hears] = {"on_end": Hears(channels=(CHANNEL, REHEARSAL))}
+    same_sections = True
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
@@ -169,8 +172,6 @@ class Schedule(Plugin):
         return draft._replace(remarks=(*draft.remarks, remark)) if isinstance(remark, str) else None
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
-        if turn.address.channel not in (CHANNEL, REHEARSAL):
-            return None
         from nanoclaw.plugins.schedule import tasks
 
         if turn.address.channel == REHEARSAL:

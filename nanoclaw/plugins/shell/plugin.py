@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample, ToolResult
-from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Said, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.tool import ShowProgress, Tool, ToolContext, ToolOutput, tool
 from nanoclaw.plugins.shell.output import end_in_words, readable, shortened
 from nanoclaw.redaction import clean_environment
@@ -55,6 +55,11 @@ class ShellSettings(NamedTuple):
 class Shell(Plugin):
     name = "shell"
     settings = ShellSettings
+    hears: Mapping[str, Hears] = {
+        "after_tool": Hears(tools=("process",)),
+        "before_turn": Hears(origins=("process",)),
+        "on_end": Hears(origins=("process",)),
+    }
     keys: ClassVar[Mapping[str, str]] = {name: f"limits.{name}" for name in ShellSettings._fields}
     migrations = (
         """
@@ -178,20 +183,17 @@ class Shell(Plugin):
             raise ToolError(why)
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        if call.name == "process":
-            self._processes.reported(turn, call.id)
+        self._processes.reported(turn, call.id)
         return None
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
-        if draft.inbound is None or draft.message.origin != "process":
+        if draft.inbound is None:
             return None
         return draft._replace(remarks=(*draft.remarks, _TOLD))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         """The answer to a message of the program quotes none of a platform's."""
-        if turn.origin != "process" or ended.outbound is None:
-            return None
-        return ended._replace(outbound=ended.outbound._replace(reply_to=""))
+        return ended._replace(outbound=ended.outbound._replace(reply_to="")) if ended.outbound else None
 
     def _list(self, said: Said, tx: Tx) -> str:
         verb, _, number = said.argument.partition(" ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Limits, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.core.plugin import Ended, Host, Plugin, Turn, Tx
+from nanoclaw.core.plugin import Ended, Hears, Host, Plugin, Turn, Tx
 
 TITLE = (
     "Give the conversation below a title of 2 to 6 words, in its language, as a list of conversations would show it. "
@@ -27,11 +27,12 @@ class Titles(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
+        is_on = bool(host.get("core").config.purposes.of("titles").name)
+        self.hears = {"on_end": Hears(origins=("person",) if is_on else ())}
         self._asked: set[tuple[str, int]] = set()
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
-        is_persons = turn.profile.name == "person" and turn.origin == "person" and ended.reason == "answered"
-        if not is_persons or not self._host.get("core").config.purposes.of("titles").name:
+        if turn.profile.name != "person" or ended.reason != "answered":
             return
         key = str(turn.conversation)
         said = next((one.text for one in turn.history if isinstance(one, UserMessage) and one.origin == "person"), "")

@@ -24,6 +24,7 @@ class Web(Plugin):
     name = "web"
     settings = WebSettings
     secrets = ("key",)
+    same_sections = True
 
     def __init__(self, host: Host, settings: WebSettings) -> None:
         self._host, self._settings = host, settings
