@@ -37,6 +37,8 @@ class MailServer:
     logins: int = 0
     fetched: list[str] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)
+    breaking: set[int] = field(default_factory=set)
+    """Mails at which it hangs up."""
     structure: dict[int, str] = field(default_factory=dict)
     before_idle: list[bytes] = field(default_factory=list)
     """Mails that come between the last look and the waiting."""
@@ -187,6 +189,8 @@ class _Imap(_Lines):
         self.owner.fetched.append(match[2])
         if mail is None:
             return "OK nothing"
+        if mail.uid in self.owner.breaking:
+            raise ConnectionError
         if mail.uid in self.owner.unreadable:
             return "BAD internal error"
         message = message_from_bytes(mail.data)

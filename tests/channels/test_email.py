@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.email import mailbox
-from nanoclaw.channels.email.channel import MAILS_AN_HOUR, Email
+from nanoclaw.channels.email.channel import MAILS_AN_HOUR, MOST_BREAKS, Email
 from nanoclaw.channels.email.settings import EmailSettings
 from nanoclaw.core.channel import ChannelHost, Holds, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
@@ -655,6 +655,22 @@ async def test_a_mail_that_the_server_itself_cannot_read_is_passed_over(post: Po
         await post.channel.fetch(file, 9000)
     await post.make().send(Outbound(Address("email", ANN), "x", reply_to="<1@lab.test>"))
     assert post.sent()["In-Reply-To"] == "<1@lab.test>"
+
+
+@in_loop
+async def test_a_mail_at_which_the_server_hangs_up_each_time_stops_those_after_it_for_some_tries_alone(
+    post: Post,
+) -> None:
+    async with post.runs():
+        pass
+    post.server.breaking = {1}
+    post.server.put(mail("the first"), mail("the second", id="<2@lab.test>"))
+    for _ in range(MOST_BREAKS):
+        with pytest.raises(ChannelError, match="broke off"):
+            await post.channel.run(post.got.put)
+    async with post.runs():
+        assert "the second" in (await post.got.get()).message.text
+    assert post.got.empty()
 
 
 @in_loop

@@ -37,6 +37,9 @@ MAILS_AN_HOUR = 60
 """More mails of one address that came within an hour are not taken in: two programs that answer each other end here at
 last."""
 
+MOST_BREAKS = 5
+"""A mail at which the connection breaks off so often, one time after the other, is left alone: others come after it."""
+
 _LENGTH, _FILES = 200_000, 100
 
 
@@ -81,6 +84,7 @@ class Email:
         self._threads = Threads(host.folder / "threads")
         self._taken: deque[tuple[datetime, str]] = deque()
         self._over: dict[str, datetime] = {}
+        self._broke_at, self._breaks = (0, 0), 0
         self._alive: datetime | None = None
         self.hints = Hints(
             length=_LENGTH,
@@ -203,7 +207,7 @@ class Email:
         from nanoclaw.core.log import logger
 
         try:
-            letter = await in_thread(box.letter, uid, until_cancelled=box)
+            letter = await self._letter(box, uid)
             if letter.who.address == self._address:
                 raise Skipped("it is from the assistant itself")
             inbound, conversation = await in_thread(self._message, letter)
@@ -231,6 +235,19 @@ class Email:
         await deliver(inbound)
         self._taken.append((letter.at, inbound.sender))
         return True
+
+    async def _letter(self, box: Mailbox, uid: int) -> Letter:
+        """Raises Skipped for a mail that cannot be read, and ChannelError when the connection is lost."""
+        place = box.validity, uid
+        if place != self._broke_at:
+            self._broke_at, self._breaks = place, 0
+        if self._breaks >= MOST_BREAKS:
+            raise Skipped(f"the connection broke off {self._breaks} times while it was read")
+        try:
+            return await in_thread(box.letter, uid, until_cancelled=box)
+        except ChannelError:
+            self._breaks += 1
+            raise
 
     def _is_too_many(self, sender: str, at: datetime) -> bool:
         """True when more mails of one sender came within an hour than a person writes. What came while nobody ran is
