@@ -84,6 +84,11 @@ class MarkedFiles:
             self.all().update(new)
             turn.later(partial(_keep, new, gone))
 
+    def mark_at_once(self, path: str, sources: Sequence[str], tx: Tx) -> None:
+        """The same outside a turn, of one file."""
+        self.all()[path] = ", ".join(dict.fromkeys(sources))
+        _keep({path: self.all()[path]}, (), tx)
+
     def unmark(self, turn: Turn, path: str) -> None:
         """A file that was written anew as a whole, with nothing read before, is clean."""
         if self.all().get(path):

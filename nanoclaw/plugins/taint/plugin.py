@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,8 +50,9 @@ class Learned(NamedTuple):
 class Provenance:
     """Tells what calls were learned from: what the plugin makes public."""
 
-    def __init__(self, settings: TaintSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: TaintSettings, came_back: Callable[[str, str, Tx], None]) -> None:
+        """`came_back(path, sha256, tx)` is to be called for a file that has again what it had before."""
+        self._settings, self.came_back = settings, came_back
         self._learned: dict[tuple[int, str], Learned] = {}
 
     def untrusted(self, sources: Iterable[str]) -> list[str]:
@@ -85,7 +86,7 @@ class Taint(Plugin):
         self._host, self._settings = host, settings
         self._before: dict[tuple[int, str], Guarded] = {}
         self._commands: dict[tuple[int, str], CommandFiles] = {}
-        self.public: Provenance = Provenance(settings)
+        self.public: Provenance = Provenance(settings, self._came_back)
 
     @cached_property
     def _files(self) -> MarkedFiles:
@@ -96,6 +97,15 @@ class Taint(Plugin):
     def reload(self) -> None:
         if "_files" in vars(self):
             self._files.reload()
+
+    def _came_back(self, path: str, sha256: str, tx: Tx) -> None:
+        """Mark a file anew that a turn had written after it read others' text."""
+        sql = (
+            "SELECT DISTINCT body ->> 'outside' FROM messages WHERE turn IN (SELECT turn FROM ledger WHERE after = ?)"
+            " AND json_valid(body) AND body ->> 'outside' <> ''"
+        )
+        if sources := self.public.untrusted(source for (source,) in tx.execute(sql, sha256)):
+            self._files.mark_at_once(path, sources, tx)
 
     # --- a call ------------------------------------------------------------------------------------------------------
 

@@ -168,6 +168,8 @@ class Undo(Plugin):
         if not _has_changed(effect):
             return ""
         self._versions.take_back(effect, tx)
+        if effect.before and (taint := self._host.get("taint")):
+            taint.came_back(effect.target, effect.before, tx)
         became = "was removed again" if effect.before == "" else "is as it was before"
         return f"{effect.target} {became} ({when(effect)}, {effect.text})."
 
