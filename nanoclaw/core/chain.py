@@ -82,15 +82,18 @@ class Chain:
     def has(self, hook: str) -> bool:
         return bool(self._of[hook])
 
-    def _about(self, hook: str, turn: Turn | None, *, origin: str = "", tool: str = "") -> list[Plugin]:
+    def _about(
+        self, hook: str, turn: Turn | None, *, origin: str = "", call: CheckedCall | None = None
+    ) -> Iterator[Plugin]:
         """Those that are asked in a hook about a turn, or a message or call of it, as they say in `hears`."""
         origin, channel = origin or (turn.origin if turn else ""), turn.address.channel if turn else ""
-        found = []
         for one in self._of[hook]:
             heard = one.hears.get(hook)
-            if heard is None or origin in heard.origins or channel in heard.channels or tool in heard.tools:
-                found.append(one)
-        return found
+            is_its_turn = heard is None or origin in heard.origins or channel in heard.channels
+            if is_its_turn or (
+                heard and call and (call.name in heard.tools or (heard.changes and call.reach != "none"))
+            ):
+                yield one
 
     # --- what plugins bring ------------------------------------------------------------------------------------------
 
@@ -226,7 +229,7 @@ class Chain:
         verdicts: list[Verdict] = []
         if own and own.check:
             verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
-        for one in self._about("before_tool", turn, tool=call.name):
+        for one in self._about("before_tool", turn, call=call):
             verdicts.append(await self._judged(one, partial(one.before_tool, call, turn)))
         for kind in (Refuse, Instead):
             if found := next((one for one in verdicts if isinstance(one, kind)), None):
@@ -258,7 +261,7 @@ class Chain:
         return text
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
-        for one in self._about("after_tool", turn, tool=call.name):
+        for one in self._about("after_tool", turn, call=call):
             result = (
                 await self._step(one, "after_tool", partial(one.after_tool, call, result, turn), ToolResult) or result
             )

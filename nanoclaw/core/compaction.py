@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import cached_property
 
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.context import ContextBuilder, recent_talk
@@ -109,8 +110,11 @@ class Shrink:
         assert turn.session and turn.model_call
         self._means, self._turn, self._model_call = means, turn, turn.model_call
         self._session: Session = turn.session
-        self._summaries = SummaryModel(turn.model_call, means.model_calls.models, self._show_notices)
         self._scale = 1.0  # how much the model's count is above ours, as an overflow showed
+
+    @cached_property
+    def _summaries(self) -> SummaryModel:
+        return SummaryModel(self._model_call, self._means.model_calls.models, self._show_notices)
 
     async def __call__(self, error: ContextTooLong | None = None) -> bool:
         """Make room if a request would be too long, or was with this `error`. True: it became shorter."""

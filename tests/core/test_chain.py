@@ -498,6 +498,14 @@ def test_a_misspelt_hook_that_is_narrowed_stops_the_start(tmp_path: Path) -> Non
 async def test_a_hook_is_asked_about_what_it_hears_only(tmp_path: Path) -> None:
     heard: list[str] = []
 
+    class Watch(Plugin):
+        name = "watch"
+        hears: Mapping[str, Hears] = {"before_tool": Hears(changes=True)}
+
+        async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+            heard.append(f"watched {call.name}")
+            return None
+
     class Narrow(Plugin):
         name = "narrow"
         hears: Mapping[str, Hears] = {
@@ -531,10 +539,10 @@ async def test_a_hook_is_asked_about_what_it_hears_only(tmp_path: Path) -> None:
         def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
             heard.append("on_end")
 
-    provider = ScriptedProvider(call("list_dir", {"path": "."}), "done")
-    async with running(tmp_path, provider, extra=[Narrow]) as program:
+    both = (call("list_dir", {"path": "."}), call("write_file", {"path": "a.txt", "content": "a"}))
+    async with running(tmp_path, ScriptedProvider(*both, "done"), extra=[Narrow, Watch]) as program:
         await program.ask("what is here?")
-    assert heard == ["after list_dir", "on_end"]
+    assert heard == ["after list_dir", "watched write_file", "on_end"]
 
 
 async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(tmp_path: Path) -> None:

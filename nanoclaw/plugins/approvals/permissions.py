@@ -47,6 +47,11 @@ class Permissions:
     def __init__(self, rules: ToolRules) -> None:
         self._rules = rules.parsed()
 
+    @property
+    def asks(self) -> bool:
+        """True where any tool is said to ask."""
+        return any(lists.get("ask") for lists in self._rules.values())
+
     def rule(self, tool: str, profile: str) -> Rule | None:
         """The rule for a tool: a denial for all holds always; else what its profile says, then what is said for all."""
         profile = "job" if profile == "rehearsal" else profile

@@ -11,7 +11,7 @@ from nanoclaw.core.channel import is_stop
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import CheckedCall, Inbound
-from nanoclaw.core.plugin import Ask, Command, Finding, Host, Plugin, Reply, Said, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Command, Finding, Hears, Host, Plugin, Reply, Said, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.approvals import elevated, grants, permissions
 from nanoclaw.plugins.approvals.elevated import Elevated
@@ -47,6 +47,7 @@ class Approvals(Plugin):
 
     def __init__(self, host: Host, settings: ToolRules) -> None:
         self._host, self._permissions = host, Permissions(settings)
+        self.hears = {} if self._permissions.asks else {"before_tool": Hears()}
         self._grants, self._elevated = OwnerGrants(host), Elevated(host)
         self._questions = OwnerQuestions(host, self._grants, self._is_allowed)
         self._changed, self._is_checked = asyncio.Event(), False

@@ -199,8 +199,10 @@ class OwnerQuestions:
         """Words of the owner to the question that they quote, else to the one that is open there: its options also
         when something else was said since, where a turn of this chat waits for them; a yes, a no and words of the
         owner's own only when it was the last thing said. None for words that may be meant for something else."""
+        if not (asked := self._asks.open()):
+            return None
         text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
-        here = [one for one in self._asks.open() if place in self._shown(one)]
+        here = [one for one in asked if place in self._shown(one)]
         heard = [one for one in here if _meaning(one, text) is not None and not inbound.attachments]
         if inbound.patience:  # `nanoclaw -m`, which may be a script's
             heard = [one for one in heard if _meaning(one, text) in (one.ask.options or ("yes", "no"))]

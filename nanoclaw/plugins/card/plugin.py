@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolCall, ToolResult
-from nanoclaw.core.plugin import Answer, Ask, Ended, Host, Instead, MakeCalls, Plugin, Refuse, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Answer, Ask, Ended, Hears, Host, Instead, MakeCalls, Plugin, Refuse, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import one_line, visible
 
@@ -117,6 +117,7 @@ class CardTurn:
 
 class PlanCard(Plugin):
     name = "card"
+    hears: Mapping[str, Hears] = dict.fromkeys(("before_tool", "after_tool"), Hears(changes=True))
     settings = CardSettings
     migrations = (
         """
@@ -179,7 +180,7 @@ class PlanCard(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Ask about a call that goes far by itself, and collect from the one on with which a turn goes too far."""
-        if call.reach == "none" or not turn.id or not turn.profile.acts:
+        if not turn.id or not turn.profile.acts:
             return None
         known, arguments = await self._of(turn), json.dumps(dict(call.arguments), ensure_ascii=False)
         if (step := _from_card(known, call)) is not None:

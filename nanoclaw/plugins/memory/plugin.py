@@ -170,7 +170,7 @@ class Memory(Plugin):
             vector = await self._opinion.vector_of(draft.message.text)
         # what the context begins with was recalled for this message, and counts
         known = None if not turn.history and not self._opinion else is_news
-        recalled = self._recalled(draft.message.text, _recent_talk(turn.history), known, vector)
+        recalled = self._recalled(draft.message.text, turn.history, known, vector)
         notes = [*facts, *filter(is_news, recalled)]
         self._tell_of_unread(turn)
         others = [(", ".join(sources), _note_line(note)) for note in notes if (sources := self._sources(note))]
@@ -197,24 +197,25 @@ class Memory(Plugin):
     def _recalled(
         self,
         query: str,
-        talk: Sequence[str] = (),
+        history: Sequence[Message] = (),
         is_news: Callable[[Hit], bool] | None = None,
         vector: Sequence[float] | None = None,
     ) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
-        if not self._is_shown:
+        has_others = self._origins.has_others
+        if not self._is_shown or not (has_others or self._search.has_notes()):  # the owner's own facts are known
             return []
 
-        def is_known(hit: Hit) -> bool:  # the owner's own facts are in the prompt as a whole
+        def is_known(hit: Hit) -> bool:  # those facts are in the prompt as a whole
             is_shown = hit.file == "MEMORY.md" and not self._sources(hit)
             return is_shown or (is_news is not None and not is_news(hit))
 
-        room, has_others = (NOTES_CHARACTERS, NOTES), self._origins.has_others
-        return self._search.recall(query, talk, self._host.now(), *room, is_known, vector, with_facts=has_others)
+        talk = _recent_talk(history)
+        return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         """Keep where a note or fact comes from; tell of facts that any other tool wrote and that contradict others."""
-        if not (result.is_error or result.text.startswith(KNOWN)):
+        if call.reach != "none" and not (result.is_error or result.text.startswith(KNOWN)):
             self._origins.note(call, turn)
         if call.name == "memory_add":  # it asked by itself
             self._watch.begin()

@@ -72,13 +72,9 @@ class NoteSearch:
         most: int = 0,
         is_known: Callable[[Hit], bool] = lambda hit: False,
         vector: Sequence[float] | None = None,
-        *,
-        with_facts: bool = False,
     ) -> list[Hit]:
         """Notes that fit a message, the best first, each cut to LONGEST_NOTE characters; often none. At most so many (0
-        for all that fit the budget), without those that are known. Where all facts are known there must be notes."""
-        if not with_facts and not self._has_notes():
-            return []
+        for all that fit the budget), without those that are known."""
         from nanoclaw.plugins.memory import recall
 
         return self._asked(
@@ -192,7 +188,7 @@ class NoteSearch:
             self._read_on()
         return hits
 
-    def _has_notes(self) -> bool:
+    def has_notes(self) -> bool:
         try:
             with os.scandir(self._workspace.notes) as entries:
                 return any(entries)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, CheckedCall, ModelRequest, OwnersAnswer, UserMessage
-from nanoclaw.core.plugin import Ask, Command, Draft, Ended, Host, Plugin, Refuse, Reply, Said, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Command, Draft, Ended, Hears, Host, Plugin, Refuse, Reply, Said, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import plain
 from nanoclaw.yes_no import yes_or_no
@@ -100,6 +100,7 @@ _SELECT = "SELECT is_on, told, plan, turn, call FROM plan_modes WHERE conversati
 
 class Plan(Plugin):
     name = "plan"
+    hears: Mapping[str, Hears] = {"before_tool": Hears(tools=(EXIT,), changes=True)}
     settings = PlanSettings
     migrations = (
         """
@@ -166,7 +167,7 @@ class Plan(Plugin):
         mode = self._modes.of(turn.conversation)
         if call.name == EXIT:
             return self._presented(call, turn) if mode.is_on else None
-        if not (mode.is_on or self._is_parent_on(turn)) or call.reach == "none":
+        if not (mode.is_on or self._is_parent_on(turn)):
             return None
         if call.name == DELEGATE and self._host.get(DELEGATE):
             return None  # a helper that is begun in plan mode is in plan mode

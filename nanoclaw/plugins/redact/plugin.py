@@ -6,12 +6,12 @@ than the owner read; what the owner writes, and reads in their own chats, keeps 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nanoclaw.beneath.paths import open_for_reading
 from nanoclaw.core.messages import CheckedCall, ToolResult
-from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Host, Plugin, Refuse, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Hears, Host, Plugin, Refuse, Turn, Tx, Verdict
 from nanoclaw.redaction import MASK, SHORTEST, Redactor
 
 _MASKED = (
@@ -23,6 +23,7 @@ _MASKED = (
 
 class Redact(Plugin):
     name = "redact"
+    hears: Mapping[str, Hears] = {"before_tool": Hears(changes=True)}
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
@@ -66,7 +67,7 @@ class Redact(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Refuse to write the mask in the place of a secret."""
-        if call.reach == "none" or not any(MASK in one for one in _texts(call.arguments)):
+        if not any(MASK in one for one in _texts(call.arguments)):
             return None
         path = call.arguments.get("path")
         if isinstance(path, str):

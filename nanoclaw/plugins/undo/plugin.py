@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound
-from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
 from nanoclaw.plugins.undo.audit_log import AuditLog, when
 from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_loss import loss_of
@@ -42,6 +42,7 @@ class UndoSettings(NamedTuple):
 
 class Undo(Plugin):
     name = "undo"
+    hears: Mapping[str, Hears] = {"before_tool": Hears(tools=("write_file", "edit_file"))}
     settings = UndoSettings
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
 
