@@ -2,8 +2,8 @@
 
 Confines its child, which becomes the command, by what is still missing (limits; Landlock and seccomp where no bwrap has
 done it), collects every process that comes from it, and ends what it leaves. Its arguments are two descriptors and the
-command. REPORT gets "+" when the command begins, then its wait status and how many processes it left; "!" and a
-sentence where it could not begin. TASK has what is to be done, marshalled.
+command. REPORT gets "+" when the command begins, then its wait status, how many processes it left, and the limit for
+which all of it was ended; "!" and a sentence where it could not begin. TASK has what is to be done, marshalled.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from typing import NoReturn, TypedDict
 
     class Task(TypedDict):
-        limits: list[tuple[int, int]]  # of the command, by their numbers
+        limits: list[tuple[int, int]]  # of each process, by their numbers
+        tasks: tuple[int, int]  # processes of the command, and threads of all
+        disk: tuple[int, list[str]]  # bytes that it may take (0: all), and folders on the disks
         rules: list[tuple[str, int]] | None  # of Landlock; None where bwrap has done that
-        seccomp: bytes  # a filter that asks about attributes; b"" where they are safe
+        seccomp: bytes  # a filter that asks about attributes and processes; b"" where the kernel holds them
         folders: list[str]  # in which they may be changed
         relay: str  # a socket that connections to `port` are handed on to, or ""
         port: int
@@ -31,6 +33,7 @@ else:
 
 
 GRACE_SECONDS = 0.5
+LOOK_SECONDS = 0.2
 
 
 def main() -> "NoReturn":
@@ -42,8 +45,9 @@ def main() -> "NoReturn":
     posix.closerange(report + 1, 4096)
     _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)  # it is for the command
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own would end this when the command sends one
-    relay, asking = 0, None
+    relay, asking, passed = 0, None, list[str]()
     try:
+        own = posix.open("/proc/self/io", posix.O_RDONLY | posix.O_CLOEXEC)  # no more when nobody may look into it
         keep_to_itself()
         if task["rules"] is not None:
             from nanoclaw.sandbox import landlock
@@ -52,7 +56,7 @@ def main() -> "NoReturn":
         if task["seccomp"]:
             import _socket
 
-            from nanoclaw.sandbox import attributes, landlock  # noqa: F401  (for both, before there are two)
+            from nanoclaw.sandbox import attributes, landlock, limits  # noqa: F401  (for both, before there are two)
 
             hearing, asking = _socket.socketpair()
         if task["relay"]:
@@ -69,11 +73,15 @@ def main() -> "NoReturn":
         import _thread
 
         asking.close()
-        _thread.start_new_thread(answer, (hearing, task))
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGALRM})  # it is for this thread
+        _thread.start_new_thread(answer, (hearing, task, passed))
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
+    if task["disk"][0]:
+        watch_disk(task, own, passed)
     status = wait_for(child)
     if relay:
         send({relay}, _signal.SIGKILL)
-    _tell(report, b"%d %d\n" % (status, end_all(relay)))
+    _tell(report, b"%d %d %s\n" % (status, end_all(relay), "".join(passed[:1]).encode()))
     posix._exit(0)
 
 
@@ -92,18 +100,40 @@ def keep_to_itself() -> None:
 _GET_DUMPABLE, _SET_DUMPABLE = 3, 4
 
 
-def answer(hearing: "socket", task: "Task") -> None:
-    """Change for the command what it may change, as long as it or anything of it lives."""
-    from nanoclaw.sandbox import attributes
+def answer(hearing: "socket", task: "Task", passed: list[str]) -> None:
+    """Change for the command what it may change, and let it begin processes, as long as it or anything of it lives;
+    the one too many is its end."""
+    from nanoclaw.sandbox import attributes, limits
 
     _, sent, _, _ = hearing.recvmsg(1, 64)
     if not sent:
         return  # it could not begin
     listener = int.from_bytes(sent[0][2][:4], sys.byteorder)
+    tasks = limits.Tasks(*task["tasks"], descendants)
     try:
-        attributes.serve(listener, task["folders"])
+        if attributes.serve(listener, task["folders"], tasks):
+            passed.append("processes")
+            kill_all()
     finally:
         posix.close(listener)  # from now on all of it is refused by the kernel
+
+
+def watch_disk(task: "Task", own: int, passed: list[str]) -> None:
+    """Look now and then at what the command takes, and end it where that is too much."""
+    from nanoclaw.sandbox import limits
+
+    most, folders = task["disk"]
+    disk = limits.Disk(most, folders, own, descendants)
+
+    def look(number: int, frame: object) -> None:
+        if disk.is_full():
+            passed.append("disk")
+            kill_all()
+        else:
+            _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
+
+    _signal.signal(_signal.SIGALRM, look)
+    _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
 
 
 def become(command: list[str], task: "Task", report: int, asking: "socket | None") -> "NoReturn":
@@ -142,7 +172,7 @@ def end_all(ended: int) -> int:
     """End what is left of the command, TERM first; how many there were, without one that has been."""
     if not collect():
         return 0
-    left = descendants() - {ended}
+    left = descendants(living=True) - {ended}
     send(left, _signal.SIGTERM)
     send(left, _signal.SIGCONT)
     deadline, pause = time.monotonic() + GRACE_SECONDS, 0.001
@@ -150,10 +180,17 @@ def end_all(ended: int) -> int:
         time.sleep(pause)
         pause = min(0.02, pause * 2)
     while posix.getpid() != 1 and collect():  # the end of number 1 is the end of all
-        send(descendants(), _signal.SIGSTOP)
-        send(descendants(), _signal.SIGKILL)
+        send(descendants(living=True), _signal.SIGSTOP)
+        send(descendants(living=True), _signal.SIGKILL)
         time.sleep(0.002)
     return len(left)
+
+
+def kill_all() -> None:
+    """End the command and what came from it at once; they are collected elsewhere."""
+    while left := descendants(living=True):
+        send(left, _signal.SIGKILL)
+        time.sleep(0.002)
 
 
 def collect() -> bool:
@@ -166,15 +203,15 @@ def collect() -> bool:
         return False
 
 
-def descendants() -> set[int]:
-    """Living processes that came from this one: orphans are its children."""
+def descendants(*, living: bool = False) -> set[int]:
+    """Processes that came from this one: orphans are its children."""
     parents: dict[int, int] = {}
     for name in posix.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     fields = file.read().rpartition(b")")[2].split()
-                if fields[0] not in b"ZX":
+                if not living or fields[0] not in b"ZX":
                     parents[int(name)] = int(fields[1])
             except OSError:
                 continue  # gone meanwhile

@@ -35,6 +35,7 @@ RELAY_PORT = 3128
 _RELAY_SOCKET = "/run/nanoclaw-relay"
 _SMALL_BYTES = 64_000_000
 _DESCRIPTORS = 4096
+_THREADS_EACH = 4
 MOUNTED = 100
 """Protected paths that bubblewrap keeps as they are, at half a millisecond each; further ones are put back."""
 _SECONDS = 20
@@ -85,13 +86,19 @@ class Enclosed(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """Of each command: its processes, the memory and the CPU time of each (0: as much as it likes), and what it may put
-    into /tmp."""
+    """Of each command: its processes, the memory and the CPU time of each, what it may put into /tmp, and what it may
+    take of the disk. 0: as much as it likes."""
 
     processes: int = 256
     memory_bytes: int = 0
     cpu_seconds: int = 0
     tmp_bytes: int = 1_000_000_000
+    disk_bytes: int = 0
+
+    @property
+    def tasks(self) -> tuple[int, int]:
+        """Processes, and threads of all together."""
+        return self.processes, _THREADS_EACH * self.processes
 
 
 USUAL = Allowance()
@@ -200,6 +207,8 @@ class Encloser:
                 options += ["--seccomp", str(given[-1])]
             task = Task(
                 limits=_limits(limits, counts=_counts_processes()),
+                tasks=limits.tasks,
+                disk=(limits.disk_bytes, [str(one) for one in grants.writable]),
                 rules=None,
                 # the devices in /dev are the machine's own, and root's
                 seccomp=seccomp.asking() if self._filter and os.geteuid() == 0 else b"",
@@ -257,6 +266,8 @@ class Encloser:
         rules = [*rules, (folder, landlock.WRITE)]
         task = Task(
             limits=_limits(limits, counts=False),
+            tasks=limits.tasks,
+            disk=(limits.disk_bytes, [folder, *map(str, self._grants.writable)]),
             rules=rules,
             seccomp=self._filter if self.level == "files+net" else b"",
             folders=[path for path, rights in rules if rights == landlock.WRITE],
@@ -286,7 +297,7 @@ def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
     if limits.cpu_seconds:
         found.append((resource.RLIMIT_CPU, limits.cpu_seconds))
     if counts:
-        found.append((resource.RLIMIT_NPROC, limits.processes))
+        found.append((resource.RLIMIT_NPROC, limits.tasks[1]))  # it counts threads too
     return found
 
 
@@ -465,7 +476,7 @@ def _trouble(grants: Grants, strength: Strength) -> str:
                 finally:
                     enclosed._replace(report=os.dup(report.fileno())).close()
                 said = report.read()
-        if said != b"+0 0\n":
+        if said != b"+0 0 \n":
             words = (said.partition(b"!")[2] or ended.stderr).decode("utf-8", "replace").strip().splitlines()
             return words[-1] if words else f"exit status {ended.returncode}"
         read, worked, changed, reached = ended.stdout.decode().split()

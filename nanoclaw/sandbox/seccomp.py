@@ -6,7 +6,7 @@ import errno
 import platform
 import struct
 
-from nanoclaw.sandbox import attributes
+from nanoclaw.sandbox import attributes, limits
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "arm64": 0xC00000B7}
 _LOAD, _EQUAL, _MORE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
@@ -117,16 +117,18 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
             steps += _about(numbers[is_arm], argument, [_jump(_EQUAL, 0, 1, 0), _return(refused)])
         of_files = [struct.pack("HBBI", _AND, 0, 0, _FILE_KINDS), *_if(_EQUAL, _OF_FILES, refused)]
         steps += _about(_IOCTL[is_arm], 1, [*_if(_EQUAL, _POLICY, refused), *of_files])
-        for numbers in attributes.CALLS:
-            steps += _if(_EQUAL, numbers[is_arm], _NOTIFY) if numbers[is_arm] >= 0 else []
+        steps += _asking(is_arm)
     return b"".join([*steps, _return(_ALLOW)])
 
 
 def asking() -> bytes:
-    """A filter that lets all pass but what `attributes` is asked about, beside the other one."""
-    is_arm = platform.machine() != "x86_64"
-    calls = [numbers[is_arm] for numbers in attributes.CALLS if numbers[is_arm] >= 0]
-    return b"".join([_load(_NUMBER), *(one for call in calls for one in _if(_EQUAL, call, _NOTIFY)), _return(_ALLOW)])
+    """A filter that lets all pass but what `attributes` and `limits` are asked about, beside the other one."""
+    return b"".join([_load(_NUMBER), *_asking(platform.machine() != "x86_64"), _return(_ALLOW)])
+
+
+def _asking(is_arm: bool) -> list[bytes]:
+    calls = [numbers[is_arm] for numbers in (*limits.BEGINS, *attributes.CALLS)]
+    return [step for call in calls if call >= 0 for step in _if(_EQUAL, call, _NOTIFY)]
 
 
 def _about(call: int, argument: int, steps: list[bytes]) -> list[bytes]:

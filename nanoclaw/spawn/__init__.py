@@ -19,14 +19,14 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw import scratch_folders
 
-Why = Literal["exited", "timeout", "flood", "stopped", "processes", "memory", "not begun"]
-"""The end of a process: by itself, by the time, by too much output, by `stop`, by too many processes or memory. Not
+Why = Literal["exited", "timeout", "flood", "stopped", "processes", "memory", "disk", "not begun"]
+"""The end of a process: by itself, by the time, by too much output, by `stop`, by too much of what is named. Not
 begun: its keeper could not do its part, and the output says why."""
 
 KEPT_BYTES = 65_536
@@ -51,18 +51,19 @@ class Exit(NamedTuple):
 
 class Bounds(NamedTuple):
     """Limits of a child and all that comes from it; `file_bytes` is that of each file that one of them writes. Number
-    and memory are held on Linux only."""
+    and memory are held on Linux only, `disk_bytes`, of all files together, by a keeper."""
 
     processes: int
     memory_bytes: int
     file_bytes: int
+    disk_bytes: int = 4_000_000_000
 
 
 class Keeper(NamedTuple):
     """Of a child that only keeps the command within a sandbox, and is owned by the process from then on. `descriptors`
-    are for it. On `report` it tells "+" when the command has begun, then its wait status and how many processes it
-    left; "!" and a sentence where it could not begin. `folder` is removed at the end, if there is one. `put_back` is
-    called when all have ended, and has a remark about what it did."""
+    are for it. On `report` it tells "+" when the command has begun, then its wait status, how many processes it left,
+    and the limit for which it ended all, if there was one; "!" and a sentence where it could not begin. `folder` is
+    removed at the end, if there is one. `put_back` is called when all have ended, and has a remark on what it did."""
 
     descriptors: tuple[int, ...]
     report: int
@@ -223,6 +224,7 @@ class Process:
         if bounds is None or not _has_proc():
             await asyncio.Event().wait()
         assert bounds
+        shared = _shared()
         while True:
             await asyncio.sleep(pause)
             pause = min(_LOOK_SECONDS, pause * 1.5)
@@ -232,6 +234,8 @@ class Process:
             # what forks share counts in each of them: the dear count is made only where the cheap one is too much
             if sum(pages.values()) * _PAGE > bounds.memory_bytes and _memory(pages) > bounds.memory_bytes:
                 return "memory"
+            if _shared() - shared > bounds.memory_bytes:  # of nobody who could be asked: files in memory, its segments
+                return "memory"
 
 
 def _as_told(ended: Exit, told: bytes) -> Exit:
@@ -240,10 +244,11 @@ def _as_told(ended: Exit, told: bytes) -> Exit:
     if told[:1] != b"+" or why:
         return ended._replace(why="not begun", head=why or ended.head or b"its keeper was gone")
     try:
-        status, left_behind = map(int, begun[1:].split())
+        status, left_behind, *passed = begun[1:].decode().split()
+        limit = next((one for one in _KEPT if one in passed), ended.why)
+        return ended._replace(why=limit, status=os.waitstatus_to_exitcode(int(status)), left_behind=int(left_behind))
     except ValueError:  # somebody has ended the keeper
         return ended._replace(status=-signal.SIGKILL)
-    return ended._replace(status=os.waitstatus_to_exitcode(status), left_behind=left_behind)
 
 
 def end_left_over(folder: Path) -> int:
@@ -288,6 +293,9 @@ def _marker(folder: Path, pid: int) -> str:
 def _name(folder: Path) -> str:
     return f"{zlib.crc32(os.fsencode(folder)):08x}"
 
+
+_KEPT: tuple[Why, ...] = ("processes", "disk")
+"""Limits that a keeper knows."""
 
 _LOOKS = 200
 _GRACE_SECONDS = 0.5  # between TERM and KILL
@@ -533,13 +541,25 @@ def _stat(pid: int) -> list[bytes]:
     return _read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()
 
 
-def _memory(pids: Iterable[int]) -> int:
-    """Bytes of memory that processes use together: a page that several share counts once."""
+def _memory(pages: Mapping[int, int]) -> int:
+    """Bytes of memory that processes use together: a page that several share counts once, but for a process that lets
+    nobody look."""
     total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            total += int(_read(f"/proc/{pid}/smaps_rollup").split(b"\nPss:", 1)[1].split()[0]) * 1024
+    for pid, used in pages.items():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # gone meanwhile
+            try:
+                total += int(_read(f"/proc/{pid}/smaps_rollup").split(b"\nPss:", 1)[1].split()[0]) * 1024
+            except (PermissionError, IndexError):
+                total += used * _PAGE
     return total
+
+
+def _shared() -> int:
+    """Bytes of memory on this machine that are no process's own."""
+    try:
+        return int(_read("/proc/meminfo").split(b"\nShmem:", 1)[1].split()[0]) * 1024
+    except (OSError, IndexError):
+        return 0
 
 
 # --- a limit of the kernel, and the end of this program --------------------------------------------------------------

@@ -320,7 +320,8 @@ class SandboxedCommands:
             return command, environment, None
         relay = await self._relay() if strength.level == "full" else ""
         cpu = seconds * (os.cpu_count() or 1)
-        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, self._settings.tmp_mb * 1_000_000)
+        tmp = self._settings.tmp_mb * 1_000_000
+        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, tmp, bounds.disk_bytes)
         if self._encloser is None:
             await asyncio.to_thread(_remove_left_over)
         try:

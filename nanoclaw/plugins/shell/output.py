@@ -40,7 +40,11 @@ def shortened(command: str) -> str:
 def end_in_words(ended: Exit, settings: ShellSettings) -> str:
     """The end of a command that no time limit and nobody has stopped."""
     if ended.why == "processes":
-        return f"stopped: more than {settings.exec_processes:,} processes at once (limits.exec_processes)"
+        most = f"{settings.exec_processes:,} processes at once, or four times as many threads"
+        return f"stopped: more than {most} (limits.exec_processes)"
+    if ended.why == "disk":
+        most = f"{settings.exec_disk_mb:,} MB of the disk"
+        return f"stopped: it took more than {most}, or the last of it (limits.exec_disk_mb); its files are still there"
     if ended.why == "not begun":
         return "not run: the sandbox could not be made, as is said above"
     if ended.why == "memory":

@@ -29,15 +29,17 @@ LONGEST_SECONDS = 600
 
 class ShellSettings(NamedTuple):
     """`exec_seconds`: how long a command may run where the model says nothing else. Of a command and all that it
-    starts: so many processes at once, megabytes of memory together (0: half of the machine's), and of each file."""
+    starts: so many processes at once, megabytes of memory together (0: half of the machine's), of each file, and of the
+    disk together."""
 
     exec_seconds: int = 60
     exec_processes: int = 256
     exec_memory_mb: int = 0
     exec_file_mb: int = 4_000
+    exec_disk_mb: int = 4_000
 
     def check(self) -> None:
-        for name in ("exec_seconds", "exec_processes", "exec_file_mb"):
+        for name in ("exec_seconds", "exec_processes", "exec_file_mb", "exec_disk_mb"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"limits.{name} must be more than 0, not {getattr(self, name)}.")
         if self.exec_memory_mb < 0:
@@ -49,7 +51,7 @@ class ShellSettings(NamedTuple):
 
         half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
         memory = self.exec_memory_mb * 1_000_000 or half
-        return Bounds(self.exec_processes, memory, self.exec_file_mb * 1_000_000)
+        return Bounds(self.exec_processes, memory, self.exec_file_mb * 1_000_000, self.exec_disk_mb * 1_000_000)
 
 
 class Shell(Plugin):

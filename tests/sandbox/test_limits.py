@@ -1,0 +1,118 @@
+"""Processes, threads and disk of one command are bounded, also where it runs as an administrator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.sandbox.sandbox import Allowance, Encloser
+from nanoclaw.sandbox.view import Grants
+from nanoclaw.spawn import Bounds, Exit, Keeper, run_process
+from tests.sandbox.enclosed import end_marked, strengths
+
+at_each_level = pytest.mark.parametrize("level", [one for one in strengths() if one not in ("none", "files")])
+
+LARGE = Bounds(100_000, 100_000_000_000, 500_000_000)
+"""No bounds from outside: what holds is the sandbox's."""
+
+
+def run(root: Path, level: str, command: str, allowance: Allowance, bounds: Bounds = LARGE) -> Exit:
+    workspace = root / "home" / "workspace"
+    workspace.mkdir(parents=True, exist_ok=True)
+    grants = Grants(workspace, (workspace.parent,), root / "home", os.environ["PATH"])
+    made = Encloser(grants, strengths()[level]).enclose(("/bin/bash", "-c", command), {"PATH": grants.path}, allowance)
+    keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
+    arguments, environment = made.arguments, made.environment
+    return asyncio.run(
+        run_process(
+            arguments, folder=workspace, environment=environment, timeout_seconds=60, bounds=bounds, keeper=keeper
+        )
+    )
+
+
+def python(code: str) -> str:
+    return f"python3 -c {shlex.quote(code)}"
+
+
+BOMBS = {
+    "doubling": "[os.fork() for _ in range(9)]",
+    "of sessions": "for _ in range(9):\n    if not os.fork(): os.setsid()",
+    "of orphans": "for _ in range(250):\n    pid = os.fork()\n    if pid: os.waitpid(pid, 0)\n"
+    "    elif os.fork(): os._exit(0)\n    else: break",
+    "never collected": "for _ in range(500):\n    if not os.fork(): mark(); os._exit(0)",
+    "deaf to signals": "[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]; [os.fork() for _ in range(9)]",
+}
+"""Each ends by itself after 512 processes; a letter in `begun` stands for one."""
+
+
+@at_each_level
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_command_that_begins_too_many_processes_is_ended_and_leaves_none(
+    tmp_path: Path, level: str, kind: str
+) -> None:
+    mark = f"bomb{os.getpid()}{kind.split()[0]}"
+    code = f"import os, signal, time\nfile = os.open('begun', 1089)\ndef mark(): os.write(file, b'x')\n{BOMBS[kind]}"
+    ended = run(tmp_path, level, python(f"{code}\nmark(); time.sleep(60) # {mark}"), Allowance(20), LARGE)
+    # the kernel counts for others than root, at level full: there is just no further one
+    if os.geteuid() == 0 or level != "full":
+        assert ended.why == "processes", ended
+        if kind != "never collected":
+            assert len((tmp_path / "home" / "workspace" / "begun").read_bytes()) <= 20
+    assert end_marked(mark) == []
+
+
+@at_each_level
+def test_threads_are_bounded_too(tmp_path: Path, level: str) -> None:
+    code = "import threading, time\nfor n in range(500): threading.Thread(target=time.sleep, args=(60,)).start()"
+    ended = run(tmp_path, level, f"{python(code)} 2>/dev/null & sleep 60", Allowance(20), LARGE)
+    if os.geteuid() == 0 or level != "full":
+        assert ended.why == "processes", ended
+
+
+@at_each_level
+def test_processes_and_threads_that_end_are_no_longer_counted(tmp_path: Path, level: str) -> None:
+    code = "import threading\nfor n in range(200):\n    t = threading.Thread(target=id, args=(1,))\n    t.start(); t.join()"
+    command = f"for n in {{1..100}}; do /bin/true; done; {python(code)}; seq 60 | xargs -P 8 -n 1 echo | wc -l"
+    ended = run(tmp_path, level, command, Allowance(20), LARGE)
+    assert (ended.why, ended.status, ended.head) == ("exited", 0, b"60\n")
+
+
+WRITERS = {
+    "many files": "for n in {1..50}; do head -c 1000000 /dev/zero > f$n; done; sleep 60",
+    "by orphans": "for n in {1..50}; do (setsid head -c 1000000 /dev/zero > f$n &); done; sleep 60",
+    "not to be looked into": python(
+        "import ctypes, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n"
+        "for n in range(50): open(f'f{n}', 'wb').write(bytes(1_000_000))\ntime.sleep(60)"
+    ),
+    "without writing": python(
+        "import os, time\n"
+        "for n in range(50): os.posix_fallocate(os.open(f'f{n}', os.O_CREAT | os.O_WRONLY), 0, 1_000_000)\n"
+        "time.sleep(60)"
+    ),
+    "through memory": python(
+        "import mmap, time\nfor n in range(50):\n    f = open(f'f{n}', 'w+b'); f.truncate(1_000_000)\n"
+        "    mmap.mmap(f.fileno(), 0)[:] = b'x' * 1_000_000\ntime.sleep(60)"
+    ),
+}
+
+
+@at_each_level
+@pytest.mark.parametrize("way", WRITERS)
+def test_a_command_that_takes_too_much_of_the_disk_is_ended_and_its_files_stay(
+    tmp_path: Path, level: str, way: str
+) -> None:
+    ended = run(tmp_path, level, WRITERS[way], Allowance(disk_bytes=20_000_000))
+    assert ended.why == "disk", ended
+    written = sum(one.stat().st_size for one in (tmp_path / "home" / "workspace").iterdir())
+    assert written >= 20_000_000
+
+
+@at_each_level
+def test_files_written_again_take_no_more_disk(tmp_path: Path, level: str) -> None:
+    command = "for n in {1..30}; do head -c 1000000 /dev/zero > same; sleep 0.01; done"
+    ended = run(tmp_path, level, command, Allowance(disk_bytes=20_000_000))
+    assert (ended.why, ended.status) == ("exited", 0)
