@@ -344,8 +344,8 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.files.diffs", "plugins.browse.files", "snapshots.places"),
     ),
     "they guard what commands do, by descriptors and without following links": (
-        *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.protect", "sandbox.put_back"),
-        *("sandbox.sandbox", "plugins.card.losses"),
+        *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.limits", "sandbox.protect"),
+        *("sandbox.put_back", "sandbox.sandbox", "plugins.card.losses"),
     ),
     "data of the package": (
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "core.bootstrap"),

@@ -75,7 +75,7 @@ def test_threads_are_bounded_too(tmp_path: Path, level: str) -> None:
 
 @at_each_level
 def test_processes_and_threads_that_end_are_no_longer_counted(tmp_path: Path, level: str) -> None:
-    code = "import threading\nfor n in range(200):\n    t = threading.Thread(target=id, args=(1,))\n    t.start(); t.join()"
+    code = "import threading\nfor n in range(200): t = threading.Thread(target=id, args=(1,)); t.start(); t.join()"
     command = f"for n in {{1..100}}; do /bin/true; done; {python(code)}; seq 60 | xargs -P 8 -n 1 echo | wc -l"
     ended = run(tmp_path, level, command, Allowance(20), LARGE)
     assert (ended.why, ended.status, ended.head) == ("exited", 0, b"60\n")
