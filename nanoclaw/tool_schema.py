@@ -10,7 +10,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, cast
 
 from nanoclaw import strict_json
@@ -23,14 +23,12 @@ class ArgumentsError(ValueError):
     """An error in arguments, in words for the model."""
 
 
-def schema_of(run: Callable[..., Any], skipped: int = 0) -> dict[str, Any]:
-    """The JSON schema of a function's parameters but for the first `skipped`. Raises TypeError for a type that has
-    none."""
-    hints = typing.get_type_hints(run, include_extras=True)
+def schema_of(tool: str, parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of a tool's parameters, with their evaluated types. Raises TypeError for a type that has none."""
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for parameter in list(inspect.signature(run).parameters.values())[skipped:]:
-        properties[parameter.name] = _schema(hints[parameter.name], f"{run.__name__}({parameter.name})")
+    for parameter in parameters:
+        properties[parameter.name] = _schema(hints[parameter.name], f"{tool}({parameter.name})")
         if parameter.default is inspect.Parameter.empty:
             required.append(parameter.name)
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import BUILT_IN, build
+from nanoclaw.core.build import BUILT_IN, build, classes
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.config import Config, load
 from nanoclaw.core.errors import Undeliverable
@@ -25,6 +27,8 @@ from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin, Tx
 from nanoclaw.core.provider import Provider
+from nanoclaw.core.store import plugin_tables
+from nanoclaw.core.store.db import Store
 from nanoclaw.core.tool import Tool
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
@@ -232,6 +236,26 @@ def everybody_is(role: Role) -> type[Plugin]:
     return Everybody
 
 
+@cache
+def _new_store(names: tuple[str, ...]) -> bytes:
+    """The store of a new home, with the tables of these built-in plugins, as its first start makes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        kinds = classes(load({"NANOCLAW_HOME": folder}), names)
+        store = Store(Path(folder, "state.db"), plugins=kinds)
+        plugin_tables.bring_up(store, kinds)
+        store.close()
+        return store.path.read_bytes()
+
+
+def _lay_new_store(root: Path, names: Iterable[str]) -> None:
+    """Give a home without a store that of `_new_store`: to make one takes half of a short test. Tests of whole
+    processes begin without."""
+    if not list(root.glob("state.db*")):
+        file = root / "state.db"
+        file.touch(0o600)
+        file.write_bytes(_new_store(tuple(names)))
+
+
 @asynccontextmanager
 async def running(
     root: Path,
@@ -246,20 +270,25 @@ async def running(
     wakes: bool = False,
     environment: dict[str, str] | None = None,
     manners: Manners | None = None,
+    keeps_copy: bool = False,
     seconds: float = 100.0,
 ) -> AsyncIterator[Program]:
     """The program at work. The owner is at terminal:main; the same folder may be opened again. The first provider is
     the configured one, /model finds the others by name. `settings` is the text of config.toml; `extra` are plugins
     beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background. `manners` take the
-    place of the usual pauses."""
+    place of the usual pauses; with `keeps_copy` the day's copy of the store is kept at the end."""
     config = config_of(root, settings, **(environment or {}))
     now, own = clock or HandClock(), channel or FakeChannel()
     chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
     if extra:
         chosen = [*(BUILT_IN if chosen is None else chosen), *extra]
     left_out = BUILT_IN.keys() & without  # whichever are there
+    off = {*left_out, *config.plugins.off}
+    _lay_new_store(root, (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen)))
     app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=left_out)
     app.store.committer = AtOnce()
+    if not keeps_copy:
+        app.keep_copy = lambda path, today: None
     if manners:
         app.conversations.manners = manners
     serving = asyncio.create_task(app.run(wakes=wakes))

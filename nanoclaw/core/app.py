@@ -77,6 +77,8 @@ class App:
         self.redact = Redactor()
         """Hides values that must never show; what comes while running is added: `redact.add(token)`."""
         self.is_gateway = self.is_terminated = self._wakes = False
+        self.keep_copy = keep_todays_copy
+        """Keeps the copy of the day as it ends."""
         self.inherits = False
         """It goes on for a process that has ended, whose terminals come back one after the other."""
         self.left_out: Mapping[str, str] = {}
@@ -258,7 +260,7 @@ class App:
             except FAULTS as error:
                 self.chain.fault(plugin, "aclose", error)
         await self.models.aclose()
-        keep_todays_copy(self.store.path, self.clock().date())
+        self.keep_copy(self.store.path, self.clock().date())
         self.store.close()
 
     # --- background work ---------------------------------------------------------------------------------------------

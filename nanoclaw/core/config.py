@@ -5,7 +5,8 @@ The core owns the tables below; every other key has a plugin or a channel as its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -136,7 +137,7 @@ class Config(NamedTuple):
     def settings(self, kind: type[T], prefix: str, keys: Mapping[str, str] | None = None) -> T:
         """The settings of a plugin or channel: a NamedTuple whose fields stand in the table `prefix`, or where `keys`
         says. Raises ConfigError for values that do not fit."""
-        hints, places = get_type_hints(kind, include_extras=True), _keys_of(kind, prefix, keys or {})
+        hints, places = _hints(kind), _keys_of(kind, prefix, keys or {})
         given = {name: value for name, place in places.items() if (value := self.get(place, MISSING)) is not MISSING}
         return kind(**{name: _value(hints[name], value, str(self.file), places[name]) for name, value in given.items()})
 
@@ -304,8 +305,12 @@ def _fill(kind: type[T], table: Any, where: str, prefix: str) -> T:
     """One of the core's tables; keys of others are left to them."""
     if not isinstance(table, Mapping):
         raise ConfigError(f"{where}: {prefix[:-1]!r} is a table: write [{prefix[:-1]}] and its keys below.")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     return kind(**{name: _value(hints[name], table[name], where, prefix + name) for name in table if name in hints})
+
+
+_hints: Callable[[Any], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
+"""The types of settings, evaluated once: a start reads some three times."""
 
 
 def _value(hint: Any, value: Any, where: str, key: str) -> Any:

@@ -165,9 +165,9 @@ def tool(
 def _read(function: Callable[..., Any], is_method: bool) -> tuple[str, str, dict[str, Any], bool]:
     """Name, description and schema of a tool; True where it wants its context."""
     hints = typing.get_type_hints(function, include_extras=True)
-    first = [*inspect.signature(function).parameters, "", ""][is_method]
-    wants_context = hints.get(first) is ToolContext
-    schema = schema_of(function, skipped=is_method + wants_context)
+    parameters = list(inspect.signature(function).parameters.values())[is_method:]
+    wants_context = bool(parameters) and hints.get(parameters[0].name) is ToolContext
+    schema = schema_of(function.__name__, parameters[wants_context:], hints)
     description = inspect.cleandoc(function.__doc__ or "")
     if not description:
         raise TypeError(f"tool {function.__name__} needs a docstring: it is what the model reads")
