@@ -52,6 +52,10 @@ class Asker(Protocol):
         """Address at which the owner can be asked now about what goes on at an address; None for nowhere."""
         ...
 
+    def worded(self, ask: Ask, call: CheckedCall, turn: Turn) -> Ask:
+        """A question about a call with all that the owner has to know of its turn."""
+        ...
+
     def ask(self, tx: Transaction, question: Question) -> int:
         """Send the question; its row in the outbox."""
         ...
@@ -105,6 +109,7 @@ class Asks:
         assert self.asker
         place = self.asker.place(about)
         assert place
+        ask = self.asker.worded(ask, call, turn) if call and turn else ask
         ask = ask._replace(question=revealed(ask.question), exact=revealed(ask.exact))
         expires = tx.now + timedelta(seconds=SECONDS if ask.seconds is None else ask.seconds)
         number_of, sender, conversation = (turn.id, turn.sender, turn.conversation) if turn else (None, "", None)

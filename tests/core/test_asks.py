@@ -68,6 +68,9 @@ class Terminal:
     def place(self, about: Address) -> Address | None:
         return MAIN if self.is_there else None
 
+    def worded(self, ask: Ask, call: CheckedCall, turn: Turn) -> Ask:
+        return ask
+
     def ask(self, tx: Transaction, question: Question) -> int:
         number, options = question.number, question.ask.options
         how = f"{', '.join(options)}? /answer {number}" if options else f"/yes {number} or /no {number}"

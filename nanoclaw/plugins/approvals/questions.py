@@ -39,6 +39,15 @@ class OwnerQuestions:
         places = [own, MAIN, *(access.owners_chats() if access else ())]
         return next((one for one in places if self._is_owners(one) and self._is_there(one)), None)
 
+    def worded(self, ask: Ask, call: CheckedCall, turn: Turn) -> Ask:
+        """What others' text may have brought about is asked with its source, and all that it is about."""
+        taint = self._host.get("taint")
+        told = taint.told(ask, call, turn) if taint and not ask.options else ""
+        if not told:
+            return ask
+        exact = f"\n\n{exactly(ask.exact)}" if ask.exact else ""
+        return ask._replace(question=f"{ask.question}\n\n{told}{exact}")
+
     def ask(self, tx: Tx, question: Any) -> int:
         """Send the question, a yes/no to a call also to the terminal; its row in the outbox."""
         number, options = question.number, question.ask.options

@@ -59,6 +59,14 @@ class Provenance:
         """Those that the owner does not trust."""
         return self.trusted.without(sources)
 
+    def told(self, ask: Ask, call: CheckedCall, turn: Turn) -> str:
+        """A sentence for a question of another plugin about a call: it names the others' text that its turn has read.
+        '' for none, or where the question has it."""
+        if not (sources := self.untrusted(turn.outside)) or self.learned(call, turn).sources:
+            return ""
+        told = _read_before(sources)
+        return "" if told in ask.question else told
+
     def learned(self, call: CheckedCall, turn: Turn) -> Learned:
         """That of a call that was judged, and is run."""
         return self._learned.get((turn.id, call.id), Learned())
@@ -367,10 +375,15 @@ def _named(sources: Sequence[str]) -> str:
     return ", ".join(source[:200] for source in sources[:SHOWN_SOURCES]) + more
 
 
+def _read_before(sources: Sequence[str]) -> str:
+    from nanoclaw.escapes import one_line
+
+    return f"I have read others' text ({one_line(_named(sources), 500)}), which may be what wants it."
+
+
 def _question(act: Act, sources: Sequence[str]) -> str:
     from nanoclaw.escapes import one_line
     from nanoclaw.exact_text import exactly
 
-    asked = f"May I {one_line(act.words, 200)}? I have read others' text ({one_line(_named(sources), 500)}), which may "
-    asked += "be what wants it."
+    asked = f"May I {one_line(act.words, 200)}? {_read_before(sources)}"
     return f"{asked}\n\n{exactly(act.exact)}" if act.exact else asked

@@ -388,3 +388,37 @@ async def test_an_inbox_that_is_a_link_out_of_the_workspace_takes_no_mark_away(t
         (home.workspace / "media" / "x.txt").write_text("a letter from a stranger\n")
         await home.ask(do("exec", {"command": "cat */*.txt"}))
         assert "media/" in last_result(home).outside
+
+
+ASKED_BY_OTHERS: dict[str, tuple[str, Mapping[str, Any], str]] = {
+    "a card about less than there was": ("write_file", {"path": "large.txt", "content": "evil words"}, "evil words"),
+    "a tool that always asks": ("list_dir", {"path": "."}, '"path": "."'),
+    "a hook of an editor": ("write_file", {"path": ".vscode/tasks.json", "content": "evil words"}, "evil words"),
+    "a file elsewhere": ("write_file", {"path": "AWAY/large.txt", "content": "evil words"}, "evil words"),
+    "a tool that costs": ("pay", {"to": "evil words"}, "evil words"),
+}
+
+
+@pytest.mark.parametrize(
+    ("goal", "wraps"), [*((one, 0) for one in ASKED_BY_OTHERS), ("a file elsewhere", 1), ("a file elsewhere", 2)]
+)
+async def test_whoever_asks_after_a_page_was_read_names_it_and_the_exact_act(
+    tmp_path: Path, goal: str, wraps: int
+) -> None:
+    name, arguments, exact = ASKED_BY_OTHERS[goal]
+    away = tmp_path / "away"
+    away.mkdir()
+    given = {key: str(value).replace("AWAY", str(away)) for key, value in arguments.items()}
+    for _ in range(wraps):
+        name, given = "call_tool", {"name": name, "arguments": given}
+    settings = f'[tools]\nask = ["list_dir"]\n[card]\ncostly = ["pay"]\n[files]\nwrite = ["{away}"]\n'
+    async with reading(tmp_path / "home", do(name, given), settings) as (home, _, _):
+        (home.workspace / "large.txt").write_text("mine\n" * 5_000)
+        (away / "large.txt").write_text("mine\n" * 5_000)
+        await home.say(f"What does it say?\n{do('read_page', {})}")
+        if (question := await home.answer()) == "Done.":
+            assert wraps == 2 and last_result(home).is_error
+        else:
+            assert EVIL in question and exact in question, question
+            assert question.count("I have read others' text") == 1
+        assert (home.workspace / "large.txt").read_text().startswith("mine")
