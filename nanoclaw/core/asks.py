@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.messages import Address, Ask, CheckedCall, OwnersAnswer, Scope
+from nanoclaw.core.messages import Address, Ask, CheckedCall, OwnersAnswer, Scope, ToolResult
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.escapes import revealed
 
@@ -187,6 +187,12 @@ class Asks:
         for question in self._questions("turn = ?", turn):
             found.setdefault(question.call, []).append(question)
         return found
+
+    def was_refused(self, call: CheckedCall, turn: Turn, since: datetime) -> bool:
+        """True where the owner has said no to exactly this before, since a time and in what a turn's history shows."""
+        found = self._questions("by = 'owner' AND answer = 'no' AND sha256 = ?", sha256_of(call))
+        shown = {one.call_id for one in turn.history if isinstance(one, ToolResult)} if found else ()
+        return any(one.conversation == turn.conversation and one.asked >= since and one.call in shown for one in found)
 
     def waits(self, turn: int) -> bool:
         """True while a turn has questions without an answer."""

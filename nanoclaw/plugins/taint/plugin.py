@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.taint.sources import Trusted
 
 SHOWN_SOURCES = 3
+REFUSED_FOR = timedelta(hours=1)
+"""Time for which a no to an act holds."""
 _WRITES = ("write_file", "edit_file", "append_file")
 _LISTS = ("search_files", "list_dir", "find_files")
 _NET = re.compile(
@@ -139,6 +142,8 @@ class Taint(Plugin):
             return why
         if not (act and sources):
             return None
+        if self._was_refused(act, call, turn):
+            return Refuse(_SAID_NO)
         from nanoclaw.exact_text import is_shown_whole
 
         self.public.keep(call, turn, Learned(tuple(sources), is_shown_whole(act.exact)))
@@ -172,6 +177,15 @@ class Taint(Plugin):
         others = sources.others_texts(history, trusted)
         echoes = (words.echoed(text, others, own) for text in act.contents or (act.exact or act.words,))
         return list(read) or list(dict.fromkeys(source for found in echoes for source in found))
+
+    def _was_refused(self, act: Act, call: CheckedCall, turn: Turn) -> bool:
+        """True where the owner said no to exactly this a short time ago, and has not said it themselves since."""
+        from nanoclaw.plugins.taint import sources, words
+
+        if not self._host.get("core").asks.was_refused(call, turn, turn.now() - REFUSED_FOR):
+            return False
+        said = sources.last_said(turn.history)
+        return not any(words.is_said(text, said) for text in act.contents or (act.said or act.exact or act.words,))
 
     def _carries(self, query: str, turn: Turn) -> str:
         """Why a search may tell something of the conversation."""
@@ -359,6 +373,10 @@ _INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' t
 _PUT_BACK = (
     "[put back as it was: {files}. A command may not change that after others' text was read, or with files of an "
     "archive or the network; what it wrote is in outputs/. write_file asks the person.]"
+)
+_SAID_NO = (
+    "not done: the person said no to exactly this within the last hour. Accept that, and don't do it another way; they "
+    "can say it themselves."
 )
 _NOT_RUN = (
     "not run: {files} may be of others, as /taint lists, and nobody is there who could look at it first. Say in your "

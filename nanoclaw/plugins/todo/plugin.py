@@ -9,7 +9,7 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, Limits, ModelRequest
 from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Reply, Said, Turn, Tx
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.todo import steps as lists
 from nanoclaw.plugins.todo.steps import Step, Steps
@@ -18,7 +18,7 @@ OPEN_TO = ("person", "job", "helper")
 """The profiles that have a list, each conversation its own."""
 
 _LIST = (
-    "SELECT text, todo_steps.state FROM todo_steps JOIN sessions ON sessions.id = session"
+    "SELECT text, todo_steps.state, outside FROM todo_steps JOIN sessions ON sessions.id = session"
     " AND sessions.context = todo_steps.context WHERE key = ? ORDER BY number"
 )
 
@@ -36,6 +36,7 @@ class Todo(Plugin):
             PRIMARY KEY (session, number)
         ) STRICT;
         """,
+        "ALTER TABLE todo_steps ADD COLUMN outside TEXT NOT NULL DEFAULT ''",  # sources of others' text it may repeat
     )
     marks = ("todo_steps.state",)
 
@@ -56,17 +57,22 @@ class Todo(Plugin):
         steps: Annotated[list[str] | None, "the whole list, said once; [] drops it"] = None,
         done: Annotated[list[int] | None, "numbers of steps"] = None,
         doing: Annotated[int | None, "number of a step"] = None,
-    ) -> str:
+    ) -> ToolOutput:
         """To-do list of a longer task, which the person watches: set its steps, then say what is done."""
-        new = None if steps is None else lists.read([self._clean(step) for step in steps])
+        new = None
+        if steps is not None:
+            outside = self._untrusted(context.outside)
+            new = tuple(step._replace(outside=outside) for step in lists.read([self._clean(step) for step in steps]))
         if new is None and not done and doing is None:
-            return lists.whole(self._steps(context.conversation)) or "There is no to-do list."
+            there = self._steps(context.conversation)
+            return ToolOutput(lists.whole(there) or "There is no to-do list.", outside=lists.outside(there))
 
-        def change(tx: Tx) -> str:
+        def change(tx: Tx) -> tuple[str, str]:
             now = _stored(tx.execute(_LIST, str(context.conversation))) if new is None else new
-            return self._change(tx, context, lists.changed(now, done or (), doing))
+            return self._change(tx, context, lists.changed(now, done or (), doing)), lists.outside(now)
 
-        return await context.write(change)
+        told, outside = await context.write(change)
+        return ToolOutput(told, outside=outside)
 
     def _change(self, tx: Tx, context: ToolContext, now: Steps) -> str:
         conversation, is_over = context.conversation, bool(now) and lists.is_over(now)
@@ -76,8 +82,8 @@ class Todo(Plugin):
         ((session, number),) = found
         tx.execute("DELETE FROM todo_steps WHERE session = ?", session)
         for place, step in enumerate(() if is_over else now, 1):
-            sql = "INSERT INTO todo_steps (session, context, number, text, state) VALUES (?, ?, ?, ?, ?)"
-            tx.execute(sql, session, number, place, step.text, step.state)
+            sql = "INSERT INTO todo_steps (session, context, number, text, state, outside) VALUES (?, ?, ?, ?, ?, ?)"
+            tx.execute(sql, session, number, place, *step)
         shown = "" if not now else lists.lines(now) if is_over else lists.live(now)
         tx.after(lambda: self._show(context.address, conversation, shown, is_last=is_over))
         return lists.told(now) if now else "The to-do list is gone."
@@ -85,6 +91,11 @@ class Todo(Plugin):
     def _clean(self, step: str) -> str:
         """A step as it may be stored and shown."""
         return str(self._host.get("core").redact(plain(step)))
+
+    def _untrusted(self, sources: Iterable[str]) -> str:
+        """Sources of others' text that the owner does not trust."""
+        taint = self._host.get("taint")
+        return ", ".join(taint.untrusted(sources) if taint else sources)
 
     def _steps(self, conversation: Address) -> Steps:
         return _stored(self._host.read(_LIST, str(conversation)))
@@ -98,12 +109,13 @@ class Todo(Plugin):
         steps = self._steps(turn.conversation)
         if turn.id:  # else it is a preview
             self._turns[turn.conversation] = turn.id
-        return draft._replace(remarks=(*draft.remarks, lists.remark(steps))) if steps else None
+        return draft._replace(remarks=(*draft.remarks, _remark(steps))) if steps else None
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
         """The list stays in sight when the calls that made it are no longer shown."""
         steps = self._steps(turn.conversation)
-        return f"To-do list, {lists.count(steps)}:\n{lists.whole(steps)}" if steps else None
+        shown = _BY_TOOL if lists.outside(steps) else lists.whole(steps)
+        return f"To-do list, {lists.count(steps)}:\n{shown}" if steps else None
 
     # --- seen by the person ------------------------------------------------------------------------------------------
 
@@ -129,9 +141,19 @@ class Todo(Plugin):
 
     def _list(self, said: Said, tx: Tx) -> Reply:
         steps = _stored(tx.execute(_LIST, str(said.conversation)))
-        data = {"steps": [step._asdict() for step in steps]}
+        data = {"steps": [{"text": step.text, "state": step.state} for step in steps]}
         return Reply(lists.lines(steps) if steps else "There is no to-do list.", data)
 
 
-def _stored(rows: Iterable[tuple[str, lists.State]]) -> Steps:
+def _remark(steps: Steps) -> str:
+    """Line that names the open steps, but none that others' text may have brought about."""
+    return (
+        f"Your to-do list stands at {lists.count(steps)}. {_BY_TOOL}" if lists.outside(steps) else lists.remark(steps)
+    )
+
+
+_BY_TOOL = "`todo` shows its steps, which others' text may be behind."
+
+
+def _stored(rows: Iterable[tuple[str, lists.State, str]]) -> Steps:
     return tuple(Step(*row) for row in rows)

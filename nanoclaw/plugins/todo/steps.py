@@ -21,8 +21,11 @@ State = Literal["pending", "doing", "done"]
 
 
 class Step(NamedTuple):
+    """`outside` are the sources of others' text that had been read when it was written."""
+
     text: str
     state: State = "pending"
+    outside: str = ""
 
 
 Steps = tuple[Step, ...]
@@ -60,6 +63,11 @@ def changed(steps: Steps, done: Sequence[int], doing: int | None) -> Steps:
 
 def is_over(steps: Steps) -> bool:
     return all(step.state == "done" for step in steps)
+
+
+def outside(steps: Steps) -> str:
+    """Sources of others' text that a list may repeat, '' for none."""
+    return ", ".join(dict.fromkeys(step.outside for step in steps if step.outside))
 
 
 def _step(number: int, given: str) -> Step:

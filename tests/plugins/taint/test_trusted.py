@@ -144,7 +144,7 @@ async def test_a_name_that_a_stranger_chose_passes_for_nobody_elses(tmp_path: Pa
     paid: list[str] = []
     async with paying(tmp_path, paid) as here:
         for number, name in enumerate(NAMES, 1):
-            forward(here, {"id": 999, "first_name": name})
+            forward(here, {"id": 999, "first_name": name}, text=do("pay", {"to": f"x{number}"}))
             question = (await here.server.next(here.anna)).text
             line = next(one for one in question.splitlines() if "I have read others' text" in one)
             assert "” (telegram:999))" in line and "(telegram:555)" not in line, name
