@@ -40,7 +40,7 @@ class OwnerQuestions:
         return next((one for one in places if self._is_owners(one) and self._is_there(one)), None)
 
     def worded(self, ask: Ask, call: CheckedCall, turn: Turn) -> Ask:
-        """What others' text may have brought about is asked with its source, and all that it is about."""
+        """Name others' text that may have brought a question about, and all that it is about."""
         taint = self._host.get("taint")
         told = taint.told(ask, call, turn) if taint and not ask.options else ""
         if not told:

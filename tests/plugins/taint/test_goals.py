@@ -409,7 +409,7 @@ async def test_whoever_asks_after_a_page_was_read_names_it_and_the_exact_act(
     name, arguments, exact = ASKED_BY_OTHERS[goal]
     away = tmp_path / "away"
     away.mkdir()
-    given = {key: str(value).replace("AWAY", str(away)) for key, value in arguments.items()}
+    given: dict[str, Any] = {key: str(value).replace("AWAY", str(away)) for key, value in arguments.items()}
     for _ in range(wraps):
         name, given = "call_tool", {"name": name, "arguments": given}
     settings = f'[tools]\nask = ["list_dir"]\n[card]\ncostly = ["pay"]\n[files]\nwrite = ["{away}"]\n'
