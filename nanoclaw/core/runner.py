@@ -155,6 +155,8 @@ class Runner:
 
     def _model(self, turn: RunningTurn):  # type: ignore[no-untyped-def]
         assert turn.session and turn.journal
+        if turn.profile.name == "guest":
+            turn.journal.spender = "guest"
         return self._model_calls.of_turn(turn.profile, turn.session.model, turn.journal, turn)
 
     async def _frames(

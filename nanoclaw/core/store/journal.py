@@ -34,7 +34,7 @@ class TurnJournal:
     """Writes down one turn. What a method was given is on disk when it returns, but for `later` and `called`."""
 
     def __init__(self, session: Session, id_: int, inbox: int, origin: Origin) -> None:
-        self.session, self.id, self.inbox, self._origin = session, id_, inbox, origin
+        self.session, self.id, self.inbox, self.spender = session, id_, inbox, origin
         self._calls: list[usage.Call] = []
         self._begun: list[int | None] = []  # lines of the audit log without an outcome
         self._later: list[Callable[[Transaction], object]] = []
@@ -250,7 +250,7 @@ class TurnJournal:
         for change in changes:
             change(tx)
         if calls:
-            usage.record(tx.db, calls, tx.now, session=self.session.id, turn=self.id, origin=self._origin)
+            usage.record(tx.db, calls, tx.now, session=self.session.id, turn=self.id, origin=self.spender)
 
     def _take_back(self, changes: list[Callable[[Transaction], object]], calls: list[usage.Call]) -> None:
         self._later, self._calls = changes + self._later, calls + self._calls

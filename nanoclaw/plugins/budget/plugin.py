@@ -24,6 +24,7 @@ class Budget(Plugin):
         "day_usd": "limits.day_usd",
         "month_usd": "limits.month_usd",
         "heartbeat_share": "limits.heartbeat_share",
+        "guest_share": "limits.guest_share",
         "count_local": "limits.count_local",
     }
     migrations = (
@@ -63,7 +64,8 @@ class Budget(Plugin):
             return round(estimate_request(request, request.model) * request.factor)
 
         most = request.limits.output_tokens
-        pending = PendingRequest((request.model, *request.others), count, most, turn.origin if turn else "person")
+        origin = "person" if turn is None else "guest" if turn.profile.name == "guest" else turn.origin
+        pending = PendingRequest((request.model, *request.others), count, most, origin)
         held, told = await self._host.write(lambda tx: self._spending.reserve(tx, pending))
         if turn:
             delegate = self._host.get("delegate")

@@ -11,12 +11,14 @@ Span = Literal["day", "month"]
 
 
 class BudgetSettings(NamedTuple):
-    """US dollars for the person's day and month, 0 for no limit, and the share that heartbeats and jobs may use.
+    """US dollars for the person's day and month, 0 for no limit, and the shares that heartbeats and jobs may use, and
+    all guests and groups.
     `count_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name."""
 
     day_usd: float = 0.0
     month_usd: float = 0.0
     heartbeat_share: float = 0.2
+    guest_share: float = 0.5
     count_local: bool = False
 
     @property
@@ -31,6 +33,6 @@ class BudgetSettings(NamedTuple):
         for name, value in (("day_usd", self.day_usd), ("month_usd", self.month_usd)):
             if not 0 <= value < math.inf:
                 raise ConfigError(f"limits.{name} must be an amount of US dollars, 0 for no limit, not {value}.")
-        if not 0 <= self.heartbeat_share <= 1:
-            share = self.heartbeat_share
-            raise ConfigError(f"limits.heartbeat_share must be a share from 0 to 1, such as 0.2, not {share}.")
+        for name, share in (("heartbeat_share", self.heartbeat_share), ("guest_share", self.guest_share)):
+            if not 0 <= share <= 1:
+                raise ConfigError(f"limits.{name} must be a share from 0 to 1, such as 0.2, not {share}.")

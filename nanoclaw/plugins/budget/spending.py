@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.plugin import Host, Tx
@@ -20,8 +21,10 @@ SHORTEST_ANSWER = 1024
 """Tokens; a request for whose answer the money is not enough for so many is not made."""
 
 YES, WARNED, _UNPRICED = "yes", "warned.", "unpriced."
-_AT_NIGHT = ("heartbeat", "job")
-"""Origins of what nobody is waiting for: they share `heartbeat_share` of the limit."""
+Sharing = Literal["background", "guests"]
+_SHARED: dict[str, Sharing] = {"heartbeat": "background", "job": "background", "guest": "guests"}
+"""Origins that have a share of the limit together: of what nobody is waiting for, and what others ask."""
+_WHO: dict[Sharing, str] = {"background": "heartbeats and jobs", "guests": "guests and groups"}
 
 
 class Prices(Protocol):
@@ -55,13 +58,13 @@ class PendingRequest(NamedTuple):
 
 @dataclass(slots=True)
 class _Spent:
-    """US dollars of a month's days: of all requests, and of those in the background; models without a known price;
-    and how many requests were free, being answered on the person's machine."""
+    """US dollars of a month's days: of all requests, and of those that have a share; models without a known price; and
+    how many requests were free, being answered on the person's machine."""
 
     month: date
     upto: int
     days: dict[str, float]
-    background: dict[str, float]
+    shared: dict[Sharing, dict[str, float]]
     unpriced: set[str]
     local: int = 0
 
@@ -126,11 +129,11 @@ class Spending:
         lines = [self._line(span) for span in ("day", "month")]
         if not self._limit.is_set:
             lines.append("No limit is set: [limits] day_usd and month_usd in config.toml.")
-        elif self._limit.heartbeat_share < 1:
-            lines.append(
-                f"Heartbeats and jobs: {dollars(self._sum(self._span, background=True))} of "
-                f"{dollars(self._most(self._span))} {_OF[self._span]}."
-            )
+        for sharing, who in _WHO.items() if self._limit.is_set else ():
+            spent = self._sum(self._span, sharing)
+            if self._share(sharing) < 1 and (spent or sharing == "background"):
+                most = dollars(self._most(sharing))
+                lines.append(f"{who.capitalize()}: {dollars(spent)} of {most} {_OF[self._span]}.")
         if self._is_allowed:
             lines.append("You said yes: today it goes on beyond the limit.")
         if crashed := self._reserved("month", before=self._left):
@@ -157,14 +160,16 @@ class Spending:
         if not self._limit.is_set:
             return "No limit is set, so there is nothing to allow."
         self._set(tx, YES, self._host.now().date().isoformat())
-        return "Until the day ends it goes on, whatever the limit. What heartbeats and jobs may use stays as it is."
+        stays = "What heartbeats and jobs, and what guests may use stays as it is."
+        return f"Until the day ends it goes on, whatever the limit. {stays}"
 
     def refusal(self, origin: str) -> str:
         """Why no request can be made."""
-        if origin in _AT_NIGHT and self._left_for("person") > self._most(self._span) * 0.01:
+        sharing = _SHARED.get(origin)
+        if sharing and self._left_for("person") > self._most(sharing) * 0.01:
             return (
-                f"heartbeats and jobs have used {dollars(self._sum(self._span, background=True))} of the "
-                f"{dollars(self._most(self._span))} that they may use {_OF[self._span]}."
+                f"{_WHO[sharing]} have used {dollars(self._sum(self._span, sharing))} of the "
+                f"{dollars(self._most(sharing))} that they may use {_OF[self._span]}."
             )
         span = min(self._limited(), key=lambda span: self._limit.of(span) - self._sum(span))
         spent, limit = dollars(self._sum(span)), dollars(self._limit.of(span))
@@ -205,32 +210,36 @@ class Spending:
 
     @property
     def _span(self) -> Span:
-        """The one whose limit heartbeats and jobs have a share of."""
+        """The one whose limit they have a share of."""
         return "day" if self._limit.day_usd else "month"
 
     def _limited(self) -> list[Span]:
         spans: tuple[Span, ...] = ("day", "month")
         return [span for span in spans if self._limit.of(span)]
 
-    def _most(self, span: Span) -> float:
-        """The share of heartbeats and jobs."""
-        return self._limit.of(span) * self._limit.heartbeat_share
+    def _share(self, sharing: Sharing) -> float:
+        return self._limit.heartbeat_share if sharing == "background" else self._limit.guest_share
+
+    def _most(self, sharing: Sharing) -> float:
+        return self._limit.of(self._span) * self._share(sharing)
 
     def _left_for(self, origin: str) -> float:
         lefts = [] if self._is_allowed else [self._limit.of(span) - self._sum(span) for span in self._limited()]
-        if origin in _AT_NIGHT:
-            lefts.append(self._most(self._span) - self._sum(self._span, background=True))
+        if sharing := _SHARED.get(origin):
+            lefts.append(self._most(sharing) - self._sum(self._span, sharing))
         return min(lefts, default=math.inf)
 
-    def _sum(self, span: Span, *, background: bool = False) -> float:
-        """Spent and reserved."""
+    def _sum(self, span: Span, sharing: Sharing | None = None) -> float:
+        """Spent and reserved, of all or by those of a share."""
         spent = self._spent()
-        days = spent.background if background else spent.days
+        days = spent.shared.get(sharing, {}) if sharing else spent.days
         today = self._host.now().date().isoformat()
         settled = days.get(today, 0.0) if span == "day" else sum(days.values())
-        return settled + self._reserved(span, background=background)
+        return settled + self._reserved(span, sharing)
 
-    def _reserved(self, span: Span, *, background: bool = False, after: int = 0, before: int | None = None) -> float:
+    def _reserved(
+        self, span: Span, sharing: Sharing | None = None, *, after: int = 0, before: int | None = None
+    ) -> float:
         today = self._host.now().date().isoformat()
         sql = "SELECT coalesce(sum(usd), 0) FROM reservations WHERE substr(at, 1, ?) = ? AND id > ?"
         start = today if span == "day" else today[:7]
@@ -238,8 +247,9 @@ class Spending:
         if before is not None:
             sql += " AND id <= ?"
             values.append(before)
-        if background:
-            sql += f" AND origin IN {_AT_NIGHT}"
+        if sharing:
+            sql += " AND origin IN (SELECT value FROM json_each(?))"
+            values.append(json.dumps([origin for origin, of in _SHARED.items() if of == sharing]))
         return float(self._host.read(sql, *values)[0][0])
 
     def _spent(self) -> _Spent:
@@ -260,6 +270,7 @@ class Spending:
                 known.unpriced.add(model)
                 continue
             known.days[day] = known.days.get(day, 0.0) + cost
-            if origin in _AT_NIGHT:
-                known.background[day] = known.background.get(day, 0.0) + cost
+            if sharing := _SHARED.get(origin):
+                days = known.shared.setdefault(sharing, {})
+                days[day] = days.get(day, 0.0) + cost
         return known

@@ -15,12 +15,13 @@ import pytest
 from nanoclaw.core.errors import ConfigError, LimitReached, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Origin, Usage
+from nanoclaw.core.runner import NOT_NOW
 from nanoclaw.plugins.budget.plugin import Budget
 from nanoclaw.plugins.budget.settings import BudgetSettings
 from nanoclaw.plugins.budget.spending import PendingRequest, Reservation, Spending
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from tests.plugins.paper_host import NOON, PaperHost
-from tests.program import FakeChannel, Program, running
+from tests.program import GUEST, FakeChannel, Program, everybody_is, running
 
 MODEL = "acme/clever"
 USAGE = """CREATE TABLE IF NOT EXISTS usage (id INTEGER PRIMARY KEY, at TEXT, session INTEGER, turn INTEGER,
@@ -101,7 +102,9 @@ class Purse:
 
 @pytest.fixture
 def purse(tmp_path: Path) -> Callable[..., Purse]:
-    return lambda **limits: Purse(tmp_path / "state.db", BudgetSettings(**{"heartbeat_share": 1.0, **limits}))
+    return lambda **limits: Purse(
+        tmp_path / "state.db", BudgetSettings(**{"heartbeat_share": 1.0, "guest_share": 1.0, **limits})
+    )
 
 
 def test_the_dearest_model_that_may_answer_is_reserved_for(tmp_path: Path) -> None:
@@ -210,6 +213,16 @@ def test_what_nobody_waits_for_has_a_share_only(purse: Callable[..., Purse], ori
         mine.ask(1, origin)
     assert mine.ask(1, "person") == 1024
     assert "Heartbeats and jobs: $2.00 of $4.00 today." in mine.spending.in_words()
+
+
+def test_guests_leave_money_for_the_owner(purse: Callable[..., Purse]) -> None:
+    mine = purse(day_usd=20, guest_share=0.15)
+    mine.ask(1, "guest")
+    mine.ask(1, "job")
+    with pytest.raises(LimitReached, match=r"guests and groups have used \$1.00 of the \$3.00"):
+        mine.ask(1, "guest")
+    assert mine.ask(1, "person") == mine.ask(1, "job") == 1024
+    assert "Guests and groups: $1.00 of $3.00 today." in mine.spending.in_words()
 
 
 def test_what_was_under_way_at_a_crash_counts_as_spent(purse: Callable[..., Purse]) -> None:
@@ -321,6 +334,20 @@ async def test_the_line_at_80_percent_is_shown_with_the_next_request(tmp_path: P
     ]
 
 
+async def test_what_a_guest_asks_is_counted_as_a_guests_over_a_restart(tmp_path: Path) -> None:
+    settings = "[limits]\nday_usd = 20\nguest_share = 0.5\n"
+    for reply in ("one", NOT_NOW):
+        model = ScriptedProvider(Say("one", usage=Usage(9_000, 500)), model=MODEL)
+        chat, guests = FakeChannel("chat"), everybody_is("guest")
+        async with running(
+            tmp_path, model, settings=settings, others=[chat], extra=[guests], without={"access"}
+        ) as here:
+            here.app.models.cost = PaperPrices().cost  # type: ignore[method-assign]
+            await here.write_from(GUEST, "777", "hello")
+            assert (await chat.sent.get()).text == reply
+            assert here.rows("SELECT DISTINCT origin FROM usage") == [("guest",)]
+
+
 async def test_a_request_that_cost_nothing_holds_nothing_back(tmp_path: Path) -> None:
     model = ScriptedProvider(ProviderRefused("no"), model=MODEL)
     async with spending(tmp_path, model, 100) as here:
@@ -342,7 +369,7 @@ async def test_a_stopped_request_is_paid_and_holds_nothing_back(tmp_path: Path) 
         assert "Today: $0 spent" not in await here.ask("/budget")
 
 
-@pytest.mark.parametrize("line", ["day_usd = -1", "month_usd = nan", "heartbeat_share = 20"])
+@pytest.mark.parametrize("line", ["day_usd = -1", "month_usd = nan", "heartbeat_share = 20", "guest_share = -1"])
 async def test_an_amount_that_is_none_stops_the_start(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match=line.partition(" ")[0]):
         async with running(tmp_path, ScriptedProvider(), settings=f"[limits]\n{line}\n"):
