@@ -223,6 +223,21 @@ def test_a_pipe_in_the_place_of_a_file_is_said(home: Home, server: ModelServer) 
         assert ("wrong", f"{home.root / name} is no plain file, as it must be: move it away") in found
 
 
+@pytest.mark.parametrize("name", ["history", "state.db", "state.db-wal", "state.lock", "plugins/memory/facts.json"])
+def test_nothing_waits_at_a_pipe_in_the_place_of_a_file(home: Home, server: ModelServer, name: str) -> None:
+    path = home.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    said = f"{path} is no plain file, as it must be: move it away"
+    assert said in home.run("-m", "hi", check=1).err
+    assert said in home.run("gateway", check=1).err
+    if name == "state.db":
+        assert said in home.run("sessions", "list", check=1).err
+    if name.startswith("state.db"):
+        assert said in home.run("doctor", check=1).out
+
+
 def test_a_file_in_the_place_of_a_folder_is_said_and_left(home: Home, server: ModelServer) -> None:
     (home.root / "copies").write_text("mine")
     assert ("wrong", f"{home.root / 'copies'} is no folder, as it must be: move it away") in of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ def make_home(config: Config) -> list[str]:
         raise WorkspaceError(
             f"cannot make {config.home}: {error.strerror}. Check its permissions, or set NANOCLAW_HOME."
         ) from error
+    refuse_pipes(config)
     if config.workspace_path.exists():
         return []
     lock = os.open(config.home, os.O_RDONLY)
@@ -46,6 +48,22 @@ def make_home(config: Config) -> list[str]:
         os.close(lock)
 
 
+def refuse_pipes(config: Config) -> None:
+    """Raises WorkspaceError for a pipe or a device in the place of a file, at which a reader would wait for ever."""
+    for folder in (config.home, *(config.home / "plugins").glob("*/")):
+        for name in _names(folder):
+            with suppress(OSError):  # it is gone
+                if stat.S_IFMT((folder / name).stat().st_mode) in (stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK):
+                    raise WorkspaceError(f"{folder / name} is no plain file, as it must be: move it away.")
+
+
+def _names(folder: Path) -> list[str]:
+    """All but plain files and folders; config.toml has a last good copy."""
+    with suppress(OSError), os.scandir(folder) as found:
+        return [one.name for one in found if not one.is_file() and not one.is_dir() and one.name != "config.toml"]
+    return []
+
+
 @contextmanager
 def stored(config: Config, how: Literal["read", "beside", "own"] = "read") -> Iterator[Store | None]:
     """The store, None before there is one: only to be read, to be written beside whoever owns it, or as its owner."""
@@ -53,6 +71,7 @@ def stored(config: Config, how: Literal["read", "beside", "own"] = "read") -> It
     if not path.exists():
         yield None
         return
+    refuse_pipes(config)
     store = Store(path, read_only=how == "read", beside=how == "beside")
     try:
         yield store

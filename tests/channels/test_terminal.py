@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -328,6 +329,15 @@ def test_commands_are_completed_and_answered(start: Start) -> None:
     chat.expect(lambda screen: "/stop: stop the turn" in screen.text and idle(screen))
     assert "/exit: leave" in chat.screen.text
     assert [one["text"] for one in chat.delivered()] == ["/help"]
+
+
+def test_a_pipe_in_the_place_of_the_history_costs_the_lines_of_earlier_chats(start: Start, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "history")
+    chat = start()
+    ask(chat, "markdown", "The end of the answer.")
+    chat.press("\x1b[A")
+    chat.expect("› markdown")
+    assert (tmp_path / "history").is_fifo()
 
 
 def test_history_is_kept_for_the_owner_only(start: Start, tmp_path: Path) -> None:

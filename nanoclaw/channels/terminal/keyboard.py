@@ -130,23 +130,26 @@ class _Commands(Completer):
 
 
 class _History(FileHistory):
-    """Lines typed before, readable by their owner only; a full disk costs the line, not the chat."""
+    """Lines typed before, readable by their owner only; a full disk, or a pipe in its place, costs the line, not the
+    chat."""
 
     def __init__(self, path: Path) -> None:
         with suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
             path.chmod(0o600)
         super().__init__(str(path))
+        self._is_kept = path.is_file()
 
     def load_history_strings(self) -> Iterable[str]:
         try:
-            yield from super().load_history_strings()
+            yield from super().load_history_strings() if self._is_kept else ()
         except OSError:
             return
 
     def store_string(self, string: str) -> None:
         with suppress(OSError):
-            super().store_string(string.encode("utf-8", "replace").decode())
+            if self._is_kept:
+                super().store_string(string.encode("utf-8", "replace").decode())
 
 
 def _continuation(line: int, wrap: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nanoclaw.core.config import Config
-from nanoclaw.core.home import stored
+from nanoclaw.core.home import refuse_pipes, stored
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.copies import daily_copies, is_whole
 from nanoclaw.core.store.db import is_undamaged
@@ -18,6 +18,7 @@ def store(config: Config, pid: int | None) -> Iterator[Finding]:
     if not path.exists():
         yield Finding(True, "none yet: the first conversation makes it", "store")
         return
+    refuse_pipes(config)
     if pid:  # who writes the journal meanwhile
         with stored(config) as opened:
             assert opened

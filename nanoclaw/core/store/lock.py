@@ -14,7 +14,7 @@ from nanoclaw.core.errors import StoreBusy, StoreError
 def owner(path: Path) -> int | None:
     """The pid of the process that owns the store, or None."""
     try:
-        with path.with_suffix(".lock").open("r") as lock:
+        with open(os.open(path.with_suffix(".lock"), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as lock:  # noqa: PTH123
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
