@@ -49,7 +49,7 @@ class UndoFile:
             current = [each for each in kept if self._is_current(datetime.fromisoformat(each["at"]))]
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             kept, current = [], []
         if not current or len(current) < len(kept):
             self._save(current)

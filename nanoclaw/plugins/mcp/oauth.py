@@ -68,7 +68,7 @@ class TokenFile:
     def _read(self) -> dict[str, Any]:
         try:
             found = json.loads(self.path.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

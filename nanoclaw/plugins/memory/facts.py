@@ -93,7 +93,7 @@ class FactsFile:
 
     def _kept(self) -> _State | None:
         if self._state is None:
-            with suppress(OSError, ValueError, TypeError):
+            with suppress(OSError, ValueError, TypeError, RecursionError):
                 self._state = _State(**json.loads(self._state_file.read_text()))
         return self._state
 

@@ -94,3 +94,9 @@ def test_what_cannot_be_written_is_told(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "undo").write_text("a file in the way")
     with pytest.raises(WorkspaceError, match="no copy could be kept"):
         UndoFile(tmp_path / "undo" / "undo.json", clock).keep({"text": TEXT})
+
+
+def test_brackets_without_end_are_a_damaged_file(file: UndoFile) -> None:
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    file.path.write_text("[" * 100_000)
+    assert newest(file) is None

@@ -237,3 +237,13 @@ async def test_a_message_brings_up_twelve_notes_at_most_within_1500_characters(t
     okapis = second[12:]
     assert 1_400 < sum(map(len, okapis)) <= 1_500
     assert len(set(third)) == 24 + len(okapis), "others of the same kind, none twice"
+
+
+async def test_what_it_keeps_of_the_facts_may_be_damaged_in_any_way(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("ok")) as here:
+        write(here, "MEMORY.md", "# Memory\n- Anna likes tea")
+        kept = tmp_path / "plugins/memory/facts.json"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text("[" * 100_000)
+        assert await here.ask("hi") == "ok"
+        assert "Anna likes tea" in here.app.builder.build_system_prompt()
