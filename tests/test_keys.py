@@ -13,7 +13,7 @@ import pytest
 from nanoclaw import system_keyring
 from nanoclaw.core.config import load
 from tests.journeys.command import Home
-from tests.model_server import ModelServer, says
+from tests.model_server import ModelServer, failing, says
 
 VALUE = "sk-canary-keyring-77ab41"
 FILE_KEYRING = "keyrings.alt.file.PlaintextKeyring"
@@ -210,3 +210,17 @@ def test_a_password_in_an_address_of_the_settings_is_a_known_key(home: Home, ser
     home.configure(server.base, more='[web]\nsearxng = "https://me:search%2F0c4d2e7f91@search.example"')
     server.script(says("They are search%2F0c4d2e7f91 and search/0c4d2e7f91."))
     assert "They are [secret] and [secret]." in home.run("-m", "which passwords?").out
+
+
+def test_a_key_in_the_query_of_an_address_is_a_known_key(home: Home, server: ModelServer) -> None:
+    home.configure(f"{server.base}?key=search%2B0c4d2e7f91&v=2026-03-01-preview")
+    server.script(*[failing(404, {})] * 3)
+    for command in (["-m", "hi"], ["doctor"], ["doctor", "--json"]):
+        said = home.run(*command, check=1)
+        assert "?key=[secret]&v=2026-03-01-preview" in said.out + said.err
+        assert "0c4d2e7f91" not in said.out + said.err
+    home.configure(
+        server.base, more='[mcp.lists]\ncommand = "x"\nargs = ["--at=http://x.example/#token=list-0c4d2e7f91"]'
+    )
+    server.script(says("They are list-0c4d2e7f91 and search+0c4d2e7f91."))
+    assert "They are [secret] and search+0c4d2e7f91." in home.run("-m", "which keys?").out

@@ -50,12 +50,12 @@ def doctor(config: Config, options: argparse.Namespace) -> int:
 
     if options.last_good and not options.fix:
         raise ConfigError("--last-good goes with --fix: it puts the last good config.toml in the place of a broken one")
-    start_logging(config, redactor(config))
-    return asyncio.run(_doctor(config, options))
+    hide = redactor(config)
+    start_logging(config, hide)
+    return asyncio.run(_doctor(config, options, Report(as_json=options.json, hide=hide)))
 
 
-async def _doctor(config: Config, options: argparse.Namespace) -> int:
-    report = Report(as_json=options.json)
+async def _doctor(config: Config, options: argparse.Namespace, report: Report) -> int:
     if options.fix:
         await mend(config, options, report)
         config = settings.again(config)
@@ -64,10 +64,10 @@ async def _doctor(config: Config, options: argparse.Namespace) -> int:
 
 
 class Report:
-    """Prints lines as they come, or one object at the end."""
+    """Prints lines as they come, or one object at the end, without known keys: servers quote what they were sent."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json, self._wrong = as_json, dict[str, str]()
+    def __init__(self, *, as_json: bool, hide: Callable[[str], str] = str) -> None:
+        self._as_json, self._hide, self._wrong = as_json, hide, dict[str, str]()
         self.lines = list[ReportLine]()
 
     def __call__(self, check: str, found: Iterable[Finding]) -> None:
@@ -90,6 +90,7 @@ class Report:
         self._tell(ReportLine(check, one.name or check, "fixed", done))
 
     def _tell(self, line: ReportLine) -> None:
+        line = line._replace(text=self._hide(line.text))
         self.lines.append(line)
         if not self._as_json:
             print(line, flush=True)

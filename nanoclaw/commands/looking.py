@@ -45,7 +45,7 @@ async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> 
         seen = config if config.home.exists() else config._replace(home=Path(folder) / "home")
         if not seen.workspace_path.exists():
             seen = seen._replace(workspace=WorkspaceFolder(str(Path(folder) / "workspace")))
-        app = build(seen, channels=channels, state=state)
+        app = build(seen, channels=channels, model=config.model.name, state=state)
         try:
             yield app
         finally:

@@ -11,11 +11,13 @@ from nanoclaw.core.channel import ChannelTable, secret_variable
 from nanoclaw.core.config import Config
 from nanoclaw.core.key_references import leaves
 from nanoclaw.core.plugin import Plugin
+from nanoclaw.redaction import smells_of_secret
 
 ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASS", "_PWD", "_PAT", "_PASSPHRASE", "_CREDENTIALS")
 """Ends of the names of variables that hold a secret."""
 
 _PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
+_PARAMETER = re.compile(r"(?<=[?&;#])([\w.-]+)=([^&;#\s]+)")
 
 SHORTEST, SHORTEST_GUESSED = 6, 8
 """Signs of a value that is hidden, at least; more of a variable that is only named like a key."""
@@ -109,11 +111,19 @@ def _of_nobody(config: Config, running: Collection[str]) -> Iterator[SecretSetti
 
 
 def _of_addresses(config: Config) -> Iterator[SecretSetting]:
-    """Passwords in addresses, as in https://name:password@host, wherever they stand in config.toml."""
+    """Passwords and keys in addresses, as in https://name:password@host/?key=…, wherever they stand in config.toml."""
     for key, value in leaves(config.keys.table):
-        if isinstance(value, str) and (found := _PASSWORD.search(value)):
-            for password in dict.fromkeys((found[1], unquote(found[1]))):
-                yield SecretSetting(key, "file", password, shows=False)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and "://" in text:
+                found = [*_PASSWORD.findall(text), *_keys_in_query(text)]
+                for secret in dict.fromkeys([*found, *map(unquote, found)]):
+                    yield SecretSetting(key, "file", secret, shows=False)
+
+
+def _keys_in_query(address: str) -> Iterator[str]:
+    for name, value in _PARAMETER.findall(address):
+        if smells_of_secret(name):
+            yield value
 
 
 def _is_secret(config: Config, name: str, value: str) -> bool:

@@ -191,3 +191,8 @@ def test_a_section_is_switched_off_in_the_config(home: Home, server: ModelServer
 def test_a_section_that_does_not_exist_is_told(home: Home, server: ModelServer, line: str, told: str) -> None:
     home.configure(server.base, more=f"[context]\n{line}\n")
     assert told in home.run("context", check=2).err
+
+
+def test_the_model_that_is_configured_is_the_one_that_it_goes_to(home: Home, server: ModelServer) -> None:
+    home.configure(server.base)
+    assert "It goes to openai/scripted." in looked(home)["remarks"]
