@@ -28,8 +28,8 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 """Modules of the core that anybody's plugin may import."""
 
 FOR_OURS = FOR_PLUGINS | {
-    *("bootstrap", "clock", "log", "manifest", "metadata", "outputs", "redact", "silence_token", "token_estimate"),
-    *("workspace", "store.audit", "store.copies", "store.format", "store.lock"),
+    *("bootstrap", "clock", "log", "metadata", "outputs", "prompt_snapshot", "redact", "silence_token"),
+    *("token_estimate", "workspace", "store.audit", "store.copies", "store.format", "store.lock"),
 }
 """And what the built-in ones use besides: values and pure functions."""
 

@@ -22,7 +22,7 @@ from nanoclaw.installation import start_command
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
-    from nanoclaw.core.manifest import Manifest
+    from nanoclaw.core.prompt_snapshot import Manifest
     from nanoclaw.plugins.inspect.request import PromptRow
 
 

@@ -1,8 +1,10 @@
-"""Calls of tools: judged all together, run through every gate, and what each changes for the audit log."""
+"""Calls of tools: judged all together, run through every gate, what each changes for the audit log, and how often it
+gave the same result."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,8 +24,8 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.outputs import Outputs, shortened_diff
 from nanoclaw.core.plugin import Ask, Instead, Refuse
-from nanoclaw.core.progress import Progress
 from nanoclaw.core.store import audit
+from nanoclaw.core.stream import Progress
 from nanoclaw.core.tool import Toolbox, ToolContext, nobody
 from nanoclaw.escapes import one_line
 from nanoclaw.outside_text import block
@@ -38,6 +40,12 @@ _REFUSED = {
     "nobody": "nobody is there to be asked for a yes{}, so nothing was done. Say in your answer what is left to allow.",
 }
 """The result of a call that was not allowed, by whom."""
+
+
+WARN_AT, END_AT = 3, 6
+"""A result that came before, for the same call or for others: warned at the third time, ended at the sixth."""
+
+AGAIN = "(The same result again, for what was tried several times: do something else, or answer.)"
 
 
 class Judged(NamedTuple):
@@ -255,6 +263,40 @@ class CallRunner:
         finally:
             await transactions.write(partial(_note_ended, key, number, rows, effects.ended))
         return result
+
+
+class Repeats:
+    """The results of one turn so far."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+        self._seen: Counter[tuple[str, ...]] = Counter()
+
+    def count(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:
+        """Count for each call of an answer how often its result has come. A change of the workspace that is made again
+        is the same whatever is said of it: the second of two reminders has another number. Otherwise the same result is
+        one however the arguments are varied, once for each answer; what succeeds and may have changed something takes
+        twice as long, as many commands have nothing to say."""
+        alike = {(result.name, result.text) for result in results}
+        self._seen.update(alike)
+        return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
+
+    def _repeated(self, call: ToolCall, result: ToolResult) -> int:
+        reach, is_error = self._toolbox.reach(call.name), result.is_error
+        is_change = reach == "workspace" and not is_error
+        same = (call.name, call.arguments, "" if is_change else result.text)
+        self._seen[same] += 1
+        if is_change:
+            return self._seen[same]
+        varied = self._seen[(result.name, result.text)]
+        return max(self._seen[same], varied if is_error or reach == "none" else varied // 2)
+
+
+def warned_of(result: ToolResult, repeats: int) -> ToolResult:
+    """The result, with a warning where it came too often."""
+    if repeats < WARN_AT:
+        return result
+    return result._replace(text=f"{result.text}\n{AGAIN}")
 
 
 def answer_to(call: CheckedCall, options: tuple[str, ...], asked: Sequence[Question]) -> OwnersAnswer | None:

@@ -193,7 +193,7 @@ class Chain:
         limits = request.limits
         for one in self._about("before_model", turn):
             try:
-                async with asyncio.timeout(_seconds(one)):
+                async with asyncio.timeout(one.seconds):
                     limits = _checked(await one.before_model(request, turn), Limits) or limits
             except ProviderError:
                 raise
@@ -238,7 +238,7 @@ class Chain:
 
     async def _judged(self, one: Plugin | str, judge: Callable[[], Awaitable[Verdict]]) -> Verdict:
         try:
-            async with asyncio.timeout(STEP_SECONDS if isinstance(one, str) else _seconds(one)):
+            async with asyncio.timeout(STEP_SECONDS if isinstance(one, str) else one.seconds):
                 return _checked(await judge(), _VERDICTS)
         except NanoclawError as error:
             return Refuse(str(error))
@@ -322,7 +322,7 @@ class Chain:
 
     async def _step(self, one: Plugin, hook: str, step: Callable[[], Awaitable[T | None]], kinds: Kinds) -> T | None:
         try:
-            async with asyncio.timeout(_seconds(one)):
+            async with asyncio.timeout(one.seconds):
                 return _checked(await step(), kinds)
         except FAULTS as error:
             self.fault(one, hook, error)
@@ -373,7 +373,3 @@ def _is_async(function: Any) -> bool:
 
 def _overrides(one: Plugin, hook: str) -> bool:
     return getattr(type(one), hook) is not getattr(Plugin, hook)
-
-
-def _seconds(one: Any) -> float:
-    return float(getattr(one, "seconds", STEP_SECONDS))

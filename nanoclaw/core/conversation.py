@@ -243,13 +243,13 @@ class Conversation:
         if isinstance(ended, Paused):
             self._pause_for_owner(turn, ended)
             return
-        said, dropped = self._cut(inbound)
-        if turn.is_down and inbound.message.origin == "person" and self._channels.stays(turn.address) and not dropped:
-            self._pause_for_model(turn, tries)
-            return
-        if ended.reason == "cancelled" or dropped:  # a turn may come to its end all the same
+        said, dropped = self._cut(inbound) if ended.reason == "cancelled" or self._dropped else ("", [])
+        if said:  # a turn may come to its end all the same
             reason: Reason = "cancelled" if inbound.message.origin == "person" else ended.reason
             ended = ended._replace(answer=f"{ended.answer}\n\n{said}".strip(), reason=reason)
+        elif turn.is_down and inbound.message.origin == "person" and self._channels.stays(turn.address):
+            self._pause_for_model(turn, tries)
+            return
         self._item = self._turn = None  # a stop comes too late from here on
         await self._runner.end(turn, ended, dropped, partial(self._show_end, turn, ended), was_cut=was_cut)
 

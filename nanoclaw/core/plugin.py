@@ -296,7 +296,7 @@ class Plugin:
     seconds: ClassVar[float] = 10.0  # the longest that one of its steps may take
     # By hook about turns and calls, where it is not asked each time; it may change while it runs.
     hears: Mapping[str, Hears] = {}
-    same_sections: ClassVar[bool] = False  # its sections follow from the profile alone, and are asked for once
+    same_sections: bool = False  # its sections follow from the profile alone, and are asked for once
     public: Any = None  # what host.get(name) gives to others
 
     def __init__(self, host: Host, settings: Any) -> None:

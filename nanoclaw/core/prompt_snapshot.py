@@ -1,14 +1,23 @@
-"""The prompt snapshot: what a context began with, kept with its session so that every request begins alike."""
+"""The prompt snapshot: what a context began with, kept with its session so that every request begins alike.
+
+And the manifest of a request: its parts without their text, stored with each turn, so that an answer can be explained
+later."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import NoteRef, SystemPrompt, ToolExample, ToolSpec
-from nanoclaw.core.plugin import Section
-from nanoclaw.core.sections import joined
+from nanoclaw.core.plugin import Mode, Section
+from nanoclaw.core.provider import tools_text
+from nanoclaw.core.sections import FILES, IDS_OF, joined
+from nanoclaw.core.token_estimate import estimate
+
+_STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
 
 
 class PromptSnapshot(NamedTuple):
@@ -65,3 +74,107 @@ def _section(body: dict[str, Any]) -> Section:
 def _spec(body: dict[str, Any]) -> ToolSpec:
     examples = tuple(ToolExample(**example) for example in body["examples"])
     return ToolSpec(body["name"], body["description"], body["parameters"], examples)
+
+
+class PromptPart(NamedTuple):
+    """A section, or the tools: how large it is. `tokens` are estimated."""
+
+    id: str
+    title: str
+    characters: int
+    tokens: int
+    stable: bool
+    source: str
+
+
+class Manifest(NamedTuple):
+    """`sha256` has the hashes of the stable, the dynamic and the whole system text, and of the tools;
+    `files` says of each bootstrap file whether it was loaded, empty, missing, unreadable or truncated."""
+
+    mode: Mode
+    parts: tuple[PromptPart, ...]
+    sha256: dict[str, str]
+    files: dict[str, str]
+    diagnostics: tuple[str, ...] = ()
+    notes: tuple[NoteRef, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self._asdict(), "parts": [part._asdict() for part in self.parts]}
+
+    def dump(self) -> str:
+        return json.dumps(self.as_dict())
+
+
+def manifest(mode: Mode, snapshot: PromptSnapshot, notes: Sequence[NoteRef] = (), is_new: bool = True) -> Manifest:
+    """Of a request about to be sent; `notes` are those that only its metadata message shows. `is_new`: its context
+    begins with it."""
+    system, tools, shown = snapshot.system, snapshot.tools, [part for part in snapshot.sections if part.text]
+    schemas = tools_text(tools)
+    parts = [_part(section.id, section.title, section.text, section.stable, section.source) for section in shown]
+    if tools:
+        parts.append(_part("tools", f"{len(tools)} tools", schemas, True, "code"))
+    recalled = [note._replace(is_new=is_new) for section in shown for note in section.notes]
+    return Manifest(
+        mode,
+        tuple(parts),
+        {name: _sha256(text) for name, text in _hashed(system.stable, system.dynamic, system.text, schemas)},
+        _statuses(snapshot),
+        tuple(_diagnostics(mode, snapshot)),
+        tuple(note._replace(score=round(note.score, 2)) for note in (*recalled, *notes)),
+    )
+
+
+def load_manifest(text: str) -> Manifest | None:
+    """None for a turn that has none."""
+    try:
+        body: dict[str, Any] = json.loads(text)
+        return Manifest(
+            body["mode"],
+            tuple(PromptPart(**part) for part in body["parts"]),
+            body["sha256"],
+            body["files"],
+            tuple(body["diagnostics"]),
+            tuple(NoteRef(*note) if isinstance(note, list) else NoteRef(**note) for note in body["notes"]),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _part(id_: str, title: str, text: str, stable: bool, source: str) -> PromptPart:
+    return PromptPart(id_, title, len(text), _tokens(text), stable, source)
+
+
+def _hashed(stable: str, dynamic: str, full: str, tools: str) -> Iterable[tuple[str, str]]:
+    return (("stable", stable), ("dynamic", dynamic), ("full", full), ("tools", tools))
+
+
+@lru_cache(maxsize=256)  # of texts that stay for a whole context
+def _tokens(text: str) -> int:
+    return estimate(text)
+
+
+@lru_cache(maxsize=64)
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _statuses(snapshot: PromptSnapshot) -> dict[str, str]:
+    """The state of each file that a section is made of."""
+    found: dict[str, str] = {}
+    for section in snapshot.sections:
+        names = [name for name in section.source.split(", ") if name.endswith(".md")]
+        found |= dict.fromkeys(names, "loaded" if section.text else "empty")
+    for code in snapshot.diagnostics:
+        problem, _, name = code.partition(" ")
+        if name.endswith(".md"):
+            found[name] = _STATUS.get(problem, "truncated")
+    return found
+
+
+def _diagnostics(mode: Mode, snapshot: PromptSnapshot) -> Iterable[str]:
+    yield from snapshot.diagnostics
+    there = {section.id for section in snapshot.sections if section.text}
+    yield from (f"section_omitted {id_}" for id_ in IDS_OF[mode] if id_ not in there)
+    read = " ".join(section.source for section in snapshot.sections)
+    out = (name for name in FILES["full"] if name not in FILES[mode] and name not in read)
+    yield from (f"file_filtered_by_mode {name}" for name in out)

@@ -11,13 +11,12 @@ from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Notice, Reason, TurnBegan, TurnEnded, TurnPaused
-from nanoclaw.core.manifest import Manifest, manifest
 from nanoclaw.core.message_queue import Accepted
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, NoteRef, Outbound, Reach
 from nanoclaw.core.model_call import ModelCalls
 from nanoclaw.core.plugin import Draft, Ended, Profile, Tx
 from nanoclaw.core.profiles import profile_of
-from nanoclaw.core.prompt_snapshot import PromptSnapshot
+from nanoclaw.core.prompt_snapshot import Manifest, PromptSnapshot, manifest
 from nanoclaw.core.provider import CutsHistory
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nanoclaw.core import prompt_snapshot
-from nanoclaw.core.calls import CallEffects, CallRunner, Judged, to_ask
+from nanoclaw.core.calls import END_AT, CallEffects, CallRunner, Judged, Repeats, to_ask, warned_of
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, Reason, ToolFinished, ToolStarted, TurnEnded
@@ -33,7 +33,6 @@ from nanoclaw.core.metadata import escape, program_remark
 from nanoclaw.core.model_call import ModelCall, silence
 from nanoclaw.core.plugin import Answer, Ask, MakeCalls, Profile, Tx
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
-from nanoclaw.core.repeats import END_AT, Repeats, warned_of
 from nanoclaw.core.store.inbox import STOPPED
 from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.stream import Stream

@@ -19,7 +19,6 @@ import PIL.Image
 import pytest
 
 from nanoclaw.core.context import ContextBuilder
-from nanoclaw.core.manifest import manifest
 from nanoclaw.core.messages import (
     AssistantMessage,
     Attachment,
@@ -31,6 +30,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.metadata import CLOSE, OPEN, below, escape
 from nanoclaw.core.plugin import Draft, Host, Mode, Plugin, Profile, Section, Turn
+from nanoclaw.core.prompt_snapshot import manifest
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import ScriptedProvider, Step, call

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from nanoclaw.core.manifest import Manifest
 from nanoclaw.core.messages import Message, NoteRef
+from nanoclaw.core.prompt_snapshot import Manifest
 from nanoclaw.core.token_estimate import estimate_message
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from nanoclaw.core.manifest import Manifest
-from nanoclaw.core.manifest import load as manifest_of
 from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.prompt_snapshot import Manifest
+from nanoclaw.core.prompt_snapshot import load_manifest as manifest_of
 from nanoclaw.plugins.inspect.request import named, notes_in_words
 from nanoclaw.tokenizer import tokens as words
 

@@ -15,6 +15,7 @@ from nanoclaw.core.plugin import (
     Command,
     Draft,
     Finding,
+    Hears,
     Host,
     Plugin,
     Profile,
@@ -137,6 +138,8 @@ class Mcp(Plugin):
     def __init__(self, host: Host, settings: McpSettings) -> None:
         self._host = host
         self.public = self._servers = Servers(host, settings)
+        if not self._servers.names:
+            self.same_sections, self.hears = True, {"before_turn": Hears()}
 
     async def before_context(self, turn: Turn) -> None:
         """Connect to all, side by side, and wait for a moment."""

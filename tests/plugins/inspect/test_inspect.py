@@ -9,9 +9,9 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from nanoclaw.core import manifest
 from nanoclaw.core.messages import Attachment, NoteRef, Usage
 from nanoclaw.core.plugin import Plugin, Profile
+from nanoclaw.core.prompt_snapshot import Manifest, load_manifest
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.inspect import request, why
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
@@ -37,7 +37,7 @@ async def test_the_manifest_of_a_turn_is_stored_without_the_text(tmp_path: Path)
         (home.workspace / "SOUL.md").write_text("Dry and exact.")
         await home.ask("hi")
         ((text,),) = home.rows("SELECT manifest FROM turns")
-        stored = manifest.load(text)
+        stored = load_manifest(text)
         assert stored is not None
         assert "Dry and exact." not in text
         assert (stored.mode, stored.files["SOUL.md"], stored.files["BOOTSTRAP.md"]) == ("full", "loaded", "loaded")
@@ -63,7 +63,7 @@ async def test_what_a_mode_leaves_out_is_in_the_manifest(tmp_path: Path) -> None
         assert "file_filtered_by_mode SOUL.md" in made_of.diagnostics
         full = (await home.public("inspect").preview(MAIN, "")).manifest
         assert "section_omitted soul" in full.diagnostics and "section_omitted identity" not in full.diagnostics
-        assert manifest.load(full.dump()) == full
+        assert load_manifest(full.dump()) == full
 
 
 async def test_context_shows_a_table_and_what_is_shared_with_the_last_request(tmp_path: Path) -> None:
@@ -178,14 +178,14 @@ def test_the_table_fits_the_screen_and_keeps_what_matters_most(width: int) -> No
 
 
 def test_context_says_nothing_of_a_cache_where_no_figures_came() -> None:
-    made_of = manifest.Manifest("full", (), {"tools": "a", "full": "b", "stable": "c"}, {})
+    made_of = Manifest("full", (), {"tools": "a", "full": "b", "stable": "c"}, {})
     last = why.PastTurn(made_of, (), "m", "cancelled", Usage())
     assert request.remarks(made_of, last) == ["The request begins with the whole of the last one."]
 
 
 def past(*notes: Note) -> why.PastTurn:
     refs = tuple(NoteRef(note.file, note.start, note.end, note.score) for note in notes)
-    return why.PastTurn(manifest.Manifest("full", (), {}, {}, notes=refs), (), "m", "answered", Usage())
+    return why.PastTurn(Manifest("full", (), {}, {}, notes=refs), (), "m", "answered", Usage())
 
 
 def test_why_names_recalled_notes_with_file_lines_and_score() -> None:
