@@ -18,7 +18,7 @@ from pathlib import Path
 from nanoclaw.plugins.card.git_objects import WATCHED
 from nanoclaw.plugins.card.losses import Judge, is_remade
 from nanoclaw.snapshots.copies import FileCopies
-from nanoclaw.snapshots.listing import FileListing, listed
+from nanoclaw.snapshots.listing import FileLister, FileListing
 from nanoclaw.spawn import Bounds, run_process
 
 BOUNDS = Bounds(256, 4_000_000_000, 500_000_000)
@@ -48,8 +48,10 @@ async def measure(folder: Path, rounds: int) -> None:
         path.write_text(f"file {number}\n" * 200)
     copies = FileCopies(folder / "copies", most_bytes=200_000_000, largest_bytes=10_000_000)
 
+    lister = FileLister(is_remade, WATCHED)
+
     def look() -> FileListing:
-        listing = listed([workspace], (), is_remade, WATCHED)
+        listing = lister.look([workspace])
         copies.take(listing, 10.0)
         return listing
 
@@ -64,7 +66,7 @@ async def measure(folder: Path, rounds: int) -> None:
         begun = spent()
         before = await asyncio.to_thread(look)
         await command(workspace)
-        after = await asyncio.to_thread(listed, [workspace], (), is_remade, WATCHED)
+        after = await asyncio.to_thread(lister.look, [workspace])
         assert not Judge(before, after, copies, set()).lost()
         watched.append(since(begun))
     for name, figures in (("bare", bare), ("watched", watched)):

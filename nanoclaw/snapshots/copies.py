@@ -43,10 +43,12 @@ class FileCopies:
         new = [
             (path, found)
             for path, found in listing.files.items()
-            if ((old := last.get(path)) is None or not is_same(old, found)) and self._may_copy(found)
+            if (old := last.get(path)) is not found
+            and (old is None or not is_same(old, found))
+            and self._may_copy(found)
         ]
         for path, old in last.items():
-            if (found := listing.files.get(path)) is None or not is_same(old, found):
+            if (found := listing.files.get(path)) is not old and (found is None or not is_same(old, found)):
                 self._left[name_of(old)] = time.monotonic()
         self._last = listing.files
         self._sweep(held)

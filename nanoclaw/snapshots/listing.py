@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +39,116 @@ def nothing(name: str, beside: Collection[str]) -> bool:
     return False
 
 
+class _Folder(NamedTuple):
+    """A folder as it was listed: its files by path, with `names` in the same order, and the names of folders in it.
+    It is `settled` where a later change is sure to be told by its status."""
+
+    status: os.stat_result
+    settled: bool
+    files: dict[str, os.stat_result]
+    names: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+class FileLister:
+    """Lists again and again: of a folder that has the same entries as the last time only the files are looked at, and
+    a file that is the same keeps its status as an object."""
+
+    def __init__(self, skips: Skips = nothing, marks: Collection[str] = (), most: int = MOST) -> None:
+        self._skips, self._marks, self._most = skips, marks, most
+        self._last: dict[str, _Folder] = {}
+
+    def look(self, tops: Iterable[Path], closed: Iterable[Path] = ()) -> FileListing:
+        """List what is below some folders, but for what is `closed` or skipped. `marks` are names of files in folders
+        that are skipped, which are looked at all the same. A folder with more than `most` entries is left out."""
+        files, folders, marked = dict[str, os.stat_result](), dict[str, os.stat_result](), dict[str, os.stat_result]()
+        whole, known = list[str](), dict[str, _Folder]()
+        avoided = frozenset(os.path.realpath(one) for one in closed)
+        for top in sorted({os.path.realpath(one) for one in tops}):
+            if any(top.startswith(f"{one}/") for one in whole):
+                continue
+            found, inner = dict[str, _Folder](), dict[str, os.stat_result]()
+            if (skipped := self._walk(top, found, inner, avoided)) is None:
+                continue
+            for one in found.values():
+                files.update(one.files)
+            known.update(found)
+            folders.update(inner)
+            whole.append(top)
+            for path in (f"{folder}/{name}" for folder in skipped for name in self._marks):
+                with suppress(OSError):
+                    marked[path] = os.lstat(path)
+        self._last = known
+        return FileListing(files, folders, marked, tuple(whole))
+
+    def _walk(
+        self, top: str, found: dict[str, _Folder], inner: dict[str, os.stat_result], avoided: Collection[str]
+    ) -> list[str] | None:
+        """Find all files of a folder, and the folders in it; those that were skipped, None where there is too much."""
+        waiting, skipped, seen = [top], list[str](), 0
+        while waiting:
+            path = waiting.pop()
+            try:
+                folder = found[path] = self._listed(path)
+            except OSError:
+                if path == top:
+                    return None
+                with suppress(OSError):  # else it is gone by now
+                    inner[path] = os.lstat(path)
+                continue
+            if path != top:
+                inner[path] = folder.status
+            seen += len(folder.names) + len(folder.folders)
+            if seen > self._most:
+                return None
+            beside = (*folder.names, *folder.folders) if folder.folders else ()
+            for name in folder.folders:
+                if (below := f"{path}/{name}") not in avoided:
+                    (skipped if self._skips(name, beside) else waiting).append(below)
+        return skipped
+
+    def _listed(self, path: str) -> _Folder:
+        """Raises OSError."""
+        last, at = self._last.get(path), os.open(path, _FOLDER)
+        try:
+            status = os.fstat(at)
+            if last and last.settled and is_same(last.status, status):
+                with suppress(FileNotFoundError):  # it has changed since
+                    return last._replace(status=status, files=_looked_at(at, last))
+            return _scanned(path, at, status, last.files if last else {})
+        finally:
+            os.close(at)
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SETTLED_NS = 100_000_000
+
+
+def _looked_at(at: int, last: _Folder) -> dict[str, os.stat_result]:
+    """The files of a folder that has the entries that it had."""
+    other, stat = dict[str, os.stat_result](), os.stat
+    for name, (path, old) in zip(last.names, last.files.items(), strict=True):
+        new = stat(name, dir_fd=at, follow_symlinks=False)
+        if new.st_ctime_ns != old.st_ctime_ns or new.st_ino != old.st_ino or new.st_size != old.st_size:
+            other[path] = new
+    return last.files | other if other else last.files
+
+
+def _scanned(path: str, at: int, status: os.stat_result, last: Mapping[str, os.stat_result]) -> _Folder:
+    files, names, folders = dict[str, os.stat_result](), list[str](), list[str]()
+    settled = time.time_ns() - status.st_ctime_ns > _SETTLED_NS
+    with os.scandir(at) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+                continue
+            with suppress(FileNotFoundError):  # it is gone by now
+                new, own = entry.stat(follow_symlinks=False), f"{path}/{entry.name}"
+                files[own] = old if (old := last.get(own)) and is_same(old, new) else new
+                names.append(entry.name)
+    return _Folder(status, settled, files, tuple(names), tuple(folders))
+
+
 def listed(
     tops: Iterable[Path],
     closed: Iterable[Path] = (),
@@ -45,62 +156,8 @@ def listed(
     marks: Collection[str] = (),
     most: int = MOST,
 ) -> FileListing:
-    """List what is below some folders, but for what is `closed` or skipped. `marks` are names of files in folders that
-    are skipped, which are looked at all the same. A folder with more than `most` entries is left out."""
-    files, folders, marked = dict[str, os.stat_result](), dict[str, os.stat_result](), dict[str, os.stat_result]()
-    whole = list[str]()
-    avoided = frozenset(os.path.realpath(one) for one in closed)
-    for top in sorted({os.path.realpath(one) for one in tops}):
-        if any(top.startswith(f"{one}/") for one in whole):
-            continue
-        found, inner = dict[str, os.stat_result](), dict[str, os.stat_result]()
-        if (skipped := _walk(top, found, inner, avoided, skips, most)) is not None:
-            files.update(found)
-            folders.update(inner)
-            whole.append(top)
-            for path in (f"{folder}/{name}" for folder in skipped for name in marks):
-                with suppress(OSError):
-                    marked[path] = os.lstat(path)
-    return FileListing(files, folders, marked, tuple(whole))
-
-
-def _walk(
-    top: str,
-    found: dict[str, os.stat_result],
-    inner: dict[str, os.stat_result],
-    avoided: Collection[str],
-    skips: Skips,
-    most: int,
-) -> list[str] | None:
-    """Find all files of a folder, and the folders in it; those that were skipped, None where there is too much."""
-    waiting, skipped, seen = [top], list[str](), 0
-    while waiting:
-        folder = waiting.pop()
-        names, folders = list[str](), list[os.DirEntry[str]]()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    names.append(entry.name)
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry)
-                    else:
-                        found[entry.path] = entry.stat(follow_symlinks=False)
-        except OSError:
-            if folder == top:
-                return None
-        seen += len(names)
-        if seen > most:
-            return None
-        for entry in folders:
-            if entry.path in avoided:
-                continue
-            if skips(entry.name, names):
-                skipped.append(entry.path)
-            else:
-                waiting.append(entry.path)
-                with suppress(OSError):  # it is gone by now
-                    inner[entry.path] = entry.stat(follow_symlinks=False)
-    return skipped
+    """List once."""
+    return FileLister(skips, marks, most).look(tops, closed)
 
 
 def changes(before: FileListing, after: FileListing) -> Changes:
@@ -111,7 +168,9 @@ def changes(before: FileListing, after: FileListing) -> Changes:
         was, now = ({path: one for path, one in many.items() if path.startswith(tops)} for many in (was, now))
     gone, changed = list[str](), list[str]()
     for path, old in was.items():
-        if (new := now.get(path)) is None:
+        if (new := now.get(path)) is old:
+            continue
+        if new is None:
             gone.append(path)
         elif not is_same(old, new):
             changed.append(path)

@@ -21,7 +21,7 @@ from nanoclaw.plugins.card.git_objects import WATCHED
 from nanoclaw.plugins.card.losses import SMALL, Judge, Lost, is_memory, is_remade, quoted
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies
-from nanoclaw.snapshots.listing import FileListing, listed
+from nanoclaw.snapshots.listing import FileLister, FileListing
 
 LARGEST_BYTES = 10_000_000
 """Of a larger file no copy is kept."""
@@ -52,6 +52,7 @@ class CommandWatch:
         core = host.get("core")
         self._host, self.folder, self._most = host, Path(core.home / "snapshots"), megabytes * 1_000_000
         self._reach = core.config.reach
+        self._lister = FileLister(is_remade, WATCHED)
         self._one_at_a_time = asyncio.Lock()
 
     @cached_property
@@ -80,7 +81,7 @@ class CommandWatch:
         return listing
 
     def _list(self) -> FileListing:
-        return listed(self._reach.writable, self._reach.closed, is_remade, WATCHED)
+        return self._lister.look(self._reach.writable, self._reach.closed)
 
     def _compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost]]:
         judge = Judge(before, self._list(), self._copies, made)
