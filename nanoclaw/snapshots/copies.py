@@ -93,6 +93,8 @@ class FileCopies:
             self._sizes = {}
             with os.scandir(self._folder) as entries:
                 for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        continue  # of others
                     if entry.name in wanted:
                         self._sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
                     else:
@@ -210,6 +212,13 @@ def name_of(found: os.stat_result) -> str:
         f"{found.st_dev:x}-{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ctime_ns:x}"
         f"-{found.st_mode:x}"
     )
+
+
+def status_of(name: str) -> os.stat_result:
+    """The status of a file whose copy is called so, as far as the name says it."""
+    device, inode, size, changed, status_changed, mode = (int(part, 16) for part in name.split("-"))
+    times = {"st_mtime_ns": changed, "st_ctime_ns": status_changed}
+    return os.stat_result((mode, inode, device, 1, 0, 0, size, 0, changed // 10**9, status_changed // 10**9), times)
 
 
 def _said_by(name: str) -> tuple[int, int, int]:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from nanoclaw.escapes import one_line
 from nanoclaw.plugins.card import git_objects
 from nanoclaw.snapshots.copies import FileCopies, name_of
 from nanoclaw.snapshots.listing import Changes, FileListing, changes
 
 SMALL = 200
 """Bytes; a file with less may shrink, but many of them only as far as to a quarter."""
-NAMED = 3
-"""Files that are named in a sentence."""
-
 _REMADE_WORDS = (
     "node_modules __pycache__ .venv venv .tox .nox .pytest_cache .mypy_cache .ruff_cache .next .nuxt .gradle"
     " .parcel-cache .turbo .eggs .ipynb_checkpoints bower_components .cache .tmp tmp .git"
@@ -86,27 +82,6 @@ def is_memory(name: str) -> bool:
 def shrinks(old: int, new: int) -> bool:
     """True where a file of `old` bytes loses more than what is left of it."""
     return old > SMALL and new * 2 < old
-
-
-def size(count: int) -> str:
-    return f"{count:,} bytes" if count < 10_000 else f"{count / 1000:,.0f} kB"
-
-
-def quoted(text: str) -> str:
-    """A name or a command on one line, as it is shown in a sentence."""
-    shown = one_line(text, 120).replace("`", "'")
-    return f"`{shown}`"
-
-
-def counted(number: int) -> str:
-    return f"{number:,} file{'s' * (number != 1)}"
-
-
-def named(paths: Iterable[str], most: int = NAMED) -> str:
-    """Names of files, the first ones."""
-    all_ = list(paths)
-    more = f" and {len(all_) - most:,} more" if len(all_) > most else ""
-    return ", ".join(map(quoted, all_[:most])) + more
 
 
 class Judge:

@@ -4,21 +4,21 @@ carries exactly that out after a yes."""
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.card.git_objects import WATCHED
-from nanoclaw.plugins.card.losses import SMALL, Judge, Lost, is_memory, is_remade, quoted
+from nanoclaw.plugins.card.losses import SMALL, Judge, Lost, is_memory, is_remade
+from nanoclaw.plugins.card.steps import HeldBack
+from nanoclaw.plugins.card.wording import quoted
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies
 from nanoclaw.snapshots.listing import FileLister, FileListing
@@ -31,25 +31,12 @@ MOST_CHANGES = 50
 """So many files of one command can be undone; where it changed more, those that it deleted."""
 
 
-class HeldBack(NamedTuple):
-    """A loss that is put back and waits for a yes: the state that the file or folder `was` in, its copy, and the state
-    in which the command left it ('' for gone; of other content there is a copy, too)."""
-
-    path: str
-    copy: str
-    was: str
-    left: str
-
-    @property
-    def is_folder(self) -> bool:
-        return self.was == places.FOLDER
-
-
 class CommandWatch:
-    """Copies are in a folder of the home; they are derived, and bounded."""
+    """Copies are in a folder of the home; they are derived, and bounded. Those that `held` names stay in any case."""
 
-    def __init__(self, host: Host, megabytes: int) -> None:
+    def __init__(self, host: Host, megabytes: int, held: Callable[[], Collection[str]]) -> None:
         core = host.get("core")
+        self._held = held
         self._host, self.folder, self._most = host, Path(core.home / "snapshots"), megabytes * 1_000_000
         self._reach = core.config.reach
         self._lister = FileLister(is_remade, WATCHED)
@@ -70,12 +57,14 @@ class CommandWatch:
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._look, self._held())
 
-    async def compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost]]:
-        """Judge what happened since, tell what counts as lost, and list what is there."""
+    async def compare(
+        self, before: FileListing, made: set[str], after: FileListing | None = None
+    ) -> tuple[Judge, list[Lost]]:
+        """Judge what happened since, or until `after`, and tell what counts as lost."""
         async with self._one_at_a_time:
-            return await asyncio.to_thread(self._compare, before, made)
+            return await asyncio.to_thread(self._compare, before, made, after)
 
-    def _look(self, held: set[str]) -> FileListing:
+    def _look(self, held: Collection[str]) -> FileListing:
         listing = self._list()
         self._copies.take(listing, COPYING_SECONDS, held)
         return listing
@@ -83,14 +72,9 @@ class CommandWatch:
     def _list(self) -> FileListing:
         return self._lister.look(self._reach.writable, self._reach.closed)
 
-    def _compare(self, before: FileListing, made: set[str]) -> tuple[Judge, list[Lost]]:
-        judge = Judge(before, self._list(), self._copies, made)
+    def _compare(self, before: FileListing, made: set[str], after: FileListing | None) -> tuple[Judge, list[Lost]]:
+        judge = Judge(before, after or self._list(), self._copies, made)
         return judge, judge.lost()
-
-    def _held(self) -> set[str]:
-        """Names of copies that somebody still needs."""
-        rows = self._host.read("SELECT copy, left FROM card_losses")
-        return {json.loads(name) for row in rows for name in row}
 
     def covers(self, listing: FileListing, path: str) -> bool:
         """True for a file of which there is a copy."""
@@ -202,6 +186,32 @@ class CommandWatch:
         if undo is None or not (judge.changes.gone or judge.changes.changed):
             return []
         return await asyncio.to_thread(self._changes, judge, command, undo.keep_copy)
+
+    async def losses(
+        self, lost: Iterable[Lost], command: str, keep_copy: Callable[[bytes, str], str], *, are_put_back: bool = False
+    ) -> list[Effect]:
+        """Losses that stay, or those that will be put back over what a command left, so that /undo can take either
+        back."""
+        return await asyncio.to_thread(self._losses, list(lost), command, keep_copy, are_put_back)
+
+    def _losses(
+        self, lost: Iterable[Lost], command: str, keep_copy: Callable[[bytes, str], str], are_put_back: bool
+    ) -> list[Effect]:
+        found = list[Effect]()
+        for one in lost:
+            if one.copy and self.is_sayable(one.path):
+                old, now = self._copies.read(one.copy), places.content(self._top(one.path), one.path)
+                name, by = self.name(one.path), quoted(command)
+                if not are_put_back:
+                    text = f"{name} {'deleted' if now is None else 'changed'} by {by}"
+                    after = "" if now is None else sha256(now).hexdigest()
+                    found.append(Effect("exec", "file", name, text, "done", keep_copy(old, name), after))
+                elif now is not None:
+                    text = f"{name} put back, which {by} had changed"
+                    found.append(
+                        Effect("exec", "file", name, text, "done", keep_copy(now, name), sha256(old).hexdigest())
+                    )
+        return found
 
     def _changes(self, judge: Judge, command: str, keep_copy: Callable[[bytes, str], str]) -> list[Effect]:
         found = list[Effect]()

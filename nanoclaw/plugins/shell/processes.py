@@ -55,6 +55,10 @@ class ProcessRow(NamedTuple):
     outcome: str
 
     @property
+    def talk(self) -> Address:
+        return Address(*self.conversation.split("\n", 1))
+
+    @property
     def name(self) -> str:
         return f"Process {self.id} ({shortened(self.command)})"
 
@@ -69,6 +73,7 @@ class RunningProcess:
         self.row, self.process, self.output = row, process, output
         self.ended = asyncio.Event()
         self.outcome, self.stopped_by = "", ""
+        self.losses = ""  # files that were put back, in words
         self.claims, self.is_told = 0, False
 
 
@@ -104,6 +109,8 @@ class Processes:
             row = await self._host.write(partial(self._insert, context, command, path))
             try:
                 arguments, environment, keeper = await given.prepare(command, is_beyond=is_beyond)
+                if card := self._host.get("card"):
+                    await card.began(row.id, row.command, context.turn, context.call)
                 process = Process(
                     arguments,
                     folder=self._host.workspace,
@@ -114,6 +121,8 @@ class Processes:
                     is_interactive=True,
                 )
             except (OSError, ToolError) as error:
+                if card := self._host.get("card"):
+                    card.dropped(row.id)
                 await self._host.write(lambda tx: tx.execute("DELETE FROM shell_processes WHERE id = ?", row.id))
                 if isinstance(error, ToolError):
                     raise
@@ -218,7 +227,8 @@ class Processes:
             if any(row.state == "running" for row in left):
                 await asyncio.to_thread(end_left_over, self._host.workspace)
             if left:
-                await self._host.write(partial(self._tell_left, left))
+                losses = [await self._losses(row, asks=_begins_turn(row)) for row in left]
+                await self._host.write(partial(self._tell_left, left, losses))
             await asyncio.Event().wait()
         finally:
             self.serves = False
@@ -242,6 +252,7 @@ class Processes:
         was_stopped = ended.why == "stopped"
         outcome = f"was ended {one.stopped_by}".strip() if was_stopped else end_in_words(ended, self._settings)
         outcome = "; ".join(filter(None, (outcome, ended.remark)))
+        one.losses = await self._losses(one.row, asks=bool(one.claims) or not was_stopped)
         while True:
             try:
                 await self._host.write(partial(self._end, one, outcome, begins_turn=not was_stopped))
@@ -256,40 +267,49 @@ class Processes:
         one.outcome = outcome
         one.ended.set()
 
+    async def _losses(self, row: ProcessRow, *, asks: bool) -> str:
+        """Files that it took away and that were put back, in words; `asks`: a turn will know of its end."""
+        card = self._host.get("card")
+        return await card.ended(row.id, row.command, row.talk, asks=asks) if card else ""
+
     def _end(self, one: RunningProcess, outcome: str, tx: Tx, *, begins_turn: bool) -> None:
         """Its end, told where no call waits to do that."""
         if one.claims:
             _set_state(one.row.id, "ended", outcome, tx)
         else:
             one.is_told = True
-            self._tell(tx, one.row, outcome, one.output, begins_turn=begins_turn)
+            self._tell(tx, one.row, outcome, one.output, one.losses, begins_turn=begins_turn)
 
     def _tell(
-        self, tx: Tx, row: ProcessRow, outcome: str, output: GrowingOutput | None = None, *, begins_turn: bool = True
+        self,
+        tx: Tx,
+        row: ProcessRow,
+        outcome: str,
+        output: GrowingOutput | None = None,
+        losses: str = "",
+        *,
+        begins_turn: bool = True,
     ) -> None:
         _set_state(row.id, "told", outcome, tx)
         lines = output.last_lines(TOLD_LINES, TOLD_CHARACTERS) if output else ""
         fence = "~~~~" if "```" in lines else "```"
         last = f" Its last lines:\n{fence}\n{lines}\n{fence}" if lines else f" Its output: {row.path}" * (not output)
         verb = "" if outcome.startswith("was ") else "has ended after " + self._age(row) + ": "
-        text = self._redacted(f"{row.name} {verb}{outcome}.{last}")
+        text = self._redacted("\n".join(filter(None, (f"{row.name} {verb}{outcome}.{last}", losses))))
         address, source = Address(row.channel, row.chat), f"process {row.id}"
         if not begins_turn:
             tx.send(Outbound(address, text, outside=source), f"Process {row.id} ran in the background.")
             return
         message = UserMessage(text, self._host.now(), ORIGIN, outside=source)
-        conversation = Address(*row.conversation.split("\n", 1))
         external_id = f"{ORIGIN}-{row.id}"
-        inbound = Inbound(address, row.sender, external_id, message, role="owner", conversation=conversation)
+        inbound = Inbound(address, row.sender, external_id, message, role="owner", conversation=row.talk)
         if tx.deliver(inbound, self._host.profile("person")) is not None:
             tx.send(Outbound(address, text), is_news=False)
 
-    def _tell_left(self, left: list[ProcessRow], tx: Tx) -> None:
-        for row in left:
-            if row.state == "running":
-                self._tell(tx, row, _LEFT, begins_turn=False)
-            else:
-                self._tell(tx, row, row.outcome, begins_turn=not row.outcome.startswith("was "))
+    def _tell_left(self, left: list[ProcessRow], losses: list[str], tx: Tx) -> None:
+        for row, lost in zip(left, losses, strict=True):
+            outcome = _LEFT if row.state == "running" else row.outcome
+            self._tell(tx, row, outcome, losses=lost, begins_turn=_begins_turn(row))
 
     @contextmanager
     def _claimed(self, one: RunningProcess, context: ToolContext) -> Iterator[None]:
@@ -333,7 +353,8 @@ class Processes:
     def _state(self, one: RunningProcess) -> str:
         new = one.output.fresh(RESULT_BYTES) or "(no new output)"
         state = one.outcome or f"running for {self._age(one.row)}"
-        return f"{new}\n[process {one.row.id}: {state}; all of its output: {one.output.path}]"
+        lost = f"\n[{one.losses}]" if one.losses else ""
+        return f"{new}\n[process {one.row.id}: {state}; all of its output: {one.output.path}]{lost}"
 
     def _age(self, row: ProcessRow) -> str:
         seconds = round((self._host.now() - datetime.fromisoformat(row.began)).total_seconds())
@@ -342,6 +363,11 @@ class Processes:
 
     def _redacted(self, text: str) -> str:
         return str(self._host.get("core").redact(text))
+
+
+def _begins_turn(row: ProcessRow) -> bool:
+    """True for the end of one that ran to its own end, of which an earlier program didn't tell."""
+    return row.state != "running" and not row.outcome.startswith("was ")
 
 
 def _set_state(id: int, state: str, outcome: str, tx: Tx) -> None:

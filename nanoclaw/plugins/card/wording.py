@@ -1,0 +1,82 @@
+"""Words of the card: files, losses, steps and calls as a person reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from nanoclaw.escapes import one_line
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.card.losses import Lost
+    from nanoclaw.plugins.card.steps import CardStep, HeldBack
+
+NAMED = 3
+"""Files that are named in a sentence."""
+
+MOST_CUT, MOST_LISTED = 3, 1_000
+
+
+def size(count: int) -> str:
+    return f"{count:,} bytes" if count < 10_000 else f"{count / 1000:,.0f} kB"
+
+
+def quoted(text: str) -> str:
+    """A name or a command on one line, as it is shown in a sentence."""
+    shown = one_line(text, 120).replace("`", "'")
+    return f"`{shown}`"
+
+
+def named(paths: Iterable[str], most: int = NAMED) -> str:
+    """Names of files, the first ones."""
+    all_ = list(paths)
+    more = f" and {len(all_) - most:,} more" if len(all_) > most else ""
+    return ", ".join(map(quoted, all_[:most])) + more
+
+
+def files_named(names: Collection[str]) -> str:
+    """Files by their number and names."""
+    return f"{len(names):,} file{'s' * (len(names) != 1)} ({named(names)})"
+
+
+def lost_words(lost: Sequence[Lost], name: Callable[[str], str]) -> str:
+    """Losses in words, to stand after the name of a command."""
+    gone = [name(one.path) for one in lost if one.left is None]
+    parts = [f"deletes {files_named(gone)}"] if gone else []
+    cut = [one for one in lost if one.left is not None]
+    parts += [
+        f"overwrites {quoted(name(one.path))}: {size(one.size)} become {size(one.left or 0)}" for one in cut[:MOST_CUT]
+    ]
+    parts += [f"overwrites {len(cut) - MOST_CUT:,} more"] if len(cut) > MOST_CUT else []
+    return "; ".join(parts)
+
+
+def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: Callable[[str], str]) -> str:
+    """Say what a yes does: of a command's losses those that are back, and which are gone whatever the answer."""
+    words = f"{command} {lost_words([one for one in lost if one.path in back], name)}"
+    gone = [name(one.path) for one in lost if one.path not in back]
+    return f"{words} (gone already, as no copy was kept: {named(gone)})" if gone else words
+
+
+def exact_losses(command: str, held: Sequence[HeldBack], name: Callable[[str], str]) -> str:
+    """All that a command is held back from, line by line."""
+    lines = [_done_to(one, name(one.path)) for one in held[:MOST_LISTED]]
+    lines += [f"and {len(held) - MOST_LISTED:,} more"] if len(held) > MOST_LISTED else []
+    return "\n".join([f"what this command did, and was put back: {command}", *lines])
+
+
+def _done_to(one: HeldBack, name: str) -> str:
+    return f"{'change' if one.left else 'delete the folder' if one.is_folder else 'delete'} {name}"
+
+
+def exact_call(name: str, arguments: str) -> str:
+    """A call as it will be made: the text of a command as it is."""
+    given = json.loads(arguments)
+    if name == "exec" and list(given) == ["command"]:
+        return str(given["command"])
+    return f"{name} {json.dumps(given, ensure_ascii=False, indent=1)}"
+
+
+def numbered(steps: Iterable[CardStep]) -> str:
+    return "\n".join(f"{number}. {one.words}" for number, one in enumerate(steps, 1))

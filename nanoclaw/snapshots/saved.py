@@ -1,0 +1,90 @@
+"""A listing on disk that leaves out what somebody else did meanwhile: what happened since can be told after a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from nanoclaw.snapshots.copies import name_of, status_of
+from nanoclaw.snapshots.listing import FileListing, is_same
+
+_Part = dict[str, os.stat_result]
+
+
+class SavedListing:
+    """`note` is anything that is kept with it."""
+
+    def __init__(self, path: Path, listing: FileListing, note: Mapping[str, Any]) -> None:
+        self._path, self.note, self._tops = path, note, listing.tops
+        self._parts: tuple[_Part, _Part, _Part] = (dict(listing.files), dict(listing.folders), dict(listing.marks))
+
+    @classmethod
+    def keep(cls, path: Path, listing: FileListing, note: Mapping[str, Any]) -> Self:
+        """Write it. Raises OSError."""
+        saved = cls(path, listing, note)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = path.with_name(f"{path.name}.draft")
+        parts = [{name: name_of(found) for name, found in part.items()} for part in saved._parts]
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(json.dumps({"tops": listing.tops, "parts": parts, "note": note}) + "\n")
+        draft.replace(path)
+        return saved
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Raises OSError and ValueError."""
+        lines = path.read_text(encoding="utf-8").splitlines()
+        first = json.loads(lines[0])
+        files, folders, marks = ({name: status_of(at) for name, at in part.items()} for part in first["parts"])
+        saved = cls(path, FileListing(files, folders, marks, tuple(first["tops"])), first["note"])
+        for line in lines[1:]:
+            if line.endswith("]"):  # else the program was killed while it wrote it
+                saved._take_up(json.loads(line))
+        return saved
+
+    @property
+    def listing(self) -> FileListing:
+        return FileListing(*self._parts, self._tops)
+
+    def names(self) -> Iterator[str]:
+        """Names of the copies of its files."""
+        return map(name_of, self._parts[0].values())
+
+    def pass_over(self, before: FileListing, after: FileListing) -> None:
+        """Leave out what happened between two other listings. Raises OSError."""
+        pairs = ((before.files, after.files), (before.folders, after.folders), (before.marks, after.marks))
+        changes = [_changed(part, *pair) for part, pair in zip(self._parts, pairs, strict=True)]
+        if any(changes):
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(changes) + "\n")
+            self._take_up(changes)
+
+    def _take_up(self, changes: Iterable[Mapping[str, str]]) -> None:
+        for part, found in zip(self._parts, changes, strict=True):
+            for path, name in found.items():
+                if name:
+                    part[path] = status_of(name)
+                else:
+                    part.pop(path, None)
+
+    def drop(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def _changed(part: _Part, was: Mapping[str, os.stat_result], now: Mapping[str, os.stat_result]) -> dict[str, str]:
+    """What of a part is another by now, with the names of copies, '' for what is gone; what was moved, too."""
+    found, moved = dict[str, str](), set[tuple[int, int]]()
+    for path, old in was.items():
+        new = now.get(path)
+        if new is not old and path in part and (new is None or not is_same(old, new)):
+            found[path] = name_of(new) if new else ""
+            if new is None:
+                moved.add((old.st_dev, old.st_ino))
+    if moved:
+        found |= {
+            path: name_of(new) for path, new in now.items() if path not in was and (new.st_dev, new.st_ino) in moved
+        }
+    return found
