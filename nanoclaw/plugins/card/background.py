@@ -15,7 +15,7 @@ from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.plugins.card.steps import CardStep, CardSteps, CardTurn, held_step
-from nanoclaw.plugins.card.wording import lost_words, named, quoted, step_words
+from nanoclaw.plugins.card.wording import by, lost_words, named, quoted, step_words
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.card.losses import Lost
@@ -139,16 +139,19 @@ class BackgroundCommands:
         if gone <= begun.free and not any(map(self._watch.goes_far, lost)):
             self.dropped(process)
             await self._record(conversation, await self._undoable(command, lost))
+            await self.pass_over(saved.listing)  # what is this one's is none of the others'
             return ""
         held = await self._watch.hold_back([*lost, *judge.beside])
         back = {one.path for one in held}
-        words = step_words(quoted(command), lost, back, self._watch.name)
+        others = [one.name for number, one in self._begun.items() if number != process]
+        words = step_words(by(command, others), lost, back, self._watch.name)
         step = held_step(f"process-{process}", command, held, words, gone)
         await self._host.write(partial(self._steps.keep, -process, step, held))
         self.dropped(process)
         undoable = await self._undoable(command, [one for one in lost if one.path in back], are_put_back=True)
         failed = await self._watch.put_back(held)
         await self._record(conversation, undoable)
+        await self.pass_over(saved.listing)
         return await self._offered(process, step, failed, asks=asks, lost=lost)
 
     async def _offered(

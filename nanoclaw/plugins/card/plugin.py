@@ -28,6 +28,7 @@ from nanoclaw.plugins.card.steps import (
     key_of,
 )
 from nanoclaw.plugins.card.wording import (
+    by,
     exact_call,
     exact_losses,
     files_named,
@@ -157,6 +158,7 @@ class PlanCard(Plugin):
         """Look what is there before a call."""
         listing = known.before[call.id] = await self._watch.look()
         if call.name == "exec" and call.arguments.get("background"):
+            known.made |= known.written(self._watch.root)
             known.free[call.id] = max(0, self._settings.deletions - known.counted(key_of(call))) + allowed
         return listing
 
@@ -216,6 +218,7 @@ class PlanCard(Plugin):
             result = await self._after_command(call, result, turn, known, before)
         if before is not None:
             await self.public.pass_over(before)
+            known.others.clear()
         if call.name == "process" and call.arguments.get("id"):  # its result may tell the end
             self.public.take_over(turn, known, int(call.arguments["id"]))
         if known.before and call.reach != "none":  # others of the same answer begin with what is there by now
@@ -227,9 +230,7 @@ class PlanCard(Plugin):
     ) -> ToolResult:
         """Count what a command took away; where that goes too far put it back, and note it for the card."""
         command = str(call.arguments["command"])
-        known.made |= {
-            f"{self._watch.root}/{one.target}" for one in turn.effects if one.kind == "file" and one.before == ""
-        }
+        known.made |= known.written(self._watch.root)
         judge, lost = await self._watch.compare(before, known.made)
         step, gone = known.from_card(call.id), sum(one.is_deleted for one in lost) + known.beside.pop(call.id, 0)
         more = gone - (step.deletions if step else 0)
@@ -256,11 +257,8 @@ class PlanCard(Plugin):
         """Put back what a command took away. What that needs is on disk before: a crash leaves nothing half done."""
         watch, command = self._watch, str(call.arguments["command"])
         held = await watch.hold_back([*lost, *beside])
-        count, by = sum(one.is_deleted for one in lost), quoted(command)
-        if others := [*self.public.names, *known.others]:
-            by += f", or {' or '.join(others)} meanwhile,"
-            known.others.clear()
-        words = step_words(by, lost, {one.path for one in held}, watch.name)
+        count, who = sum(one.is_deleted for one in lost), by(command, [*self.public.names, *known.others])
+        words = step_words(who, lost, {one.path for one in held}, watch.name)
         step = held_step(call.id, command, held, words, count, known.next_id)
         known.steps[step[:3]] = step
         try:
@@ -275,12 +273,12 @@ class PlanCard(Plugin):
         if why:
             self._steps.forget(turn, known, step)
         else:
-            words = step_words(by, lost, back, watch.name)
+            words = step_words(who, lost, back, watch.name)
             self._steps.note(turn, known, step._replace(state="noted", words=words))
         left = [watch.name(one.path) for one in (*lost, *beside) if one.path not in back]
         known.gone += left
         told = f" Not put back, as there is no copy: {named(left)}. Tell the person." if left else ""
-        who = f"this command{by.removeprefix(quoted(command))}"
+        who = who.replace(quoted(command), "this command", 1)
         text = f"{result.text}\n[put back as it was: {who} {lost_words(lost, watch.name)}.{told} {why or NOTED}]"
         return result._replace(text=text, is_error=bool(why))
 
@@ -375,7 +373,9 @@ class PlanCard(Plugin):
             for step in known.of("putting", "carrying"):  # a crash broke it off
                 await self._watch.put_back(self._steps.held(turn.id, step))
                 self._steps.note(turn, known, step._replace(state="noted" if step.state == "putting" else "run"))
-        return self._turns[turn.id]
+        known = self._turns[turn.id]
+        known.turn = turn  # another object after a pause
+        return known
 
 
 def _not_noted(known: CardTurn) -> str:

@@ -120,6 +120,10 @@ class CardTurn:
         """True while a call runs that is none of these, and what is there before it is known."""
         return bool(self.before) and any(one.state == "begun" and one.tool not in but for one in self.turn.effects)
 
+    def written(self, root: str) -> set[str]:
+        """Files that the turn's calls made."""
+        return {f"{root}/{one.target}" for one in self.turn.effects if one.kind == "file" and one.before == ""}
+
     def from_card(self, call: str) -> CardStep | None:
         """The step that a call of the card is."""
         return next((one for one in self.of("shown", "run") if one.as_call.id == call), None)
