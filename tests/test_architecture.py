@@ -341,7 +341,7 @@ def test_importing_any_module_does_no_work(tmp_path: Path) -> None:
 OPENERS: dict[str, tuple[str, ...]] = {
     "they are what the others open by: by descriptors, or the folder that they are given": (
         *("beneath.descriptors", "atomic_write", "core.outputs", "plugins.media.folder", "plugins.memory.notes"),
-        *("plugins.files.diffs", "plugins.browse.files", "snapshots.places"),
+        *("plugins.files.diffs", "plugins.browse.files", "snapshots.places", "snapshots.listing"),
     ),
     "they guard what commands do, by descriptors and without following links": (
         *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.limits", "sandbox.protect"),
@@ -364,6 +364,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("core.store.db", "channels.terminal.keyboard", "channels.attach", "channels.telegram.menu"),
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
+        "snapshots.saved",
         *("plugins.forget.undo_file", "plugins.mcp.listing", "plugins.mcp.oauth", "plugins.memory.index_file"),
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         *("providers.pull", "packages.pins", "commands.last_good", "commands.config_file"),

@@ -75,7 +75,7 @@ class SavedListing:
 
 
 def _changed(part: _Part, was: Mapping[str, os.stat_result], now: Mapping[str, os.stat_result]) -> dict[str, str]:
-    """What of a part is another by now, with the names of copies, '' for what is gone; what was moved, too."""
+    """Find what of a part is another by now, with the names of copies, '' for what is gone; what was moved, too."""
     found, moved = dict[str, str](), set[tuple[int, int]]()
     for path, old in was.items():
         new = now.get(path)

@@ -39,7 +39,7 @@ class _Begun(NamedTuple):
 
 
 class BackgroundCommands:
-    """What the plugin makes public, for who runs them."""
+    """Those that run, for whoever runs them: what the plugin makes public."""
 
     def __init__(
         self, host: Host, steps: CardSteps, turns: Mapping[int, CardTurn], watch: Callable[[], CommandWatch]

@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolResult
-from nanoclaw.core.plugin import Answer, Ask, Draft, Ended, Hears, Host, Instead, MakeCalls, Plugin, Refuse, Turn, Tx, Verdict
+from nanoclaw.core.plugin import (
+    Answer,
+    Ask,
+    Draft,
+    Ended,
+    Hears,
+    Host,
+    Instead,
+    MakeCalls,
+    Plugin,
+    Refuse,
+    Turn,
+    Tx,
+    Verdict,
+)
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.card.background import NOT_WATCHED, BackgroundCommands
