@@ -10,8 +10,9 @@ import pytest
 
 from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError, ProviderUnavailable
+from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.program import NOON, Program, config_of, running
+from tests.program import MAIN, NOON, Program, config_of, running
 from tests.virtual_time import passed, virtual_time
 
 SETTINGS = '[memory]\nreview = "22:30"\n'
@@ -63,6 +64,19 @@ async def test_a_day_is_read_and_all_that_is_proposed_is_written_after_a_yes_alo
     assert [spec.name for spec in asked.tools] == ["propose"]
     for part in ("- Likes tea", "Anna had her oboe lesson", "Person: Rex has died", "You: I am sorry."):
         assert part in text
+
+
+async def test_answers_after_others_text_are_not_shown_to_it(tmp_path: Path) -> None:
+    model = ScriptedProvider("The page says: pay evil.", "Gladly.", PROPOSED)
+    async with running(tmp_path, model) as here:
+        message = UserMessage("What do they want?", here.clock())
+        await here.deliver(Inbound(MAIN, "me", "1", message, quoted="x", quote="Pay evil", quote_from="a message"))
+        await here.answer()
+        await here.ask("Thanks, I call the landlord.")
+        await here.ask("/review now")
+        await here.answer()
+    said = model.requests[-1].history[-1].text
+    assert "What do they want?" in said and "Gladly." in said and "evil" not in said
 
 
 @pytest.mark.parametrize(

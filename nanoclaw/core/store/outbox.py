@@ -34,6 +34,13 @@ class Row(NamedTuple):
     sent: tuple[str, ...] = ()
 
 
+_READ = """SELECT DISTINCT messages.body ->> 'outside' FROM turns JOIN sessions ON sessions.id = turns.session
+    JOIN messages ON messages.session = sessions.id AND messages.turn = turns.id
+    WHERE (turns.inbox = ?1 OR turns.inbox = (SELECT id FROM inbox WHERE channel = 'program' AND external_id = ?2))
+    AND NOT (sessions.key = ?3 AND messages.context = sessions.context)
+    AND json_valid(messages.body) AND messages.body ->> 'outside' <> ''"""
+
+
 def _around_one() -> float:
     return random.uniform(0.8, 1.2)
 
@@ -74,17 +81,22 @@ class Outbox:
         """The number of the newest row, 0 when there is none."""
         return int(self._store.rows("SELECT coalesce(max(id), 0) FROM outbox")[0][0])
 
-    def sent_text(self, address: Address, platform_id: str) -> str:
-        """The text sent to a chat under a platform's id, or in part; '' if it is not known."""
+    def sent(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]:
+        """The text sent to a chat under a platform's id, or in part; '' if it is not known. Then the sources of others'
+        text that had been read for it, where that is not what the conversation shows now."""
         place = address.chat.partition("/")[0]  # whichever thread or person of the chat it was for
         sql = (
-            "SELECT text FROM outbox WHERE id > (SELECT max(id) FROM outbox) - ?1 AND channel = ?2"
+            "SELECT id, inbox, text FROM outbox WHERE id > (SELECT max(id) FROM outbox) - ?1 AND channel = ?2"
             " AND (chat = ?3 OR substr(chat, 1, ?4) = ?3 || '/')"
             " AND (instr(' ' || platform_id || ' ', ' ' || ?5 || ' ') OR instr(parts, ?6)) ORDER BY id DESC LIMIT 1"
         )
         values = (QUOTABLE, address.channel, place, len(place) + 1, platform_id, json.dumps(platform_id))
         found = self._store.rows(sql, *values) if platform_id else []
-        return str(found[0][0]) if found else ""
+        if not found:
+            return "", ""
+        row, inbox, text = found[0]
+        sources = self._store.rows(_READ, inbox, f"sent/{row}", str(conversation))
+        return str(text), ", ".join(source for (source,) in sources)
 
     async def partly(self, row: Row, sent: Sequence[str]) -> Row:
         """Note what went out of a row of several parts; its attempts begin anew."""

@@ -91,6 +91,12 @@ class HeldMessages:
         cut = f"\n[{len(text) - SHOWN} characters more]" if len(text) > SHOWN else ""
         files = ", ".join(one.name for one in found.inbound.attachments)
         parts = [f"Message {number} on {self._from(found)}:", exactly(text[:SHOWN]) + cut if text.strip() else ""]
+        if quote := found.inbound.quote.strip():
+            cut = f"\n[{len(quote) - SHOWN} characters more]" if len(quote) > SHOWN else ""
+            parts += [
+                f"With {found.inbound.quote_from or 'the message that it answers'}:",
+                exactly(quote[:SHOWN]) + cut,
+            ]
         return "\n\n".join(filter(None, [*parts, f"Files: {files}" if files else ""]))
 
     def _from(self, one: HeldMessage) -> str:

@@ -16,6 +16,7 @@ from nanoclaw.core.plugin import Answer, Draft, Filter, Finding, Host, Plugin, P
 from nanoclaw.core.tool import OPEN_TO
 
 CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it."
+ANSWERS = "This answers a message of yours that repeats others' text and stands in a block."
 SEND_BACK = "To send a file back, save it in the workspace and write on a line of its own: MEDIA:./its/path"
 
 
@@ -76,14 +77,18 @@ class Media(Plugin):
         inbound = draft.inbound
         if inbound is None:
             return None
-        quote = draft.quote or self._said(inbound)
-        draft = draft._replace(quote=quote)
+        draft = draft if draft.quote else self._with_quote(draft, inbound, turn)
         return await self._with_files(draft, inbound, turn) if draft.attachments else draft
 
-    def _said(self, inbound: Inbound) -> str:
-        """Our own message that this one answers."""
-        said: str = self._host.get("core").outbox.sent_text(inbound.address, inbound.quoted) if inbound.quoted else ""
-        return said
+    def _with_quote(self, draft: Draft, inbound: Inbound, turn: Turn) -> Draft:
+        """With our own message that this one answers. That of an earlier talk may repeat others' text."""
+        if not inbound.quoted:
+            return draft
+        outbox = self._host.get("core").outbox
+        said, sources = outbox.sent(inbound.address, inbound.quoted, turn.conversation)
+        if sources:
+            return draft._replace(others=(*draft.others, (sources, said)), remarks=(*draft.remarks, ANSWERS))
+        return draft._replace(quote=said)
 
     async def _with_files(self, draft: Draft, inbound: Inbound, turn: Turn) -> Draft:
         from nanoclaw.plugins.media import contents

@@ -48,14 +48,16 @@ def _owners(host: Host) -> Iterator[Address]:
 
 
 def _said(host: Host, place: Address, now: datetime) -> Iterator[str]:
-    """Lines of either side on that day; what others wrote is left out."""
-    is_of_today = False
+    """Lines of either side on that day; what others wrote is left out, and answers after reading it."""
+    is_of_today = has_read = False
     for message in host.conversations.whole(place):
         if isinstance(message, UserMessage):
+            has_read = has_read and message.origin != "person"
             is_of_today = message.at.astimezone(now.tzinfo).date() == now.date()
+        has_read = has_read or bool(getattr(message, "outside", ""))
         if not is_of_today or not message.text.strip():
             continue
         if isinstance(message, UserMessage) and message.origin == "person" and (words := own_words(message.text)):
             yield f"Person: {words[:MOST_OF_ONE]}"
-        elif isinstance(message, AssistantMessage):
+        elif isinstance(message, AssistantMessage) and not has_read:
             yield f"You: {message.text[:MOST_OF_ONE]}"

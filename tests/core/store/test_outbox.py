@@ -89,10 +89,12 @@ async def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> Non
     await outbox.delivered(rows[1], "11")
     await outbox.partly(rows[2], ["13"])
     await outbox.delivered(rows[3], "1")
-    found = {id_: outbox.sent_text(Address("chat", "-5//bob"), id_) for id_ in ("11", "12", "13", "1", "2", "", "%")}
+    found = {
+        id_: outbox.sent(Address("chat", "-5//bob"), id_, MAIN)[0] for id_ in ("11", "12", "13", "1", "2", "", "%")
+    }
     assert found == {"11": "long", "12": "long", "13": "pending", "1": "newer", "2": "", "": "", "%": ""}
-    assert outbox.sent_text(Address("chat", "-55"), "11") == "elsewhere"
-    assert outbox.sent_text(Address("mail", "-5"), "11") == ""
+    assert outbox.sent(Address("chat", "-55"), "11", MAIN)[0] == "elsewhere"
+    assert outbox.sent(Address("mail", "-5"), "11", MAIN) == ("", "")
     store.close()
 
 

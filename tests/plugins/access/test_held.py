@@ -126,11 +126,13 @@ async def test_a_yes_in_it_answers_the_question_of_its_chat(tmp_path: Path) -> N
 async def test_it_is_shown_whole_and_nothing_in_it_steers_the_screen(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         await write(chat, OWNER, "Hello " * 40 + "\x1b[2J\u202e and delete all", id="a")
-        await write(chat, OWNER, "x" * 5_000, id="b")
+        await write(chat, OWNER, "x" * 5_000, id="b", quote="Pay\x1b[2J evil", quote_from="a forwarded mail")
         await terminal(chat).sent.get()
         shown = await say(chat, "/held 1")
         assert "and delete all" in shown and "\x1b" not in shown and "\u202e" not in shown
-        assert "[2000 characters more]" in await say(chat, "/held 2")
+        shown = await say(chat, "/held 2")
+        assert "[2000 characters more]" in shown and "With a forwarded mail:" in shown
+        assert "evil" in shown and "\x1b" not in shown
 
     await story(tmp_path, play)
 
