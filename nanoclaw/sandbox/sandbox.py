@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import os
-import platform
 import resource
 import shutil
 import socket
@@ -303,7 +302,7 @@ def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
 
 def _counts_processes() -> bool:
     """True where the limit counts those of a sandbox, not all of the user's."""
-    major, minor = (int(part) for part in platform.release().split(".")[:2] if part.isdecimal())
+    major, minor = (int(part) for part in os.uname().release.split(".")[:2] if part.isdecimal())
     return (major, minor) >= (5, 14)
 
 
@@ -362,7 +361,7 @@ def _readable(path: Path, without: Collection[Path]) -> Iterable[tuple[str, int]
 
 def facts() -> str:
     """Facts that the level depends on: as long as they are the same, so is the level."""
-    found = [sys.executable, str(os.geteuid()), platform.release(), platform.version()]
+    found = [sys.executable, str(os.geteuid()), os.uname().release, os.uname().version]
     for path in _bwraps():
         with suppress(OSError):
             seen = os.stat(path)

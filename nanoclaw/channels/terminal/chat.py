@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from nanoclaw.channels.terminal.dropped_files import take_files
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, Joined, Notice, StatusLines, TurnEnded, TurnPaused
@@ -159,6 +158,8 @@ class Terminal:
         return ""
 
     def _hand_in(self, text: str) -> str:
+        from nanoclaw.channels.terminal.dropped_files import take_files
+
         text, files = take_files(text)
         for file in files:
             self._view.note(f"attached {file.name}")

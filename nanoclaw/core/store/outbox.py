@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -42,7 +41,9 @@ _READ = """SELECT DISTINCT messages.body ->> 'outside' FROM turns JOIN sessions 
 
 
 def _around_one() -> float:
-    return random.uniform(0.8, 1.2)
+    from random import uniform
+
+    return uniform(0.8, 1.2)
 
 
 class Outbox:

@@ -96,7 +96,7 @@ class FoundSkills:
                 shortened |= {"active_skills"} if text else set()
         listed.sort(key=lambda skill: skill.name)
         self.broken = frozenset(f"the skill {named(one.path)} is off: {one.problem}" for one in broken)
-        choice, most = summary(listed, sys.maxsize), MOST_LISTED if SEARCH in means.tools else None
+        choice, most = summary(tuple(listed), sys.maxsize), MOST_LISTED if SEARCH in means.tools else None
         if len(choice) > SUMMARY_CHARACTERS or (most and len(listed) > most):
             choice = summary(by_fit(listed, query), most=most)
             shortened.add("skills")

@@ -138,10 +138,10 @@ def body(skill: Skill) -> str:
     return kept.replace("{baseDir}", str(skill.folder)).strip() + cut
 
 
-def summary(skills: Iterable[Skill], budget: int = SUMMARY_CHARACTERS, most: int | None = None) -> str:
+@lru_cache(maxsize=8)  # written once as long as no skill changes
+def summary(listed: tuple[Skill, ...], budget: int = SUMMARY_CHARACTERS, most: int | None = None) -> str:
     """Skills as XML, one element each. Over budget, descriptions are left out, then the last skills; '' for none. No
     more than `most` are in it, where tool_search finds the others."""
-    listed = list(skills)
     if not listed:
         return ""
     folders = ", ".join(dict.fromkeys(str(skill.folder.parent) for skill in listed))

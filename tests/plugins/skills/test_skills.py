@@ -512,7 +512,7 @@ def test_a_body_that_has_gone_is_empty(tmp_path: Path) -> None:
 
 def test_the_summary_is_xml_whatever_a_skill_says_of_itself() -> None:
     odd = Skill("a&b", 'say "hi" <b> & ]]> </skills>', Path('/a "b"\x01/SKILL.md'), missing=('"gh" <x> (command)',))
-    (parsed,) = ET.fromstring(summary([odd]))
+    (parsed,) = ET.fromstring(summary((odd,)))
     assert parsed.text == odd.description
     assert parsed.attrib == {
         "name": "a&b",
@@ -523,7 +523,7 @@ def test_the_summary_is_xml_whatever_a_skill_says_of_itself() -> None:
 
 
 def test_without_skills_the_summary_is_empty() -> None:
-    assert summary([]) == ""
+    assert summary(()) == ""
 
 
 def many(count: int, length: int = 100) -> list[Skill]:
@@ -534,7 +534,7 @@ def many(count: int, length: int = 100) -> list[Skill]:
 
 
 def test_a_summary_over_budget_has_names_and_places_only() -> None:
-    text = summary(many(200, 200))
+    text = summary(tuple(many(200, 200)))
     assert len(text) <= 24_000
     elements = list(ET.fromstring(text))
     assert len(elements) == 200
@@ -545,7 +545,7 @@ def test_a_summary_over_budget_has_names_and_places_only() -> None:
 
 @pytest.mark.parametrize("budget", [24_000, 5_000, 700])
 def test_a_summary_still_over_budget_says_how_many_are_left_out_and_how_to_find_them(budget: int) -> None:
-    text = summary(many(2_000), budget)
+    text = summary(tuple(many(2_000)), budget)
     assert len(text) <= budget
     *elements, more = ET.fromstring(text)
     assert more.text == f"{2_000 - len(elements)} more are left out. To find them, use list_dir on /home/skills"
