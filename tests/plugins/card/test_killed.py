@@ -46,3 +46,22 @@ def test_wherever_a_program_is_killed_nothing_is_half_put_back_or_half_carried_o
             assert (kept(root) == 0) == (story == "yes"), f"killed at statement {statement}"
         statement += 97
     assert statement > 200 and begun <= 4
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_wherever_a_program_is_killed_what_a_command_in_the_background_took_away_is_back_or_allowed(
+    tmp_path: Path, story: str
+) -> None:
+    statement, died = 130, True
+    while died:
+        root = tmp_path / str(statement)
+        root.mkdir()
+        with_command(root, "behind")
+        died = killed(go_on(story, root, statement))
+        asyncio.run(go_on(story, root, None))
+        found = asyncio.run(left(root))
+        assert kept(root) in ((0, ALL) if story == "yes" and found.cards else (ALL,)), f"killed at {statement}"
+        assert died or kept(root) == (0 if story == "yes" else ALL)
+        assert found.cards <= 1 and not list((root / "home" / "snapshots" / "begun").glob("*"))
+        statement += 97
+    assert statement > 200

@@ -18,7 +18,7 @@ from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.kills import dies_at, swept
 from tests.plugins.question.victim import busy, say
-from tests.program import LoggingChannel, assert_legal, running, tools_plugin
+from tests.program import LoggingChannel, Program, assert_legal, running, tools_plugin
 
 STORIES = ("yes", "no")
 FREE, ALL = 3, 6
@@ -50,6 +50,21 @@ class Commanding(Deleting):
         return await ScriptedProvider(step).complete(request, on_event)
 
 
+class CommandingBehind(Deleting):
+    """A model that deletes all with one command in the background, and waits for its end."""
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        done = sum(isinstance(one, ToolResult) for one in request.history)
+        steps = [
+            call("exec", {"command": "r=rm; $r *.txt", "background": True}),
+            call("process", {"action": "wait", "id": 1}),
+        ]
+        return await ScriptedProvider(steps[done] if done < len(steps) else "That is all.").complete(request, on_event)
+
+
+MODELS = {"in front": Commanding, "behind": CommandingBehind}
+
+
 class Left(NamedTuple):
     """What was done of the card before a yes, after it (each once), more than once; and how many cards were shown."""
 
@@ -61,13 +76,13 @@ class Left(NamedTuple):
 
 def program_of(root: Path):  # type: ignore[no-untyped-def]
     channel, brought = LoggingChannel(root / "log"), tools_plugin(delete(root))
-    model = Commanding() if (root / "command").exists() else Deleting()
-    return running(root / "home", model, channel=channel, extra=[brought], seconds=20)
+    model = MODELS[(root / "command").read_text()]() if (root / "command").exists() else Deleting()
+    return running(root / "home", model, channel=channel, extra=[brought], seconds=20, wakes=True)
 
 
-def with_command(root: Path) -> None:
+def with_command(root: Path, place: str = "in front") -> None:
     """Have the model run one command, in a workspace with files."""
-    (root / "command").touch()
+    (root / "command").write_text(place)
     (root / "home" / "workspace").mkdir(parents=True)
     for name in LOST:
         (root / "home" / "workspace" / name).write_text(name * 50)
@@ -89,6 +104,11 @@ def delete(root: Path) -> Tool:
     return tool(mcp_x_delete)
 
 
+def is_judged(program: Program) -> bool:
+    """False while a command in the background runs, or one of an earlier program is to be judged."""
+    return not program.rows("SELECT 1 FROM shell_processes WHERE state != 'told'")
+
+
 async def go_on(story: str, root: Path, statement: int | None) -> None:
     """Go on with what is there, or have it begun; die at that statement."""
     async with program_of(root) as program:
@@ -98,7 +118,9 @@ async def go_on(story: str, root: Path, statement: int | None) -> None:
             await asyncio.sleep(0.001)
         if program.rows("SELECT 1 FROM asks"):
             await say(program, "answer", story)
-        while busy(program):  # noqa: ASYNC110
+        while busy(program) or not is_judged(program):
+            if program.app.asks.open():  # of the turn that hears late of a command's end
+                await say(program, "late answer", story)
             await asyncio.sleep(0.001)
         await program.app.conversations.idle()
         await program.app.delivery.flush("terminal")
@@ -137,18 +159,18 @@ def main() -> int:
         f"cards killed {kills} times: {early} done before a yes, {against} done after a no, {twice} done twice, "
         f"{cards} asked twice; {done} carried out"
     )
-    half = sweep_commands(given.kills, random)
+    half = sum(sweep_commands(place, given.kills, random) for place in MODELS)
     return 1 if early or twice or cards or against or half else 0
 
 
-def sweep_commands(most: int, random: Random) -> int:
+def sweep_commands(place: str, most: int, random: Random) -> int:
     """The same with a command that takes files away; how often they were half put back, half gone, or against the
     answer."""
     kills, wrong, unnoted, shown = 0, 0, 0, 0
 
     async def begin(story: str, root: Path, statement: int | None) -> None:
         if not (root / "command").exists():
-            with_command(root)
+            with_command(root, place)
         await go_on(story, root, statement)
 
     while kills < most:
@@ -160,7 +182,7 @@ def sweep_commands(most: int, random: Random) -> int:
                 unnoted += kept(root) == 0 and not found.cards
                 shown += found.cards > 0
     print(
-        f"commands killed {kills} times: {wrong} half put back, half gone or against the answer; {shown} with a card, "
+        f"commands {place} killed {kills} times: {wrong} half put back, half gone or against the answer; {shown} with a card, "
         f"{unnoted} died between a command and the note of what it took"
     )
     return wrong
