@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,9 +50,10 @@ class SavedListing:
     def listing(self) -> FileListing:
         return FileListing(*self._parts, self._tops)
 
-    def names(self) -> Iterator[str]:
+    @cached_property
+    def names(self) -> frozenset[str]:
         """Names of the copies of its files."""
-        return map(name_of, self._parts[0].values())
+        return frozenset(map(name_of, self._parts[0].values()))
 
     def pass_over(self, before: FileListing, after: FileListing) -> None:
         """Leave out what happened between two other listings. Raises OSError."""
@@ -63,6 +65,7 @@ class SavedListing:
             self._take_up(changes)
 
     def _take_up(self, changes: Iterable[Mapping[str, str]]) -> None:
+        vars(self).pop("names", None)
         for part, found in zip(self._parts, changes, strict=True):
             for path, name in found.items():
                 if name:

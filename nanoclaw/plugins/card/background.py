@@ -7,7 +7,7 @@ happens between calls is the background's. The state before is on disk, so that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,10 +68,9 @@ class BackgroundCommands:
         """Those that run, in words."""
         return [one.name for one in self._begun.values()]
 
-    def copies(self) -> Iterator[str]:
+    def copies(self) -> frozenset[str]:
         """Names of the copies that they may need."""
-        for one in self._begun.values():
-            yield from one.saved.names()
+        return frozenset[str]().union(*(one.saved.names for one in self._begun.values()))
 
     def forget(self) -> None:
         self._begun.clear()

@@ -182,8 +182,8 @@ def sweep_commands(place: str, most: int, random: Random) -> int:
                 unnoted += kept(root) == 0 and not found.cards
                 shown += found.cards > 0
     print(
-        f"commands {place} killed {kills} times: {wrong} half put back, half gone or against the answer; {shown} with a card, "
-        f"{unnoted} died between a command and the note of what it took"
+        f"commands {place} killed {kills} times: {wrong} half put back, half gone or against the answer; "
+        f"{shown} with a card, {unnoted} died between a command and the note of what it took"
     )
     return wrong
 
