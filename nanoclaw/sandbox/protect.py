@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +30,11 @@ NAMES = frozenset(RUN_BY) - {".git"}
 OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
 """The same in the folder of a repository."""
 
-LOOKED_THROUGH, DEEP = 3_000, 5
+LOOKED_THROUGH, DEEP = 3_000, 12
 """Folders that are looked through for places not known before, and how deep."""
+
+MADE = 20_000
+"""Those that a command made or changed, of which all are looked through, wherever they lie."""
 
 MOST_PLACES, MOST_PATHS = 500, 3_000
 """Places with something to protect, and what there is to protect in all of them."""
@@ -59,16 +63,25 @@ class ProtectedPaths(NamedTuple):
     is_whole: bool
 
 
+class ProtectedPlaces(NamedTuple):
+    """The same of the folders that they are in."""
+
+    places: list[str]
+    is_whole: bool
+
+
 class TooManyError(Exception):
     """There is more to protect than can be; its text is a sentence."""
 
 
 class _Look(NamedTuple):
-    """Contents of a folder, as far as they count. `git` is a repository's folder or file in it, or, where it is a bare
+    """Contents of a folder, as far as they count; `others` are folders that are looked into only where they are new.
+    `git` is a repository's folder or file in it, or, where it is a bare
     repository, the folder itself."""
 
     change: tuple[int, int]
     folders: tuple[str, ...]
+    others: tuple[str, ...]
     names: tuple[str, ...]
     git: Literal["", "folder", "file", "bare"]
     is_whole: bool
@@ -84,6 +97,7 @@ class Search:
         self._known = dict.fromkeys(one for one in known if one in self._tops or one.startswith(below))
         self._makes = makes
         self._looks: dict[str, _Look] = {}
+        self._looking = threading.Lock()
 
     @property
     def known(self) -> list[str]:
@@ -92,6 +106,16 @@ class Search:
 
     def find(self) -> ProtectedPaths:
         """Raises TooManyError, and OSError where it could not look."""
+        with self._looking:
+            return self._find()
+
+    def places(self, since_ns: int) -> ProtectedPlaces:
+        """Places with something to protect when a command that began then has ended. Raises OSError."""
+        with self._looking:
+            is_whole = self._look_through(since_ns)
+            return ProtectedPlaces(list(self._known), is_whole)
+
+    def _find(self) -> ProtectedPaths:
         is_whole = self._look_through()
         if len(self._known) > MOST_PLACES:
             self._known = {one: None for one in self._known if os.path.lexists(one)}
@@ -105,18 +129,24 @@ class Search:
                     raise TooManyError(_too_many([place]))
         return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
 
-    def _look_through(self) -> bool:
-        """Find new places; False where not all folders were looked through."""
+    def _look_through(self, since_ns: int = 0) -> bool:
+        """Find new places; False where not all folders were looked through. Folders that were changed since some time
+        are, how deep they ever lie."""
         waiting = deque((top, 0) for top in self._tops)
-        looked, looks, is_whole = 0, dict[str, _Look](), True
+        looked, made, looks, is_whole = 0, 0, dict[str, _Look](), True
         for place in self._known:
             if look := self._look(place):
                 looks[place] = look
         while waiting:
-            if (looked := looked + 1) > LOOKED_THROUGH:
-                is_whole = False
-                break
             path, depth = waiting.popleft()
+            is_made = since_ns and _changed(path) >= since_ns
+            if is_made and made < MADE:
+                made += 1
+            elif (looked := looked + 1) > LOOKED_THROUGH:
+                is_whole = False
+                if not since_ns:
+                    break
+                continue
             look = looks.get(path) or self._look(path)
             if look is None:
                 continue
@@ -126,6 +156,10 @@ class Search:
                 self._known.setdefault(path)
             if look.git != "bare" and depth < DEEP:
                 waiting.extend((f"{path}/{name}", depth + 1) for name in look.folders)
+            elif since_ns:
+                waiting.extend((one, depth + 1) for one in _made(path, look.folders, since_ns))
+            if since_ns:
+                waiting.extend((one, depth + 1) for one in _made(path, look.others, since_ns))
         self._looks = looks
         return is_whole
 
@@ -150,9 +184,11 @@ class Search:
             git = "folder" if seen[".git"] else "file"
         elif _is_repository(seen):
             git = "bare"
-        folders = tuple(name for name, is_folder in seen.items() if is_folder and name not in _SKIPPED | NAMES)
+        inner = [name for name, is_folder in seen.items() if is_folder and name != ".git"]
+        folders = tuple(name for name in inner if name not in _SKIPPED | NAMES)
+        others = tuple(name for name in inner if name in _SKIPPED | NAMES)
         settled = time.time_ns() - at.st_ctime_ns > _SETTLED_NS
-        return _Look(change if settled else (0, 0), folders, tuple(NAMES & seen.keys()), git, is_whole)
+        return _Look(change if settled else (0, 0), folders, others, tuple(NAMES & seen.keys()), git, is_whole)
 
     def who_runs(self, path: Path) -> str:
         """The program that runs a file later, '' for none. `path` is free of links, and in one of the folders; its file
@@ -233,7 +269,20 @@ def _unquoted(value: str) -> str:
 
 
 def _is_repository(names: Iterable[str]) -> bool:
-    return {"HEAD", "objects", "refs"} <= set(names)
+    """True for the folder of one, or of a working tree of one that lies elsewhere."""
+    there = set(names)
+    return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
+
+
+def _made(path: str, names: Iterable[str], since_ns: int) -> list[str]:
+    return [one for one in (f"{path}/{name}" for name in names) if _changed(one) >= since_ns]
+
+
+def _changed(path: str) -> int:
+    try:
+        return os.stat(path, follow_symlinks=False).st_ctime_ns
+    except OSError:
+        return 0
 
 
 def _make(git: str, *, has_worktree_config: bool) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw import scratch_folders
+from nanoclaw.escapes import one_line
 from nanoclaw.sandbox.protect import LOOKED_THROUGH, Protected
+from nanoclaw.sandbox.repositories import TakenOut
 
 MOST_FILES, MOST_BYTES, MOST_FILE_BYTES = 3_000, 32_000_000, 2_000_000
 """Of all copies together; of what is more it is only noticed that it changed."""
@@ -59,7 +61,7 @@ class Copies:
         for path, kind in protected:
             name = str(path)
             if kind == "todo":
-                todos[name] = frozenset(_commands(_read(name)))
+                todos[name] = frozenset(_commands(read_plain(name)))
             elif kind == "around" and (at := _stat(name)) and stat.S_ISDIR(at.st_mode):
                 around[name] = _Held(name, at.st_ino, is_open=len(around) < _MOST_OPEN)
             elif kind in ("kept", "named"):
@@ -132,10 +134,29 @@ class Snapshot:
                 self._put_tree_back(top, tree)  # else all of it was removed: nothing is left that could be run
         for path, had in self._todos.items():
             with self._told(path):
-                if new := set(_commands(_read(path))) - had:
+                if new := set(_commands(read_plain(path))) - had:
                     self._comment(path, new)
                     self._done.append(path)
         told = (("put back", self._done), ("changed, and could not be put back", self._failed))
+        return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
+
+    def take_out(self, found: Iterable[TakenOut]) -> str:
+        """Take out what git would run; a few words about that, '' for nothing. Raises nothing."""
+        taken, failed = list[str](), list[str]()
+        try:
+            for path, text, names in found:
+                try:
+                    self._remove(path)
+                    if text is not None:
+                        self._rewrite(path, text)
+                except OSError:
+                    failed.append(path)
+                else:
+                    named = ", ".join(map(one_line, names[:NAMED]))
+                    taken += [f"{path} ({named})" if named else path] if named or text is None else []
+        except OSError as error:
+            failed.append(str(error.filename or error))
+        told = (("taken out, as git would run it outside of the sandbox", taken), ("git would still run", failed))
         return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
 
     def _put_folder_back(self, path: str, held: _Held) -> None:
@@ -247,13 +268,16 @@ class Snapshot:
 
     def _comment(self, path: str, new: set[str]) -> None:
         """Take commands out of a list of what git does next."""
-        lines = _read(path).decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        lines = read_plain(path).decode("utf-8", "surrogateescape").splitlines(keepends=True)
         text = "".join(f"# {line}" if line.strip() in new else line for line in lines)
+        self._rewrite(path, text.encode("utf-8", "surrogateescape"))
+
+    def _rewrite(self, path: str, text: bytes) -> None:
         with self._folder_of(path) as (folder, name):
             draft = f".{name}.{os.urandom(4).hex()}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(draft, flags, 0o644, dir_fd=folder), "wb") as file:
-                file.write(text.encode("utf-8", "surrogateescape"))
+                file.write(text)
             os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     @contextmanager
@@ -322,7 +346,7 @@ def _kept(path: str, at: os.stat_result, *, reads: bool) -> _Kept:
     if stat.S_ISLNK(at.st_mode):
         content = os.fsencode(os.readlink(path))
     elif stat.S_ISREG(at.st_mode):
-        content = _read(path) if reads else None
+        content = read_plain(path) if reads else None
     return _Kept(_change(at), at.st_mode, content, time.time_ns() - at.st_ctime_ns > _SETTLED_NS)
 
 
@@ -357,7 +381,7 @@ def _commands(todo: bytes) -> list[str]:
     return [one.decode("utf-8", "surrogateescape") for one in _COMMAND.findall(todo)]
 
 
-def _read(path: str) -> bytes:
+def read_plain(path: str) -> bytes:
     """The content of a file, b'' where there is none; never that of one that a link leads to."""
     try:
         at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

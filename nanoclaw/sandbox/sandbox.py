@@ -11,9 +11,10 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,7 +23,8 @@ from nanoclaw.beneath.reach import has_name_in
 from nanoclaw.sandbox import landlock, seccomp, view
 from nanoclaw.sandbox.launch import Task
 from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
-from nanoclaw.sandbox.put_back import Copies
+from nanoclaw.sandbox.put_back import Copies, Snapshot, read_plain
+from nanoclaw.sandbox.repositories import Repositories
 from nanoclaw.sandbox.view import Grants, Visible
 
 Level = Literal["none", "files", "files+net", "full"]
@@ -35,6 +37,8 @@ _RELAY_SOCKET = "/run/nanoclaw-relay"
 _SMALL_BYTES = 64_000_000
 _DESCRIPTORS = 4096
 _THREADS_EACH = 4
+_SETTLED_NS = 100_000_000
+"""Clocks of files may be late by a part of it."""
 MOUNTED = 100
 """Protected paths that bubblewrap keeps as they are, at half a millisecond each; further ones are put back."""
 _SECONDS = 20
@@ -113,6 +117,7 @@ class Encloser:
         self._grants, self.strength = grants, strength
         self._search = Search(grants.writable, known, makes=strength.level == "full")
         self._copies = Copies(grants.writable, aside)
+        self._repositories = Repositories(grants.writable, read_plain)
         self.has_searched_all = True
         self._seen = view.places(grants)
         self._links = view.links(grants, self._seen)
@@ -155,6 +160,17 @@ class Encloser:
                         return entry.path
         return ""
 
+    def _put_back(self, snapshot: Snapshot, protected: Sequence[Protected], began_ns: int) -> str:
+        """Undo what a command must not have done; a few words about that. Raises nothing."""
+        told = snapshot.put_back()
+        try:
+            places, is_whole = self._search.places(began_ns)
+        except OSError as error:
+            return "; ".join(filter(None, (told, f"not looked for new repositories: {error.strerror}")))
+        self.has_searched_all = self.has_searched_all and is_whole
+        kept = {str(one.path) for one in protected if one.kind == "kept"}
+        return "; ".join(filter(None, (told, snapshot.take_out(self._repositories.judged(places, kept)))))
+
     @property
     def known(self) -> list[str]:
         """Places with something to protect, for a later one."""
@@ -193,7 +209,7 @@ class Encloser:
                     else:
                         how = "--bind" if one.kind == "around" else "--ro-bind"
                         options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
-            put_back = self._copies.take(others).put_back
+            put_back = partial(self._put_back, self._copies.take(others), protected, time.time_ns() - _SETTLED_NS)
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
@@ -256,7 +272,8 @@ class Encloser:
     def _by_landlock(
         self, command: Sequence[str], environment: dict[str, str], limits: Allowance, protected: Sequence[Protected]
     ) -> Enclosed:
-        rules, snapshot = self._rules, self._copies.take(protected)
+        rules = self._rules
+        put_back = partial(self._put_back, self._copies.take(protected), protected, time.time_ns() - _SETTLED_NS)
         folder = scratch_folders.make("exec")
         own_home = Path(folder, "home")
         own_home.mkdir()
@@ -276,7 +293,7 @@ class Encloser:
         given = _file_with(_dumped(task))
         report, told = os.pipe()
         kept = environment | {"HOME": str(own_home), "TMPDIR": folder}
-        return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder, snapshot.put_back)
+        return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder, put_back)
 
 
 def _dumped(task: Task) -> bytes:

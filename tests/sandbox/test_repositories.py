@@ -1,0 +1,163 @@
+"""Repositories that a command makes run nothing when the person's git comes by."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nanoclaw.sandbox.git_config import harmless
+from nanoclaw.sandbox.repositories import gitlinks
+from tests.sandbox.test_protected import Place, at_each_level
+
+AUTHOR = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b; "
+EVIL = """
+evil() { printf '[core]\\n\\tfsmonitor = "touch {mark}; false"\\n\\tsshCommand = touch {mark}\\n' >> "$1"; }
+monitor() { cp -p "$1" ../kept 2>/dev/null || true; evil "$1"; }
+made() { git init -q "$1" && (cd "$1" && echo 1 > a && git add a && git commit -qm 1); }
+entered() { git -C top update-index --add --cacheinfo 160000,$(git -C "$2" rev-parse HEAD),"$1"; }
+"""
+
+ATTACKS = {
+    "entered as a submodule": "made top/sub; entered sub top/sub; evil top/sub/.git/config",
+    "deep and entered": "d=a/b/c/d/e/f/g/h/i/j/k/l/m/n; made top/$d; entered $d top/$d; evil top/$d/.git/config",
+    "in a folder that is not looked through": (
+        "d=deps/node_modules/x; made top/$d; entered $d top/$d; evil top/$d/.git/config"
+    ),
+    "where one was known": "made top/old/node_modules/y/sub; evil top/old/node_modules/y/sub/.git/config; "
+    "entered old/node_modules/y/sub top/old/node_modules/y/sub",
+    "in an index of version 4": "git -C top update-index --index-version 4; made top/sub; entered sub top/sub; "
+    "evil top/sub/.git/config",
+    "in a split index": "d=old/node_modules/y/sub; made top/$d; entered $d top/$d; "
+    "git -C top update-index --split-index; evil top/$d/.git/config",
+    "named by a file": "made top/sub; entered sub top/sub; mv top/sub/.git store; "
+    "echo 'gitdir: ../../store' > top/sub/.git; evil store/config",
+    "in the repository around it": "made top/sub; entered sub top/sub; mkdir -p top/.git/modules; "
+    "mv top/sub/.git top/.git/modules/sub; echo 'gitdir: ../.git/modules/sub' > top/sub/.git; "
+    "evil top/.git/modules/sub/config",
+    "behind a link": "made top/sub; entered sub top/sub; mv top/sub/.git top/.store; ln -s ../.store top/sub/.git; "
+    "evil top/.store/config",
+    "a configuration behind a link": "made top/sub; entered sub top/sub; mv top/sub/.git/config c; evil c; "
+    "ln -s ../../../c top/sub/.git/config",
+    "by a common folder": "made top/sub; entered sub top/sub; mkdir common; cp -r top/sub/.git/* common/; "
+    "rm -rf top/sub/.git/{objects,refs,config,hooks}; echo ../../../common > top/sub/.git/commondir; "
+    "evil common/config",
+    "bare": "git init -q --bare top/plain; git --git-dir top/plain config core.bare false; "
+    "git --git-dir top/plain config core.worktree .; evil top/plain/config",
+    "bare, with its parts elsewhere": "git init -q --bare store; mkdir top/plain; "
+    "echo 'ref: refs/heads/m' > top/plain/HEAD; "
+    "echo ../../store > top/plain/commondir; git --git-dir store config core.bare false; "
+    "git --git-dir store config core.worktree .; evil store/config",
+    "with a configuration of the working tree": "made top/sub; entered sub top/sub; "
+    "git -C top/sub config extensions.worktreeConfig true; evil top/sub/.git/config.worktree",
+    "included": "made top/sub; entered sub top/sub; evil more; git -C top/sub config include.path ../../../more",
+    "on one line": "made top/sub; entered sub top/sub; "
+    "printf '[user]\\n\\tname = \\\\\\n[core] fsmonitor = \"touch {mark}; false\"' >> top/sub/.git/config; "
+    "printf '[core]fsmonitor=\"touch {mark}; false\"' >> top/sub/.git/config",
+    "a filter": "made top/sub; entered sub top/sub; cd top/sub; echo '* filter=x diff=x' > .gitattributes; "
+    "git config filter.x.clean 'touch {mark}; cat'; git config diff.x.textconv 'touch {mark}; cat'; echo 2 > a",
+    "hooks": "made top/sub; entered sub top/sub; cd top/sub; "
+    "for h in pre-commit post-checkout post-index-change post-commit; do "
+    "printf '#!/bin/sh\\ntouch {mark}\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done; "
+    "git config core.hooksPath hooks",
+    "in its own repository of submodules": "made top/sub; entered sub top/sub; made top/sub/inner; cd top/sub; "
+    "git update-index --add --cacheinfo 160000,$(git -C inner rev-parse HEAD),inner; cd ../..; "
+    "evil top/sub/inner/.git/config",
+    "a submodule's update": "made top/sub; entered sub top/sub; "
+    "git -C top/sub config submodule.x.update '!touch {mark}'; evil top/sub/.git/config",
+}
+
+
+def owner_works(place: Place, root: Path) -> None:
+    """All that the owner may do in his repository, and in every folder of it."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(root), "GIT_TERMINAL_PROMPT": "0"}
+    author = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    folders = [place.workspace / "top"]
+    folders += [one for one in folders[0].rglob("*") if one.is_dir() and ".git" not in one.parts][:25]
+    for folder in folders:
+        for arguments in (("status",), ("diff",), ("submodule", "update"), ("commit", "-am", "2")):
+            if arguments[0] in ("status", "diff") or folder == folders[0] or (folder / ".git").exists():
+                subprocess.run(("git", *author, *arguments), cwd=folder, env=environment, capture_output=True)
+
+
+@at_each_level
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_what_git_would_run_is_taken_out_of_what_a_command_made(tmp_path: Path, level: str, kind: str) -> None:
+    place, mark = Place(tmp_path, level), tmp_path / "ran"
+    place.git("init", "-q", "top")
+    (place.workspace / "top" / "old" / "node_modules" / "y").mkdir(parents=True)
+    place.git("-C", "top", "commit", "-q", "--allow-empty", "-m", "1")
+    place.run("true")
+    script = f"{AUTHOR}{EVIL}{ATTACKS[kind]}".replace("{mark}", str(mark))
+    ended = place.run(script)
+    owner_works(place, tmp_path)
+    assert not mark.exists(), ended
+    assert "taken out, as git would run it outside of the sandbox: " in ended.remark, ended
+    ended = place.run("true")
+    assert ended.remark == ""
+
+
+@at_each_level
+def test_a_result_names_what_was_taken_out_and_it_is_kept_aside(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    ended = place.run(
+        "git init -q new && cd new && git config core.fsmonitor ./x && git config user.name Bob && "
+        "git config alias.st status && git config alias.x '!./x' && echo x > .git/hooks/pre-push"
+    )
+    told = "new/.git/config (core.fsmonitor, alias.x), new/.git/hooks/pre-push"
+    assert ended.remark == f"taken out, as git would run it outside of the sandbox: {told}"
+    config = (place.workspace / "new" / ".git" / "config").read_text()
+    assert "Bob" in config and "status" in config and "./x" not in config
+    assert any("fsmonitor" in one.read_text() for one in place.aside.iterdir() if one.name.endswith("-config"))
+
+
+@at_each_level
+def test_repositories_made_as_usual_stay_as_they_were_made(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "-b", "main", "part")
+    place.git("-C", "part", "commit", "-q", "--allow-empty", "-m", "1")
+    for command in (
+        "git clone -q part a && cd a && git switch -qc b && git push -q origin b && git remote add other ../part",
+        "git init -q c && cd c && git config user.email x@y && git config pull.rebase true && git config color.ui auto",
+        "git clone -q --bare part d.git && git clone -q --mirror part e.git",
+        "git init -q f && cd f && git -c protocol.file.allow=always submodule --quiet add ../part x; git commit -qm 1",
+        "git clone -q part g && cd g && git worktree add -q ../h && git sparse-checkout init 2>/dev/null; git gc -q",
+        "git clone -q --depth 1 file://$PWD/part i && cd i && git config --add remote.origin.fetch '+refs/x:refs/y'",
+    ):
+        ended = place.run(f"{AUTHOR}{command}")
+        assert (ended.status, ended.remark) == (0, ""), (command, ended)
+
+
+def test_a_plain_configuration_is_left_as_it_is() -> None:
+    text = '[core]\n\tbare = false\n# mine \\\n[remote "origin"]\n\turl = git@example.org:a/b\n\tfetch = +refs/*\n'
+    assert harmless(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("line", "taken"),
+    [
+        ("[core]\n\tfsmonitor = ./x", "core.fsmonitor"),
+        ("[CORE]FSMonitor=x", "core.fsmonitor"),
+        ("[core]\n\teditor = vi", "core.editor"),
+        ("[alias]\n\tst = -c core.pager=x status", "alias.st"),
+        ('[remote "o"]\n\turl = ext::sh -c x', "remote.o.url"),
+        ('[remote "o"]\n\tuploadpack = x', "remote.o.uploadpack"),
+        ('[submodule "s"]\n\tupdate = !x', "submodule.s.update"),
+        ('[includeIf "gitdir:/"]\n\tpath = x', "includeif.gitdir:/.path"),
+        ('[url "ext::x"]\n\tinsteadOf = y', "url.ext::x.insteadof"),
+        ("[gpg]\n\tprogram = x", "gpg.program"),
+        ("[user]\n\tname = a\\", "user.name"),
+        ('[user]\n\tname = "a', "user.name"),
+    ],
+)
+def test_keys_that_git_would_run_are_taken_out(line: str, taken: str) -> None:
+    found = harmless(f"{line}\n")
+    assert found.taken == (taken,)
+    assert "x" not in found.text.replace("[include", "").partition("]")[2]
+
+
+def test_an_index_that_is_none_has_no_submodules() -> None:
+    assert gitlinks(b"DIRC" + b"\xff" * 4 + b"\x00\x00\x01\x00" + b"\x00\x00\xe0\x00" * 100) is not None
+    assert gitlinks(b"") == []
