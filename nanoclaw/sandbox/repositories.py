@@ -26,7 +26,7 @@ class TakenOut(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-class Repositories:
+class MadeRepositories:
     """The repositories below some folders: `read` has the content of a file there, to which no link leads."""
 
     def __init__(self, tops: Iterable[Path], read: Callable[[str], bytes]) -> None:
@@ -35,7 +35,7 @@ class Repositories:
         self._links: dict[str, tuple[tuple[int, int, int], list[str]]] = {}
 
     def judged(self, places: Iterable[str], kept: Collection[str]) -> Iterator[TakenOut]:
-        """What must be taken out of repositories at some places, and of those that they name; `kept` are paths that no
+        """Find what must be taken out of repositories at some places, and those that they name; `kept` are paths that no
         command could change."""
         waiting, seen, done = [*places], set[tuple[str, str]](), set[str]()
         while waiting:

@@ -24,7 +24,7 @@ from nanoclaw.sandbox import landlock, seccomp, view
 from nanoclaw.sandbox.launch import Task
 from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
 from nanoclaw.sandbox.put_back import Copies, Snapshot, read_plain
-from nanoclaw.sandbox.repositories import Repositories
+from nanoclaw.sandbox.repositories import MadeRepositories
 from nanoclaw.sandbox.view import Grants, Visible
 
 Level = Literal["none", "files", "files+net", "full"]
@@ -117,7 +117,7 @@ class Encloser:
         self._grants, self.strength = grants, strength
         self._search = Search(grants.writable, known, makes=strength.level == "full")
         self._copies = Copies(grants.writable, aside)
-        self._repositories = Repositories(grants.writable, read_plain)
+        self._repositories = MadeRepositories(grants.writable, read_plain)
         self.has_searched_all = True
         self._seen = view.places(grants)
         self._links = view.links(grants, self._seen)
