@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,9 +45,12 @@ class Attachments:
         most_bytes: int,
         channel: Callable[[str], Channel | None],
         transcribe: Callable[[str, bytes], Awaitable[str]] | None = None,
+        guests_bytes: int = sys.maxsize,
     ) -> None:
-        """`channel(name)` holds the files that are not here yet; `transcribe` raises NanoclawError."""
+        """`channel(name)` holds the files that are not here yet; `transcribe` raises NanoclawError. Of guests about
+        `guests_bytes` are kept."""
         self._folder, self._most, self._channel, self._transcribe = folder, most_bytes, channel, transcribe
+        self._guests_bytes = guests_bytes
 
     async def resolve(self, inbound: Inbound, files: Sequence[Attachment], *, is_guests: bool) -> list[Resolved]:
         """The files of a message, in its order. Never fails: of one that cannot be had there is a remark."""
@@ -85,6 +89,8 @@ class Attachments:
         identity = f"{channel} {inbound.external_id}/{number}"
         path = self._folder.place(inbound.message.at, file.name, file.mime, identity, is_guests=is_guests)
         if not self._folder.has(path):
+            if is_guests and self._folder.taken(by_guests=True)[1] >= self._guests_bytes:
+                raise ChannelError("I keep no more files of guests")
             data = await self._bytes(channel, file)
             await asyncio.to_thread(self._folder.save, path, data)
         mime = await asyncio.to_thread(_type_of, self._folder, str(path), file.mime)

@@ -23,6 +23,7 @@ from nanoclaw.core.errors import WorkspaceError
 STEM_BYTES = 80
 """Of a name, without its ending and our mark."""
 
+_GUESTS = "guests-"
 _KINDS = {"image": "photo", "audio": "audio", "video": "video"}
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
@@ -36,7 +37,7 @@ class MediaFolder:
         kept apart."""
         stem, ending = _safe(name, mime)
         mark = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:8]
-        return self._folder / f"{'guests-' if is_guests else ''}{at:%Y-%m}" / f"{stem}-{mark}{ending}"
+        return self._folder / f"{_GUESTS if is_guests else ''}{at:%Y-%m}" / f"{stem}-{mark}{ending}"
 
     def has(self, path: Path) -> bool:
         """True for a file that was saved before, which is whole then."""
@@ -61,9 +62,11 @@ class MediaFolder:
         """Its path as it is written in the workspace."""
         return path.relative_to(self._root).as_posix()
 
-    def taken(self) -> tuple[int, int]:
-        """The number of files that are kept, and their bytes."""
-        found = [entry for month in _entries(self._folder) if month.is_dir() for entry in _entries(Path(month.path))]
+    def taken(self, *, by_guests: bool = False) -> tuple[int, int]:
+        """The number of files that are kept, and their bytes; of all, or those of guests."""
+        months = [one for one in _entries(self._folder) if one.is_dir(follow_symlinks=False)]
+        counted = [one for one in months if not by_guests or one.name.startswith(_GUESTS)]
+        found = [entry for month in counted for entry in _entries(Path(month.path))]
         sizes = [
             entry.stat(follow_symlinks=False).st_size
             for entry in found

@@ -23,16 +23,22 @@ SEND_BACK = "To send a file back, save it in the workspace and write on a line o
 class MediaSettings(NamedTuple):
     """`transcription` is the model that writes voice notes down, '' for that of [models]; `megabytes` the most of a
     file that comes with a message, and of one that is sent; `document_characters` those of a document that reach the
-    model."""
+    model. `guest_megabytes` are kept of guests in all."""
 
     transcription: str = ""
     megabytes: int = 20
+    guest_megabytes: int = 1_000
     document_characters: int = 12_000
 
     def check(self) -> None:
-        for key, value in (("media.megabytes", self.megabytes), ("context.document_characters", self[2])):
+        for key, value in (
+            ("media.megabytes", self.megabytes),
+            ("context.document_characters", self.document_characters),
+        ):
             if value <= 0:
                 raise ConfigError(f"{key} must be more than 0, not {value}.")
+        if self.guest_megabytes < 0:
+            raise ConfigError(f"media.guest_megabytes must be 0 or more, not {self.guest_megabytes}.")
 
 
 class MediaFiles:
@@ -67,9 +73,14 @@ class Media(Plugin):
     async def check(self, deep: bool) -> Iterable[Finding]:
         from nanoclaw.plugins.media.folder import MediaFolder
 
-        count, size = MediaFolder(self._host.workspace).taken()
+        folder, most = MediaFolder(self._host.workspace), self._settings.guest_megabytes
+        count, size = folder.taken()
         files = f"{count} file{'s' * (count != 1)} that came with messages"
-        return [Finding(True, f"{files}, {size / 1e6:,.1f} MB (media/ in the workspace)")]
+        found = [Finding(True, f"{files}, {size / 1e6:,.1f} MB (media/ in the workspace)")]
+        if most and folder.taken(by_guests=True)[1] >= most * 1_000_000:
+            full = f"guests have sent {most:,} MB, and no more files of theirs are kept: delete some of media/guests-…"
+            found.append(Finding(False, full))
+        return found
 
     # --- a message ---------------------------------------------------------------------------------------------------
 
@@ -97,7 +108,8 @@ class Media(Plugin):
 
         is_guests = turn.profile.name not in OPEN_TO
         folder, most = MediaFolder(self._host.workspace), self.public.most_bytes
-        attachments = Attachments(folder, most, self._host.channel, self._transcriber())
+        guests_bytes = self._settings.guest_megabytes * 1_000_000
+        attachments = Attachments(folder, most, self._host.channel, self._transcriber(), guests_bytes)
         resolved = await attachments.resolve(inbound, draft.attachments, is_guests=is_guests)
         await self._tell(inbound, [one.problem for one in resolved if one.problem])
         files, stopped = tuple(one.file for one in resolved if one.file), threading.Event()

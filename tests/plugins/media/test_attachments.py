@@ -401,6 +401,22 @@ async def test_files_of_a_guest_are_kept_apart_and_no_path_is_told(tmp_path: Pat
         assert "photo.jpg could not be shown" in metadata and "convert" not in metadata.lower()
 
 
+async def test_guests_cannot_fill_the_disk(tmp_path: Path) -> None:
+    provider, chat = ScriptedProvider("one", "two", "three"), FakeChannel("chat")
+    chat.held = dict.fromkeys(("f1", "f2", "f3"), b"x" * 600000)
+    settings = "[media]\nguest_megabytes = 1\n"
+    plugins = (*MINE, everybody_is("guest"))
+    async with running(tmp_path, provider, channel=chat, plugins=plugins, settings=settings) as home:
+        for ref in chat.held:
+            await home.say("", files=(held(ref, f"{ref}.bin", "application/octet-stream"),))
+            while (await home.answer()) not in ("one", "two", "three"):
+                pass
+        assert sorted(path.name[:2] for path in kept(home)) == ["f1", "f2"]
+        (_, full) = await next(one for one in home.app.plugins if one.name == "media").check(deep=False)
+        assert not full.is_well and "guests have sent 1 MB" in full.text
+    assert "I keep no more files of guests" in asked(provider)[0]
+
+
 async def test_what_is_kept_is_told_by_status(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider("ok"), plugins=MINE) as home:
         home.channel.held["r1"] = b"x" * 1_500_000
