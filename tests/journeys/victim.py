@@ -112,11 +112,13 @@ def in_a_child(story: Coroutine[None, None, None]) -> None:
     story.close()
 
 
-EVERY = 2
+EVERY = 3
 """Of so many statements one is where it is killed."""
 
 
 def main(folder: Path) -> None:
+    (folder / "whole").mkdir(parents=True)
+    asyncio.run(live(folder / "whole", 1000))  # so that all is imported when the first is forked
     for statement in range(0, 1000, EVERY):
         place = folder / str(statement)
         place.mkdir(parents=True)

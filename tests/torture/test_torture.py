@@ -17,14 +17,14 @@ from tests.torture.trials import Trials
 
 SEED = 7
 SAMPLE = {
-    "killed before each call": 180,
-    "killed in the middle of each write": 260,
-    "killed at random": 230,
-    "disk full at one call": 400,
+    "killed before each call": 370,
+    "killed in the middle of each write": 370,
+    "killed at random": 250,
+    "disk full at one call": 410,
     "disk full from one call on": 450,
-    "device fails at one call": 400,
+    "device fails at one call": 450,
     "half of one write is taken": 430,
-    "power fails after each call": 480,
+    "power fails after each call": 610,
 }
 """Every so-manieth point is looked at here: enough to see what is broken everywhere."""
 
