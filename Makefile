@@ -8,8 +8,15 @@ chat: .venv/chat
 	@$(BIN)/nanoclaw local pull --if-needed
 	@$(if $(MSG),$(BIN)/nanoclaw -m "$$MSG" </dev/null,$(BIN)/nanoclaw)
 
-test: lint types
+test: lint
+	@$(MAKE) --no-print-directory --jobs=2 types suite
+
+suite: .venv/dev | tests/__pycache__
 	$(BIN)/pytest
+
+# of a fresh clone the tests are compiled once, not by each process that runs them
+tests/__pycache__:
+	-@$(BIN)/pytest -n 0 --collect-only -q >/dev/null
 
 live: .venv/chat .venv/dev .venv/semantic .venv/bots
 	$(BIN)/nanoclaw local pull $(LIVE_MODEL)
@@ -75,4 +82,4 @@ install: .venv/chat
 	$@/bin/pip install --quiet python-telegram-bot==22.8 'aiogram==3.31.*' || { rm -r $@; exit 1; }
 	touch $@
 
-.PHONY: chat test live browser sandbox lint types torture bench install
+.PHONY: chat test suite live browser sandbox lint types torture bench install
