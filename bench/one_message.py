@@ -50,7 +50,8 @@ def _function(frame: FrameType) -> tuple[str, str] | None:
     return (code.co_filename, code.co_qualname) if is_ours else None
 
 
-async def main() -> None:
+async def traced() -> Tracer:
+    """The second message of a program."""
     provider = ScriptedProvider(*(call("list_dir", {"path": "."}), "done") * 2)
     with tempfile.TemporaryDirectory() as folder:
         async with running(Path(folder), provider) as program:
@@ -61,10 +62,15 @@ async def main() -> None:
                 await program.ask("and now?")
             finally:
                 sys.setprofile(None)
+    return tracer
+
+
+def main() -> None:
+    tracer = asyncio.run(traced())
     print(f"files {len(tracer.files)}, functions {len(tracer.functions)}, jumps between files {len(tracer.jumps)}")
     if "--files" in sys.argv:
         print(*sorted(name.removeprefix(PACKAGE + "/") for name in tracer.files), sep="\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -33,6 +33,9 @@ FOR_OURS = FOR_PLUGINS | {
 }
 """And what the built-in ones use besides: values and pure functions."""
 
+ONE_MESSAGE = (100, 715, 405)
+"""The most files, functions and jumps between files of one message, as `bench/one_message.py` counts them."""
+
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "prompt_toolkit": ("channels.terminal",),
     "rich": ("markdown.terminal",),
@@ -234,6 +237,14 @@ def test_every_import_follows_the_arrows() -> None:
 
 def test_nothing_grows_beyond_the_figures_of_the_house() -> None:
     assert figures(REPOSITORY / "nanoclaw") == []
+
+
+def test_a_message_passes_no_more_of_the_program_than_it_did() -> None:
+    """What a new plugin has to do with one tool, one origin or one setting only, it narrows in its `hears`."""
+    command = [sys.executable, REPOSITORY / "bench" / "one_message.py"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    counted = [int(figure) for figure in re.findall(r"\d+", said)]
+    assert len(counted) == 3 and all(map(int.__le__, counted, ONE_MESSAGE)), said
 
 
 def test_each_plugin_says_of_itself_what_no_other_one_does() -> None:
