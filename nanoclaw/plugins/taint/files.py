@@ -44,8 +44,20 @@ class MarkedFiles:
     def _search(self) -> Repositories:
         from nanoclaw.plugins.taint.repositories import Repositories
 
-        environment = self._host.get("core").config.environment
-        return Repositories(self._root, Path(environment.get("HOME") or Path.home()), environment)
+        return Repositories(self._root, self._home, self._host.get("core").config.environment)
+
+    @cached_property
+    def _home(self) -> Path:
+        """The owner's home."""
+        return Path(self._host.get("core").config.environment.get("HOME") or Path.home())
+
+    @cached_property
+    def downloads(self) -> list[str]:
+        """Folders outside the workspace with what others wrote."""
+        from nanoclaw.plugins.taint.downloads import folders
+
+        reach = self._host.get("core").config.reach
+        return folders(self._home, (*reach.read, *reach.write))
 
     async def look(self) -> None:
         """Look which repositories are of others by now."""
@@ -67,6 +79,13 @@ class MarkedFiles:
         if self._kept is None:
             self._kept = dict(self._host.read("SELECT path, source FROM taint_files ORDER BY path"))
         return self._kept
+
+    def in_reach(self) -> dict[str, str]:
+        """Folders of downloads that tools may open, with their sources."""
+        reach = self._host.get("core").config.reach
+        tops = [f"{os.path.realpath(one)}/" for one in (*reach.read, *reach.write)]
+        found = [one for one in self.downloads if any(f"{one}/".startswith(top) for top in tops)]
+        return {f"{one}/": source for one in found if (source := self.source(one))}
 
     def reload(self) -> None:
         self._kept = None
@@ -97,17 +116,20 @@ class MarkedFiles:
 
     def has_mark(self, path: str) -> bool:
         """True for a file or folder that `clean` takes a mark off."""
-        return not {path.rstrip("/"), f"{path.rstrip('/')}/"}.isdisjoint(self.marks())
+        name = self._name(path)
+        return not {name, f"{name}/"}.isdisjoint(self.marks()) or bool(self._outside(name))
 
     def clean(self, path: str, tx: Tx) -> None:
         """Take a mark away that the owner knows better about."""
-        folder = f"{path.rstrip('/')}/"
-        for one in (path.rstrip("/"), folder):
+        name = self._name(path)
+        for one in (name, f"{name}/"):
             self.all().pop(one, None)
             _drop(one, tx)
-        if folder in self._found:
-            self.all()[folder] = ""
-            _keep({folder: ""}, (), tx)
+        if f"{name}/" in self._found or self._outside(name):
+            is_folder = f"{name}/" in self._found or Path(self._root, name).is_dir()
+            own = {f"{name}/" if is_folder else name: ""}
+            self.all().update(own)
+            _keep(own, (), tx)
 
     # --- who asks ----------------------------------------------------------------------------------------------------
 
@@ -123,13 +145,27 @@ class MarkedFiles:
         return self._marked(f"{name}/") or (f"files in {name.translate(_NO_COMMA)}/" if _is_in_inbox(name) else "")
 
     def _name(self, path: str) -> str:
-        return name_beneath(self._root, path) or path.rstrip("/")
+        """The path within the workspace, or from the root."""
+        if path[:1] in "~$/":
+            from nanoclaw.plugins.taint.downloads import expanded
+
+            path = expanded(path, self._home)
+        elsewhere = os.path.realpath(path) if path.startswith("/") and "\0" not in path else path.rstrip("/")
+        return name_beneath(self._root, path) or elsewhere
+
+    def _outside(self, name: str) -> str:
+        """The source of a file or folder that came from the net by the owner's own doing, '' for any other."""
+        from nanoclaw.plugins.taint.downloads import was_fetched
+
+        is_there = name.startswith("/") and any(f"{name}/".startswith(f"{one}/") for one in self.downloads)
+        return named(name) if is_there or was_fetched(os.path.join(self._root, name)) else ""  # noqa: PTH118
 
     def _marked(self, name: str) -> str:
         """The source of the mark that a path has, or the nearest folder above it."""
-        kept = self._kept_for(name)
-        found = self.repositories() if kept is None else {}
-        return kept or next((found[one] for one in _above(name) if one in found), "")
+        if (kept := self._kept_for(name)) is not None:
+            return kept
+        found = self.repositories()
+        return next((found[one] for one in _above(name) if one in found), "") or self._outside(name)
 
     def _kept_for(self, name: str) -> str | None:
         """The same of those in the store; None for nothing."""
@@ -143,6 +179,8 @@ class MarkedFiles:
         found += [self.source_of_folder(one) for one in _HEADING.findall(text)]
         found += [source for path, source in self.all().items() if path != EVERYTHING and path.rstrip("/") in text]
         found += [source for path, source in self.repositories().items() if _shows(text, path)]
+        whole = text.replace("~/", f"{self._home}/")
+        found += [self.source(one) for one in self.downloads if f"{one}/" in whole]
         return list(dict.fromkeys(filter(None, found)))
 
     async def repeated_in(self, text: str, inboxes: Sequence[str] | None = None, command: str = "") -> list[str]:
@@ -195,8 +233,16 @@ class MarkedFiles:
             from nanoclaw.plugins.taint.traces import matching
 
             found.update(dict.fromkeys(map(self.source, matching(words, inboxes))))
-        found.update(dict.fromkeys(self.repositories_of(command)))
+        found.update(dict.fromkeys([*self.repositories_of(command), *self._downloads_of(command)]))
         return CommandFiles([one for one in found if one], inboxes)
+
+    def _downloads_of(self, command: str) -> list[str]:
+        """Sources of the folders of downloads that a command reaches by a pattern or from above."""
+        from nanoclaw.plugins.taint.downloads import expanded, reaches
+
+        words = [expanded(word, self._home) for word in _words(command) if word[:1] in "~$/"]
+        looks = bool(_LOOKS_AROUND.search(command))
+        return [self.source(one) for one in self.downloads if any(reaches(w, one, looks_around=looks) for w in words)]
 
     def repositories_of(self, command: str) -> list[str]:
         """Sources of the repositories that a command names, goes into, or looks for."""
@@ -457,8 +503,7 @@ def _shows(text: str, path: str) -> bool:
 
 def _above(name: str) -> Iterator[str]:
     """A folder, and those above it."""
-    parts = Path(name).parts
-    return ("/".join(parts[:number]) + "/" for number in range(len(parts), 0, -1))
+    return (f"{one}/" for one in (name, *map(str, PurePosixPath(name).parents)))
 
 
 def _is_in_one(path: str, folders: Iterable[str]) -> bool:

@@ -354,7 +354,10 @@ class Taint(Plugin):
             return Reply(f"{path} counts as yours.", change=partial(self._files.clean, path))
         if said.argument:
             return Reply("/taint shows the files; /taint clean notes.md takes the mark off one.")
-        lines = [f"- {path}: {source[:200]}" for path, source in sorted(self._files.marks().items())]
+        lines = [
+            f"- {path}: {source[:200]}"
+            for path, source in sorted({**self._files.in_reach(), **self._files.marks()}.items())
+        ]
         own = [path for path, source in sorted(self._files.all().items()) if not source]
         lines += [f"Yours, as you said: {', '.join(own)}"] if own else []
         return Reply("\n".join([*(lines or ["No file is marked."]), _INBOXES]))
