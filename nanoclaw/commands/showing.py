@@ -10,7 +10,7 @@ import sys
 import textwrap
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.clock import clock
 from nanoclaw.core.config import Config
@@ -21,8 +21,6 @@ from nanoclaw.escapes import json_line
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nanoclaw.redaction import Redactor
 
 
@@ -111,9 +109,11 @@ def session(config: Config, options: argparse.Namespace) -> int:
         raise ConfigError(
             f"there is no conversation {options.name!r}: {start_command()} sessions list shows which there are"
         )
+    from nanoclaw.redaction import within
+
     hide = redactor(config)
     if options.json:
-        print(json.dumps({"session": key, "messages": [_hidden(json.loads(codec.dump(one)), hide) for one in history]}))
+        print(json.dumps({"session": key, "messages": [within(json.loads(codec.dump(one)), hide) for one in history]}))
         return 0
     zone = clock(config.person.timezone, config.environment)().tzinfo
     for message in history:
@@ -134,15 +134,6 @@ def redactor(config: Config) -> Redactor:
     except ConfigError:  # a plugin cannot be loaded: then all texts of its settings count as secret
         kinds = []
     return Redactor(hidden_values(secret_settings(config, kinds)))
-
-
-def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
-    """The same with each text in it hidden by itself, so that it stays JSON."""
-    if isinstance(value, dict):
-        return {name: _hidden(one, hide) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_hidden(one, hide) for one in value]
-    return hide(value) if isinstance(value, str) else value
 
 
 def _who(message: Message) -> str:

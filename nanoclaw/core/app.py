@@ -72,10 +72,10 @@ class App:
         self.outbox = Outbox(self.transactions)
         self.facts = ModelFacts(store)
         self.asks = Asks(self.transactions)
-        self.channels = Channels((), clock)
         self.chat_apps: ChatApps
         self.redact = Redactor()
         """Hides values that must never show; what comes while running is added: `redact.add(token)`."""
+        self.channels = Channels((), clock, self.redact)
         self.is_gateway = self.is_terminated = self._wakes = False
         self.keep_copy = keep_todays_copy
         """Keeps the copy of the day as it ends."""
@@ -123,7 +123,7 @@ class App:
         self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
         self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, config.reach, self)
         own = OwnCommands(self, self.flags, self.outbox, models)
-        self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions)
+        self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions, self.redact)
         manners = Manners(config.session.queue)
         self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, manners, self.inbox)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)

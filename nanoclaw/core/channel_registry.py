@@ -9,7 +9,7 @@ from typing import Any
 
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable
-from nanoclaw.core.events import Event
+from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import Address, Outbound
 
 TERMINAL = "terminal"
@@ -29,9 +29,12 @@ RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
 class Channels:
     """The channels of this run by name; an address whose channel does not run gets nothing shown."""
 
-    def __init__(self, channels: Iterable[Channel], clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, channels: Iterable[Channel], clock: Callable[[], datetime], redact: Callable[[str], str] = str
+    ) -> None:
+        """`redact` takes known secrets out of what a model has written into a call."""
         self._channels = {channel.name: channel for channel in channels}
-        self._clock = clock
+        self._clock, self._redact = clock, redact
         self._troubles: dict[str, tuple[datetime | None, str]] = {}  # the last sign of life before, and the reason
 
     def add(self, channel: Channel) -> None:
@@ -50,6 +53,10 @@ class Channels:
     def show(self, address: Address, event: Event) -> None:
         channel = self._channels.get(address.channel)
         if channel and channel.hints.can_show(event):
+            if isinstance(event, ToolStarted | ToolProgress | ToolFinished):
+                call = event.call
+                given, said = self._redact(call.arguments), self._redact(call.said)
+                event = event._replace(call=call._replace(arguments=given, said=said))
             channel.show(address, event)
 
     def stays(self, address: Address) -> bool:

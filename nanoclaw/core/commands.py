@@ -13,6 +13,7 @@ from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolResul
 from nanoclaw.core.plugin import Command, Done, Profile, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.redaction import within
 
 _SAME = {"start": "help", "cron rehearse": "rehearse"}
 """Other names of commands: what chat apps say for somebody who begins, and the one action of /cron that takes time."""
@@ -47,18 +48,17 @@ def short(text: str, most: int = SHORT) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _reply(done: Done) -> Reply | UserMessage:
-    return Reply(done) if isinstance(done, str) else done
-
-
 class Commands:
     """All commands by name: the core's own, then those of plugins, in their order."""
 
-    def __init__(self, commands: Iterable[Command], transactions: Transactions) -> None:
+    def __init__(
+        self, commands: Iterable[Command], transactions: Transactions, redact: Callable[[str], str] = str
+    ) -> None:
+        """`redact` takes known secrets out of what commands say."""
         self._commands: dict[str, Command] = {}
         for command in commands:
             self._commands.setdefault(command.name, command)
-        self._transactions = transactions
+        self._transactions, self._redact = transactions, redact
 
     def __iter__(self) -> Iterator[Command]:
         return iter(self._commands.values())
@@ -97,7 +97,7 @@ class Commands:
             return Reply(refused)
         try:
             with tx.part():
-                return _reply(cast(Done, self._commands[name].run(said, tx)))  # type: ignore[call-arg]
+                return self._reply(cast(Done, self._commands[name].run(said, tx)))  # type: ignore[call-arg]
         except FAULTS as error:
             return self._sorry(error, inbound)
 
@@ -105,7 +105,7 @@ class Commands:
         """Carry out a command that takes time."""
         name, said = self._said(inbound)
         try:
-            return _reply(await cast(Callable[[Said], Awaitable[Done]], self._commands[name].run)(said))
+            return self._reply(await cast(Callable[[Said], Awaitable[Done]], self._commands[name].run)(said))
         except FAULTS as error:
             return self._sorry(error, inbound)
 
@@ -119,10 +119,18 @@ class Commands:
         else:
             run = cast(Callable[[Said, Tx], Done], found.run)
             done = await self._transactions.write(lambda tx: run(said, tx))
-        reply = done if isinstance(done, Reply) else Reply(done if isinstance(done, str) else done.text)
+        said_back = self._reply(done)
+        reply = said_back if isinstance(said_back, Reply) else Reply(said_back.text)
         if reply.change:
             await self._transactions.write(reply.change)
         return reply
+
+    def _reply(self, done: Done) -> Reply | UserMessage:
+        """A result as it may be shown: a model's words in it may be a secret."""
+        if isinstance(done, UserMessage):
+            return done
+        reply = Reply(done) if isinstance(done, str) else done
+        return reply._replace(text=self._redact(reply.text), data=within(reply.data, self._redact))
 
     def _sorry(self, error: BaseException, inbound: Inbound) -> Reply:
         """A sentence about a command that failed. What went wrong is the owner's business."""

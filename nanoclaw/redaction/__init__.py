@@ -7,11 +7,12 @@ import json
 import re
 import sys
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from nanoclaw.redaction.spans import MASK, Span, around, masked, places_of
 
-__all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "without_patterns"]
+__all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "within", "without_patterns"]
 
 SHORTEST = 4
 """Signs of a secret, at least: a shorter one would blank out ordinary words."""
@@ -124,6 +125,15 @@ def without_patterns(text: str) -> str:
     from nanoclaw.redaction import patterns  # dear to import, and most runs read nothing in which these could be
 
     return patterns.without_patterns(text)
+
+
+def within(value: Any, redact: Callable[[str], str]) -> Any:
+    """The same with each text in it redacted by itself, so that it stays JSON."""
+    if isinstance(value, Mapping):
+        return {name: within(one, redact) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [within(one, redact) for one in value]
+    return redact(value) if isinstance(value, str) else value
 
 
 def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:

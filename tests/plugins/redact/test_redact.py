@@ -13,10 +13,11 @@ from nanoclaw.channels import table as channels
 from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.events import TextDelta
 from nanoclaw.core.messages import Effect
-from nanoclaw.core.plugin import Host, Plugin
+from nanoclaw.core.plugin import Host, Plugin, Said
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from tests.program import FakeChannel, Program, results, running
+from nanoclaw.redaction import MASK, within
+from tests.program import MAIN, FakeChannel, Program, results, running
 
 SETTINGS = """
 [model]
@@ -101,6 +102,24 @@ async def test_a_secret_of_whomever_leaves_by_no_way(tmp_path: Path, secret: str
     written = "".join(path.read_text() for path in (tmp_path / "logs").glob("*.log"))
     assert "told it: [secret]." in written
     assert secret not in written
+
+
+async def test_a_secret_that_the_model_writes_into_a_call_is_shown_by_nothing(tmp_path: Path) -> None:
+    secret = SECRETS["plugin"]
+    given = {"text": f"it: {secret}."}
+    provider = ScriptedProvider(call("tell", given), call("read_file", {"path": secret}), f"The key is {secret}, so.")
+    async with running(tmp_path, provider, settings=SETTINGS, extra=[Teller]) as home:
+        (home.workspace / secret).write_text("x")
+        await home.ask("tell me")
+        said = {name: await home.ask(name) for name in ("/history", "/why", "/show 1", "/show 2")}
+        said["from outside"] = str((await home.app.carry_out("history", Said("", MAIN, MAIN, "me", "owner"))).text)
+        shown = "".join(map(repr, (event for _, event in home.channel.events)))
+    assert "ToolStarted" in shown and "[secret]" in shown and secret not in shown
+    assert all("[secret]" in text and secret not in text for text in said.values()), said
+    assert within({"steps": ({"text": "a key"},), "count": 1}, lambda text: text.replace("key", MASK)) == {
+        "steps": [{"text": f"a {MASK}"}],
+        "count": 1,
+    }
 
 
 async def test_a_short_password_that_settings_name_is_hidden_and_a_word_of_a_variable_is_not(tmp_path: Path) -> None:
