@@ -242,7 +242,11 @@ class MarkedFiles:
 
         words = [expanded(word, self._home) for word in _words(command) if word[:1] in "~$/"]
         looks = bool(_LOOKS_AROUND.search(command))
-        return [self.source(one) for one in self.downloads if any(reaches(w, one, looks_around=looks) for w in words)]
+        return [
+            self.source(one)
+            for one in self.downloads
+            if any(not f"{w}/".startswith(f"{one}/") and reaches(w, one, looks_around=looks) for w in words)
+        ]
 
     def repositories_of(self, command: str) -> list[str]:
         """Sources of the repositories that a command names, goes into, or looks for."""

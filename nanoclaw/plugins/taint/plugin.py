@@ -282,6 +282,8 @@ class Taint(Plugin):
         """Sources of the text that a result shows."""
         if call.name == "exec":
             command = str(call.arguments["command"])
+            if self._has_printed_nothing(call, result):
+                return []
             await self._files.look()
             before = self._named(call, turn)
             shown = [*before.sources, *self._files.repositories_of(command), *self._remembered(result.text)]
@@ -311,6 +313,12 @@ class Taint(Plugin):
             inside = self._files.source(base) or self._files.source_of_folder(base) or self._came(base)
             return [inside] if inside else self._files.named_in(result.text) + self._remembered(result.text)
         return []
+
+    def _has_printed_nothing(self, call: CheckedCall, result: ToolResult) -> bool:
+        """True for a command of whose work the model reads the program's own words alone."""
+        shell = self._host.get("shell")
+        about = shell.about_sandbox(is_beyond=bool(call.arguments.get("beyond"))) if shell else ""
+        return result.text.strip() in ("[exit status 0]", f"[exit status 0; {about}]")
 
     async def _of_command(self, command: str) -> CommandFiles:
         """Files that a command names, and notes that were learned from others' text."""
