@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from typing import NamedTuple
 
 from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
 
@@ -33,6 +34,44 @@ def state(top: str, path: str) -> str:
         return FOLDER
     found = content(top, path)
     return "" if found is None else sha256(found).hexdigest()
+
+
+class KeptFile(NamedTuple):
+    """A file or link as it was: its mode, and its content or the place that it names."""
+
+    mode: int
+    content: bytes
+
+    def says(self, other: KeptFile | None) -> bool:
+        """True where both say the same, whatever their rights."""
+        return other is not None and stat.S_IFMT(self.mode) == stat.S_IFMT(other.mode) and self.content == other.content
+
+
+def kept(top: str, path: str) -> KeptFile | None:
+    """A file or link with its content; None where there is none. Raises OSError."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(mode):
+        return KeptFile(mode, os.fsencode(os.readlink(path)))
+    return KeptFile(mode, (content(top, path) or b"") if stat.S_ISREG(mode) else b"")
+
+
+def restore(top: str, path: str, was: KeptFile) -> None:
+    """Make a file or link what it was: whole or not at all. Raises OSError."""
+    if stat.S_ISLNK(was.mode):
+        return make_link(top, path, os.fsdecode(was.content))
+    if not stat.S_ISREG(was.mode):
+        raise OSError("it is no plain file")
+    with folder_of(top, path) as (folder, name):
+        draft = f".{name[:100]}.{os.urandom(4).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
+            file.write(was.content)
+            os.fchmod(file.fileno(), stat.S_IMODE(was.mode) & 0o1777)
+        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return None
 
 
 def make_link(top: str, path: str, target: str) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from nanoclaw.atomic_write import replace_in
-from nanoclaw.beneath.paths import name_beneath, open_again, open_folder, open_named, open_parent_for_writing
+from nanoclaw.beneath.paths import name_beneath, open_folder, open_named, open_parent_for_writing
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.plugin import Host, Turn, Tx
-from nanoclaw.snapshots.listing import FileListing, changes, listed
+from nanoclaw.snapshots.listing import FileLister, FileListing, changes, listed
+from nanoclaw.snapshots.places import KeptFile, kept, restore
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.taint.repositories import Repositories
@@ -38,6 +37,7 @@ class MarkedFiles:
     def __init__(self, host: Host) -> None:
         self._host, self._root = host, host.workspace
         self._kept: dict[str, str] | None = None
+        self._lister = FileLister(most=MOST_ENTRIES)
         self._found: list[str] = []
 
     @cached_property
@@ -275,7 +275,7 @@ class MarkedFiles:
 
     def listed(self) -> FileListing:
         """All files as they are now."""
-        return listed([self._root], most=MOST_ENTRIES)
+        return self._lister.look([self._root])
 
     def changed_since(self, before: FileListing) -> list[str]:
         """Files that changed, or came."""
@@ -311,7 +311,7 @@ class Guarded(NamedTuple):
     of an archive."""
 
     listing: FileListing
-    contents: dict[str, bytes] | None = None
+    contents: dict[str, KeptFile] | None = None
     brings: str = ""
 
 
@@ -348,38 +348,35 @@ def is_guarded(root: Path, path: str) -> bool:
     )
 
 
-def guarded_contents(root: Path) -> dict[str, bytes] | None:
+def guarded_contents(root: Path) -> dict[str, KeptFile] | None:
     """The guarded files as they are; None where they are too large to be kept."""
-    contents, size = dict[str, bytes](), 0
+    contents, size, top = dict[str, KeptFile](), 0, os.path.realpath(root)
     for path in _guarded(root):
         try:
             size += os.lstat(root / path).st_size
             if size > MOST_BYTES:
                 return None
-            contents[path] = _content(root, path)
+            if found := kept(top, f"{top}/{path}"):
+                contents[path] = found
         except OSError:
             continue
     return contents
 
 
-def put_back(root: Path, contents: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+def put_back(root: Path, contents: Mapping[str, KeptFile]) -> tuple[list[str], list[str]]:
     """Make the guarded files what they were; which had changed, and which could not be put back."""
-    changed, failed = list[str](), list[str]()
+    changed, failed, top = list[str](), list[str](), os.path.realpath(root)
     for path in sorted({*contents, *_guarded(root)}):
         was = contents.get(path)
         try:
-            try:
-                now = _content(root, path)
-            except FileNotFoundError:
-                now = None
-            if now == was:
+            now = kept(top, f"{top}/{path}")
+            if now == was or (was and was.says(now)):
                 continue
             changed.append(path)
-            if now is not None:
+            if now:
                 _put_aside(root, path)
-            if was is not None:
-                with open_parent_for_writing(Reach(root), path) as (folder, name):
-                    replace_in(folder, name, was)
+            if was:
+                restore(top, f"{top}/{path}", was)
         except OSError:
             failed.append(path)
     return changed, failed
@@ -392,17 +389,6 @@ def _put_aside(root: Path, path: str) -> None:
     reach = Reach(root)
     with open_folder(reach, above or ".") as source, open_parent_for_writing(reach, aside) as (target, new):
         os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
-
-
-def _content(root: Path, path: str) -> bytes:
-    """Content of a file; words about anything else."""
-    found = (root / path).lstat()
-    if stat.S_ISLNK(found.st_mode):
-        return f"a link to {(root / path).readlink()}".encode("utf-8", "surrogateescape")
-    if not stat.S_ISREG(found.st_mode):
-        return f"no file: {stat.S_IFMT(found.st_mode)}".encode()
-    with open_again(Path(os.path.realpath(root), path)) as file:
-        return file.read()
 
 
 def _guarded(root: Path) -> Iterator[str]:

@@ -108,17 +108,24 @@ async def test_what_a_command_writes_over_the_assistants_own_files_is_put_back(t
     commands = [
         'echo obey >> A"GENTS".md; mkdir -p skills/evil; echo obey > skills/evil/SKILL.md',
         "rm -rf memory; ln -s /etc memory; ln AGENTS.md hard; echo obey > hard; mkfifo skills/fifo",
+        "echo obey > skills/run.sh; ln -sfn /etc skills/link",
     ]
     page = "".join(do("exec", {"command": one}) for one in commands)
     async with reading(tmp_path, page) as (home, _, _):
         (home.workspace / "AGENTS.md").write_text("mine")
         (home.workspace / "memory").mkdir(exist_ok=True)
         (home.workspace / "memory" / "2026-03-01.md").write_text("- mine too")
+        (home.workspace / "skills").mkdir(exist_ok=True)
+        (home.workspace / "skills" / "run.sh").write_text("#!/bin/sh")
+        (home.workspace / "skills" / "run.sh").chmod(0o755)
+        (home.workspace / "skills" / "link").symlink_to("run.sh")
         assert await home.ask(f"What does it say?\n{do('read_page', {})}") == "Done."
         assert (home.workspace / "AGENTS.md").read_text() == "mine"
         assert (home.workspace / "memory" / "2026-03-01.md").read_text() == "- mine too"
         assert not (home.workspace / "skills" / "evil" / "SKILL.md").exists()
         assert not (home.workspace / "memory").is_symlink()
+        assert (home.workspace / "skills" / "run.sh").stat().st_mode & 0o777 == 0o755
+        assert (home.workspace / "skills" / "link").readlink() == Path("run.sh")
         assert "put back as it was" in last_result(home).text and not questions(home)
 
 
