@@ -241,7 +241,7 @@ def test_nothing_grows_beyond_the_figures_of_the_house() -> None:
 
 def test_a_message_passes_no_more_of_the_program_than_it_did() -> None:
     """What a new plugin has to do with one tool, one origin or one setting only, it narrows in its `hears`."""
-    command = [sys.executable, REPOSITORY / "bench" / "one_message.py"]
+    command = [sys.executable, str(REPOSITORY / "bench" / "one_message.py")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     counted = [int(figure) for figure in re.findall(r"\d+", said)]
     assert len(counted) == 3 and all(map(int.__le__, counted, ONE_MESSAGE)), said
