@@ -36,5 +36,7 @@ def question(given: Mapping[str, Any], label: str, host: str, form: str = "") ->
             asked = f"Click {what} and answer {shown} to what the page then asks"
         case _:
             return None
+    if not host:  # a window that a script has filled: a yes to one says nothing of the next
+        return Ask(f"{asked} in a window without an address?", exact=exact)
     scope = Scope(f"browse:{host}", f"typing, sending and uploading at {host}", is_place=True)
     return Ask(f"{asked} at {host}?", exact=exact, scope=scope)

@@ -105,7 +105,7 @@ class Browse(Plugin):
         if (session := self._open_in(turn.conversation)) is None:
             return None
         given, number = call.arguments, call.arguments.get("element") or 0
-        host = self._judged_at.setdefault((turn.id, call.id), session.host)
+        host = self._judged_at.setdefault((turn.id, call.id), session.host(number))
         form = await session.form(number) if given["action"] == "click" and number else ""
         return asking.question(given, session.label(number) if number else "", host, form)
 
@@ -199,9 +199,10 @@ class Browse(Plugin):
     ) -> ToolOutput:
         session, number = await self._session(context), element or 0
         async with session.lock:
-            if session.host != self._judged_at.get((context.turn, context.call), session.host):
+            host = session.host(number)
+            if host != self._judged_at.get((context.turn, context.call), host):
                 raise ToolError("the page has become one of another host since: read it, and do it again.")
-            context.report(_effect(action, session.label(number), value, session.host))
+            context.report(_effect(action, session.label(number), value, host))
             if action == "click":
                 seen = await session.click(number, value)
             elif action == "type":
@@ -266,7 +267,8 @@ class Browse(Plugin):
             kept = await asyncio.to_thread(Outputs(self._host.workspace).keep, "browse", seen.all)
             note = f"{note} All of it is in {kept}.".strip() if kept else note
         lines = [head, *(f"[{one}]" for one in happened), seen.text, f"[{note}]" if note else ""]
-        return ToolOutput("\n".join(filter(None, lines)), outside=address or "the browser")
+        sources = [address or "the browser", *session.sources(seen.url)]
+        return ToolOutput("\n".join(filter(None, lines)), outside=", ".join(sources))
 
     async def _taken(self, session: BrowserSession, context: ToolContext) -> list[str]:
         """Put what was downloaded into the workspace; what is told of it."""
@@ -276,7 +278,7 @@ class Browse(Plugin):
         told = []
         while session.downloaded:
             one = session.downloaded.pop(0)
-            host, name = urlsplit(one.url).netloc or session.host, safe_name(one.name)
+            host, name = urlsplit(one.url).netloc or session.host(), safe_name(one.name)
             if not one.path:
                 told.append(f"{name} was not downloaded: {one.why}")
                 continue
@@ -299,9 +301,9 @@ class OpenPages:
         self._browse = browse
 
     def element(self, conversation: Address, number: int | None) -> tuple[str, str]:
-        """An element of the page that is open in a conversation, and the page's host; '' for what isn't known."""
+        """An element of the page that is open in a conversation, and its host; '' for what isn't known."""
         session = self._browse._open_in(conversation)
-        return (session.label(number) if number else "", session.host) if session else ("", "")
+        return (session.label(number) if number else "", session.host(number or 0)) if session else ("", "")
 
 
 class _Owner:

@@ -89,6 +89,7 @@ class BrowserSession:
         self._stirred = asyncio.Event()
         self._happened: list[str] = []
         self._dialogs, self._yes = 0, ""
+        self._read_from = dict[str, None]()
         self._downloading: set[asyncio.Task[None]] = set()
         self.downloaded: list[Downloaded] = []
         self._closed = self._is_lost = False
@@ -119,9 +120,19 @@ class BrowserSession:
             raise ToolError("no page is open: open one first.")
         return self._tabs[-1]
 
-    @property
-    def host(self) -> str:
-        return urlsplit(self._tabs[-1].page.url).netloc if self._tabs else ""
+    def host(self, number: int = 0) -> str:
+        """The host of an element, which may be in a frame of another one, or of the page."""
+        if not self._tabs:
+            return ""
+        tab = self._tabs[-1]
+        frame = tab.where.get(number)
+        return (urlsplit(frame.url).netloc if frame else "") or urlsplit(tab.page.url).netloc
+
+    def sources(self, page: str) -> list[str]:
+        """Places of other hosts than the page's that had a part in what was read of it: its frames, dialogs."""
+        others = {host: f"{scheme}://{host}" for scheme, host, *_ in map(urlsplit, self._read_from) if host}
+        others.pop(urlsplit(page).netloc, None)
+        return list(others.values())
 
     async def aclose(self) -> None:
         self._closed = True
@@ -207,6 +218,7 @@ class BrowserSession:
         tab = self.tab
         self._begin()
         shot = await self._do(lambda: tab.page.screenshot(timeout=ACT_SECONDS * 1000, animations="disabled"))
+        self._read_from.update((frame.url, None) for frame in tab.page.frames)
         return shot, Seen(tab.page.url, "", "", "", tab.status, self._take_happened())
 
     async def click(self, number: int, yes: str) -> Seen:
@@ -312,6 +324,7 @@ class BrowserSession:
 
     def _begin(self) -> None:
         self._dialogs, self._yes = 0, ""
+        self._read_from.clear()
 
     async def _acted(self, act: Callable[[], Awaitable[Any]]) -> Seen:
         """Do something and see what became of the page: only what is new, where it is still the same."""
@@ -493,6 +506,7 @@ class BrowserSession:
             "milliseconds": WALK_MILLISECONDS,
             "frames": FRAMES if depth < FRAME_DEPTH else 0,
         }
+        self._read_from[frame.url] = None
         try:
             marks = tab.marks.get(frame) or await frame.evaluate_handle(_MARKS)
             found = await frame.evaluate(_script(), [marks, options])
@@ -501,6 +515,7 @@ class BrowserSession:
                 raise
             marks = await frame.evaluate_handle(_MARKS)  # it has another document by now
             found = await frame.evaluate(_script(), [marks, options])
+        self._read_from[frame.url] = None  # it may have become another one meanwhile
         tab.marks[frame] = marks
         tab.where.update(dict.fromkeys(range(self._next, found["next"]), frame))
         self._next = found["next"]
@@ -577,6 +592,8 @@ class BrowserSession:
             if tab:
                 self._later(self._close_tab(tab))
             return
+        if dialog.page:
+            self._read_from.update((frame.url, None) for frame in dialog.page.frames)
         said = " ".join(dialog.message.split())[:300]
         with suppress(Exception):
             if dialog.type in ("alert", "beforeunload"):

@@ -145,3 +145,8 @@ def test_what_changes_a_page_or_leaves_it_asks_for_its_host(given: Any, label: s
     assert (ask and ask.question) == (f"{asked} at a.example?" if asked else None)
     assert ask is None or (ask.scope and ask.scope.key == "browse:a.example" and ask.scope.is_place)
     assert ask is None or "hunter2" not in ask.exact
+
+
+def test_a_window_without_an_address_is_asked_about_each_time() -> None:
+    ask = question({"action": "type", "value": "Ann"}, 'field "Name"', "")
+    assert ask and (ask.question, ask.scope) == ('Type `Ann` into `field "Name"` in a window without an address?', None)

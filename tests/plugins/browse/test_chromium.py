@@ -640,3 +640,20 @@ async def test_no_page_reaches_a_private_place_in_any_way(tmp_path: Path, site: 
                 tcp.accept()
         async with talk(tmp_path / "allowed", site, private) as it:
             assert not (await it.one("open", private.url + "/shop")).is_error  # it was there all the time
+
+
+async def test_a_frame_of_another_host_is_a_source_and_what_is_done_in_it_names_that_host(
+    tmp_path: Path, site: Site
+) -> None:
+    """So a page of a host that is trusted brings no words of others as its own."""
+    with serving() as other:
+        other.pages["/part"] = "<p>Words of others</p><input aria-label='Code'>"
+        site.pages["/with"] = f"<title>With</title><iframe src='{other.url}/part' width=300 height=90></iframe>"
+        async with talk(tmp_path, site, other, tools="") as it:
+            opened, shot = await it(does("open", site.url + "/with"), does("screenshot"))
+            assert [opened.outside, shot.outside] == [f"{site.url}/with, {other.url}"] * 2
+            (own,) = await it(does("open", site.url + "/shop"))
+            assert own.outside == f"{site.url}/shop"
+            it._model.add([does("open", site.url + "/with"), does("type", 'field "Code"', "7"), "Hm."])
+            asked = await it.program.ask("Type it")
+            assert asked.startswith(f'Type `7` into `field "Code"` at {other.place}?')
