@@ -116,7 +116,8 @@ class PluginHost:
         """A folder of its own, made when it is first asked for."""
         folder = self._app.config.home / "plugins" / self._name
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.parent.mkdir(exist_ok=True, mode=0o700)  # plugins lie there, which others must not change
+            folder.mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise ConfigError(
                 f"the folder {folder} cannot be made: {error.strerror}. Move what is in its place."

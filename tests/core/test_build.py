@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -94,3 +96,14 @@ async def test_a_command_writes_and_sends_in_one_transaction(tmp_path: Path) -> 
         await program.say("/frost")
         assert sorted([await program.answer(), await program.answer()]) == ["It freezes.", "Watched."]
         assert [message.text for message in program.app.sessions.of(MAIN).history][-1] == "It freezes."
+
+
+async def test_nobody_else_can_put_a_plugin_into_the_home(tmp_path: Path) -> None:
+    """Also where the home was made by hand, and new files are open to all."""
+    before = os.umask(0)
+    try:
+        async with running(tmp_path / "home", ScriptedProvider("Hello.")) as home:
+            assert await home.ask("hi") == "Hello."
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "home/plugins").stat().st_mode) == 0o700

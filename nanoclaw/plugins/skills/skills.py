@@ -249,7 +249,7 @@ def parsed(content: bytes, file: Path) -> tuple[Skill, Requirements]:
     """A skill and its requirements from the beginning of its file. Raises SkillError with line and reason."""
     front = front_matter.parse(front_matter.split(content)[0])
     name, description = _text(front, "name") if "name" in front else "", _text(front, "description")
-    if not re.fullmatch(r"[\w.-]+", name):  # none, or a title
+    if not re.fullmatch(r"\w[\w.-]{,59}", name):  # none, or a title
         name = file.parent.name
     if len(description) > DESCRIPTION_CHARACTERS:
         description = description[: DESCRIPTION_CHARACTERS - 1] + "…"

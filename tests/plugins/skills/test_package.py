@@ -157,3 +157,17 @@ def test_a_slip_is_told_in_a_shell(tmp_path: Path) -> None:
     ended = home.run("skills", "add", str(source), "--yes", check=1)
     assert ended.err == "nanoclaw: '../../evil.md' leads out of its folder\n"
     assert not list(tmp_path.rglob("evil.md"))
+
+
+@pytest.mark.parametrize("name", [".", "..", ".hidden", "-rf", "../tide", "x" * 300])
+def test_the_name_of_a_skill_leads_nowhere(tmp_path: Path, name: str) -> None:
+    """One called . took the place of the folder with all other skills."""
+    home = Home(tmp_path / "home")
+    home.run("skills", "add", str(zipped(tmp_path / "tide.zip")), "--yes")
+    other = SKILL.replace(b"name: tide", f"name: {name}".encode())
+    for file, status in (("other.zip", 0), ("..zip", 1)):
+        with zipfile.ZipFile(tmp_path / file, "w") as packed:
+            packed.writestr("SKILL.md", other)
+        ended = home.run("skills", "add", str(tmp_path / file), "--yes", check=status)
+        assert "is no name for a skill: give it one" in ended.err or not status
+    assert sorted(path.name for path in (home.root / "skills").iterdir()) == ["other", "tide"]
