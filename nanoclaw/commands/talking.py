@@ -237,7 +237,7 @@ class _TerminalChat:
                 self._tell(f"{self._gone}; this terminal goes on by itself. {lack}".rstrip())
             terminals = listen(app, self._relay)
             app.spawn(_load_ahead(config, model), "core")
-            await app.run(wakes=True)
+            await app.run(wakes=True, after=_DRAWN_SECONDS)
         if terminals.is_given_up:
             raise attach.LineEnded("a gateway takes over", GATEWAY_SECONDS)
 

@@ -199,7 +199,7 @@ class App:
         await self.router.deliver(inbound)
         await self.delivery.catch_up(inbound.address.channel)
 
-    async def run(self, ready: Callable[[], None] = lambda: None, *, wakes: bool = False) -> None:
+    async def run(self, ready: Callable[[], None] = lambda: None, *, wakes: bool = False, after: float = 0) -> None:
         """Serve until a channel of its own is done; a cancelled run ends what it was doing as the person's own stop,
         and a gateway's leaves it to the next start. With `wakes` plugins work in the background; `ready` is called
         when everything serves."""
@@ -213,7 +213,7 @@ class App:
         self._wakes = wakes
         self.router.resume(self.takes_up)  # before any of them has run, yet what it shows comes after a greeting
         if wakes and not self.router.is_frozen:
-            self.start_work()
+            self.start_work(after)
         ready()
         try:
             await asyncio.wait([*serving, delivering], return_when=asyncio.FIRST_COMPLETED)
@@ -265,18 +265,20 @@ class App:
 
     # --- background work ---------------------------------------------------------------------------------------------
 
-    def start_work(self) -> None:
-        """Start what plugins do by themselves."""
+    def start_work(self, after: float = 0) -> None:
+        """Start what plugins do by themselves, `after` so many seconds."""
         working = [one for one in self.chain.plugins if type(one).run is not Plugin.run]
-        self._running = [asyncio.create_task(self._work(one)) for one in working]
+        self._running = [asyncio.create_task(self._work(one, after)) for one in working]
 
     def stop_work(self) -> None:
         for task in self._running:
             task.cancel()
         self._running = []
 
-    async def _work(self, plugin: Plugin) -> None:
+    async def _work(self, plugin: Plugin, after: float) -> None:
         """A plugin's background work; it is started again when it fails."""
+        if after:
+            await asyncio.sleep(after)
         while True:
             try:
                 await plugin.run()
