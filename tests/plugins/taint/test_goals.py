@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import pytest
 
 from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.messages import Address, Inbound, UserMessage
+from nanoclaw.plugins.taint import traces
 from nanoclaw.plugins.taint.acts import FREE, JUDGED
+from nanoclaw.plugins.taint.files import INBOXES
 from tests.plugins.taint.obedient import EVIL, Obedient, do, last_result, questions, reading
 from tests.program import HAS_SANDBOX, MAIN, REPOSITORY, HandClock, Program, results, running
 
@@ -447,3 +450,23 @@ async def test_a_no_holds_for_an_hour_unless_the_owner_says_it_themselves(tmp_pa
         assert await home.ask(look) == "Done."
         clock.now += timedelta(hours=2)
         assert EVIL in await home.ask(look)
+
+
+@pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here")
+async def test_the_inboxes_are_looked_through_once_for_a_command_and_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, files_in = list[str](), traces.files_in
+
+    def seen(root: Path, folders: Iterable[str]) -> list[str]:
+        looked.extend([threading.current_thread().name] if set(folders) == set(INBOXES) else [])
+        return files_in(root, folders)
+
+    monkeypatch.setattr(traces, "files_in", seen)
+    async with reading(tmp_path, "") as (home, _, _):
+        (home.workspace / "media").mkdir(exist_ok=True)
+        (home.workspace / "media" / "x.txt").write_text("a letter from a stranger\n")
+        for command in ("cat */*.txt", "cat m*/x.txt | sort | uniq", "wc -l notes.md; true"):
+            looked.clear()
+            await home.ask(do("exec", {"command": command}))
+            assert len(looked) == 1 and threading.main_thread().name not in looked, (command, looked)
