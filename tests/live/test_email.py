@@ -313,11 +313,11 @@ def test_no_forged_mail_is_the_owners(one: Journey) -> None:
                 smtp.sendmail("anybody@elsewhere.test", [BOT], mail)
     with Person("bot", one.ca_file)._box() as box:
         for mail in tried.values():
-            if b"\0" not in mail:  # no IMAP server takes one
+            if not re.search(rb"\0|\r(?!\n)", mail):  # no IMAP server takes a NUL; imaplib ends the line at a lone \r
                 box.append(mail, "INBOX")
     one.ann.write("Is that me?")
     one.ann.gets_nothing_but("That is you.")
-    assert len(one.model.asked) == 1
+    assert len(one.model.asked) == 1 and "Is that me?" in one.model.asked[0].body.decode()
     with closing(Store(one.home.root / "state.db", read_only=True)) as store:
         waits = {json.loads(body)["text"] for (body,) in store.rows("SELECT body FROM held")}
     assert len(waits) == 1

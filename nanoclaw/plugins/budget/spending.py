@@ -97,7 +97,7 @@ class Spending:
             told += self._once(tx, _UNPRICED + models[0], "told", line)
         if not most or most <= 0:
             return Reservation(output_tokens), told
-        told += self._warnings(tx)
+        told += [] if request.origin in _SHARED else self._warnings(tx)  # the owner reads none of these as they come
         left = self._left_for(request.origin)
         if most > left:
             least = self._dearest(models, Usage(input_tokens, 0)) or 0.0

@@ -165,6 +165,16 @@ def test_the_person_is_told_once_at_80_percent_of_a_day_and_of_a_month(purse: Ca
     ]
 
 
+@pytest.mark.parametrize("origin", ["guest", "job"])
+def test_the_line_at_80_percent_waits_for_a_request_of_the_owners(purse: Callable[..., Purse], origin: Origin) -> None:
+    mine = purse(day_usd=100)
+    mine.spend(85)
+    mine.ask(1, origin)
+    assert not mine.told
+    mine.ask(1)
+    assert mine.told == ["$86.00 of the $100.00 for today are spent (/budget)"]
+
+
 def test_at_the_limit_no_request_is_made_until_the_next_day(purse: Callable[..., Purse]) -> None:
     mine = purse(day_usd=10)
     mine.spend(10)
