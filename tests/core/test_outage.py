@@ -208,7 +208,7 @@ async def test_threads_of_one_chat_are_one_chat_that_is_left_alone(tmp_path: Pat
 @pytest.mark.parametrize(
     ("seconds", "trouble"),
     [
-        *((seconds, Unreachable("no route")) for seconds in (40, 900, DAY)),
+        *((seconds, Unreachable("no route")) for seconds in (40, 900, 14_400)),
         *((seconds, ChannelUnavailable("502")) for seconds in (40, 900)),
     ],
 )

@@ -121,7 +121,7 @@ def damaged(*history: Message) -> tuple[Message, ...]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories)
 @example(history=())
 @example(history=damaged(AssistantMessage("begins", NOW)))
@@ -136,7 +136,7 @@ def empty() -> ModelRequest:
     return ModelRequest(request().system, (), (READ_FILE,))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories)
 @example(history=())
 @example(history=damaged(UserMessage("x", NOW), AssistantMessage("", NOW, tuple([ToolCall("", "f", "{}")] * 3))))
@@ -157,7 +157,7 @@ def gemini_contents(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", ["openai", "deepseek", "mistral", "anthropic"])
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories)
 def test_what_was_sent_stays_as_the_history_grows(form: str, history: tuple[Message, ...]) -> None:
     make, _ = FORMS[form]
@@ -178,7 +178,7 @@ def without_mark(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FORMS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories)
 def test_a_request_reads_the_same_when_only_what_is_new_of_it_is_written(
     name: str, history: tuple[Message, ...]

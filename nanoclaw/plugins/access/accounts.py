@@ -22,6 +22,8 @@ TRIERS = 1_000
 """Senders of wrong codes who are remembered; the oldest go."""
 HINT_BITS = 10
 """Bits of a code that are looked at before it is compared, which is slow on purpose: of wrong ones 1 of 1,024 is."""
+ROUNDS = 100_000
+"""Rounds of the digest that a code is kept as: tens of milliseconds."""
 LOOKS = 20
 """As many codes are compared with one that is over while as long passes."""
 
@@ -341,7 +343,7 @@ def stamp(when: datetime) -> str:
 
 def _digest(code: str, salt: str) -> str:
     """Slow enough that who gets hold of the file cannot try all codes within the hour."""
-    return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), 100_000).hex()
+    return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), ROUNDS).hex()
 
 
 def _hint(code: str, salt: str) -> str:
