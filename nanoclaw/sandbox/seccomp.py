@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import platform
+import os
 import struct
 
 from nanoclaw.sandbox import attributes, limits
@@ -84,7 +84,7 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
     """The filter, for this machine; None where its numbers are not known. Who is not `alone`, in namespaces of its own,
     makes no sockets but pairs, leaves processes of others as they are, and has `attributes` asked before it changes
     any; without `truncate` no file can be cut by its path."""
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine not in _ARCHITECTURES:
         return None
     is_arm = machine != "x86_64"
@@ -123,7 +123,7 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
 
 def asking() -> bytes:
     """A filter that lets all pass but what `attributes` and `limits` are asked about, beside the other one."""
-    return b"".join([_load(_NUMBER), *_asking(platform.machine() != "x86_64"), _return(_ALLOW)])
+    return b"".join([_load(_NUMBER), *_asking(os.uname().machine != "x86_64"), _return(_ALLOW)])
 
 
 def _asking(is_arm: bool) -> list[bytes]:
