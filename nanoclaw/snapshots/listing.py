@@ -40,7 +40,7 @@ def nothing(name: str, beside: Collection[str]) -> bool:
 
 
 class _Folder(NamedTuple):
-    """A folder as it was listed: its files by path, with `names` in the same order, and the names of folders in it.
+    """A folder as it was listed: its files by path, their `names`, and those of the folders in it.
     It is `settled` where a later change is sure to be told by its status."""
 
     status: os.stat_result
@@ -109,13 +109,16 @@ class FileLister:
 
     def _listed(self, path: str) -> _Folder:
         """Raises OSError."""
-        last, at = self._last.get(path), os.open(path, _FOLDER)
+        last = self._last.get(path)
+        if last and last.settled and is_same(last.status, os.lstat(path)):
+            try:
+                other = _changed(last.files)
+                return last._replace(files=last.files | other) if other else last
+            except (FileNotFoundError, NotADirectoryError):
+                pass  # it has changed since
+        at = os.open(path, _FOLDER)
         try:
-            status = os.fstat(at)
-            if last and last.settled and is_same(last.status, status):
-                with suppress(FileNotFoundError):  # it has changed since
-                    return last._replace(status=status, files=_looked_at(at, last))
-            return _scanned(path, at, status, last.files if last else {})
+            return _scanned(path, at, last.files if last else {})
         finally:
             os.close(at)
 
@@ -124,18 +127,19 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SETTLED_NS = 100_000_000
 
 
-def _looked_at(at: int, last: _Folder) -> dict[str, os.stat_result]:
-    """The files of a folder that has the entries that it had."""
-    other, stat = dict[str, os.stat_result](), os.stat
-    for name, (path, old) in zip(last.names, last.files.items(), strict=True):
-        new = stat(name, dir_fd=at, follow_symlinks=False)
+def _changed(files: Mapping[str, os.stat_result]) -> dict[str, os.stat_result]:
+    """Those of some files that are others by now. Raises FileNotFoundError."""
+    found, lstat = dict[str, os.stat_result](), os.lstat
+    for path, old in files.items():
+        new = lstat(path)
         if new.st_ctime_ns != old.st_ctime_ns or new.st_ino != old.st_ino or new.st_size != old.st_size:
-            other[path] = new
-    return last.files | other if other else last.files
+            found[path] = new
+    return found
 
 
-def _scanned(path: str, at: int, status: os.stat_result, last: Mapping[str, os.stat_result]) -> _Folder:
+def _scanned(path: str, at: int, last: Mapping[str, os.stat_result]) -> _Folder:
     files, names, folders = dict[str, os.stat_result](), list[str](), list[str]()
+    status = os.fstat(at)
     settled = time.time_ns() - status.st_ctime_ns > _SETTLED_NS
     with os.scandir(at) as entries:
         for entry in entries:
