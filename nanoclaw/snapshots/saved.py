@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -60,9 +61,11 @@ class SavedListing:
         pairs = ((before.files, after.files), (before.folders, after.folders), (before.marks, after.marks))
         changes = [_changed(part, *pair) for part, pair in zip(self._parts, pairs, strict=True)]
         if any(changes):
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(changes) + "\n")
             self._take_up(changes)
+            with suppress(FileNotFoundError):  # it was dropped
+                at = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                with open(at, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(changes) + "\n")
 
     def _take_up(self, changes: Iterable[Mapping[str, str]]) -> None:
         vars(self).pop("names", None)

@@ -59,7 +59,7 @@ class BackgroundCommands:
         for path in folder.iterdir() if folder.is_dir() else ():
             try:
                 found[int(path.name)] = _Begun(saved := SavedListing.load(path), str(saved.note["name"]))
-            except (OSError, ValueError, LookupError):  # a draft, or damaged
+            except (OSError, ValueError, LookupError, TypeError):  # a draft, or damaged
                 path.unlink(missing_ok=True)
         return found
 
@@ -104,11 +104,11 @@ class BackgroundCommands:
         if not self._begun:
             return
         after = await self._watch.look()
-        for one in self._begun.values():
+        for one in [*self._begun.values()]:
             try:
                 await asyncio.to_thread(one.saved.pass_over, before, after)
             except OSError as error:
-                self._host.log.warning("{}", error)
+                self._host.log.warning("after a crash {} may be blamed for another call: {}", one.name, error)
 
     async def ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
         """Judge a command that has ended, and put back what it took away where that goes too far; words about that. A
@@ -128,7 +128,7 @@ class BackgroundCommands:
         if (begun := self._begun.get(process)) is None:
             return ""
         after, saved = await self._watch.look(), begun.saved
-        for known in self._turns.values():
+        for known in [*self._turns.values()]:
             if known.runs_a_call(but=NOT_WATCHED):
                 known.others.append(begun.name)
                 for before in {id(one): one for one in known.before.values()}.values():

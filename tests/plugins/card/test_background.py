@@ -182,7 +182,11 @@ def test_a_listing_on_disk_passes_over_what_others_did(tmp_path: Path) -> None:
         file.write('[{"torn')
     (root / "moved").unlink()
     (root / "in/d\udcff\n").unlink()
-    for one in (saved, SavedListing.load(path)):
+    loaded = SavedListing.load(path)
+    saved.drop()
+    saved.pass_over(before, before)
+    assert not path.exists()
+    for one in (saved, loaded):
         found = changes(one.listing, lister.look([root]))
         assert (sorted(found.gone), found.changed) == ([str(root / "in/d\udcff\n"), str(root / "moved")], [])
         assert found.new == [str(root / "new")] and one.note == {"free": 3}
