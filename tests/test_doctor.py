@@ -508,7 +508,7 @@ def test_each_failure_of_a_model_has_its_sentence(home: Home, server: ModelServe
 
 def test_channels_are_looked_at_side_by_side(home: Home, server: ModelServer) -> None:
     """Two servers answer only once both have been asked."""
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=100)
 
     class Bot(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -83,7 +83,7 @@ Until = Callable[[Program], object]
 async def live(root: Path, said: str, until: Until, stuck: str = "") -> None:
     """One start of the program: say something, go on until that is true, and die."""
     channel = LoggingChannel(root / "sent")
-    async with running(root / "home", Planner(stuck), channel=channel, wakes=True, seconds=30) as program:
+    async with running(root / "home", Planner(stuck), channel=channel, wakes=True) as program:
         if said:
             await program.say(said)
         while not until(program):  # noqa: ASYNC110
@@ -95,7 +95,7 @@ async def an_hour_later(root: Path) -> None:
     """The last start: the question's time is over, and the build comes to its end."""
     gate, clock = root / "home" / "workspace" / "gate", HandClock(NOON + timedelta(minutes=61))
     channel = LoggingChannel(root / "sent")
-    async with running(root / "home", Planner(), clock=clock, channel=channel, wakes=True, seconds=30) as program:
+    async with running(root / "home", Planner(), clock=clock, channel=channel, wakes=True) as program:
         while not gate.exists() or not told(root, "the build runs"):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         gate.write_text("go\n")

@@ -141,8 +141,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
         assert ("t__add",) not in kinds  # the owner said that it only reads
         await here.say("go")
         assert await channel.progress.get() == "begun"
-        async with asyncio.timeout(1):
-            assert await here.ask("/stop") == "Stopped."
+        assert await here.ask("/stop") == "Stopped."  # the server's call has no end of its own
         while not log.exists():  # noqa: ASYNC110  (another process writes it)
             await asyncio.sleep(0.01)
         assert "Its prompts:\n- `/t:review what [tone]`: Look at something." in await here.ask("/t:?")
@@ -160,8 +159,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
         assert [(one.name, one.is_well) for one in findings] == [("mcp t", True)]
         await here.say("go")
         assert await channel.progress.get() == "begun"
-        async with asyncio.timeout(1):
-            assert "rozen" in await here.ask("/panic")
+        assert "rozen" in await here.ask("/panic")
         while not (tmp_path / "frozen").exists():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert not is_alive(second)

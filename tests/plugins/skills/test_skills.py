@@ -466,7 +466,7 @@ def test_ten_thousand_files_or_folders_beside_the_skills_are_bounded_and_told_on
     before = time.process_time()
     for _ in range(3):
         assert names(discover([folder])) == ["good"]
-    assert time.process_time() - before < 1
+    assert time.process_time() - before < 5
     (told,) = warnings()
     assert "only the first 1,000" in told
 
