@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 INBOXES = ("media", "downloads", "outputs")
 """Folders that the program itself puts others' text into. What commands printed is in `outputs` too."""
 
+MOST_WORDS, LONGEST_WORD = 5_000, 1_000
+"""Words of a command, and characters of one, up to which `{a,b}` is read as a shell does."""
+
 MOST_FILES, MOST_ENTRIES = 300, 100_000
 """Files of one command that are marked one by one, and what is looked through for them: else all of a folder is."""
 
@@ -453,6 +456,11 @@ def _words(command: str) -> list[str]:
     for found in _WORD.finditer(command):
         word = _QUOTES.sub(lambda sign: sign[1] or sign[2] or re.sub(r"\\([$`\"\\])", r"\1", sign[3] or ""), found[0])
         words += [word, *re.split(r"[\s;|&<>()`]+", word)]
+    for word in words:  # it grows
+        if len(words) >= MOST_WORDS or len(word) > LONGEST_WORD:
+            continue
+        if choice := next((one for one in re.finditer(r"\{([^{}]*)\}", word) if "," in one[1]), None):
+            words += [word[: choice.start()] + one + word[choice.end() :] for one in choice[1].split(",")]
     return [word.strip("'\"") for word in dict.fromkeys(words) if word.strip("'\"")]
 
 

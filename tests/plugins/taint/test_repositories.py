@@ -55,6 +55,7 @@ READS = [
     ("exec", {"command": "cd vendor && cd lib && git log"}),
     ("exec", {"command": "cat ./vendor/lib/README.md"}),
     ("exec", {"command": "cat */*/README.md"}),
+    ("exec", {"command": "cat {src,vendor/{lib,none}}/README.md"}),
     ("exec", {"command": "grep -rh DO ."}),
     ("exec", {"command": "find . -name '*.md' -exec cat {} +"}),
     ("exec", {"command": "find . -name .git -type d -execdir git log \\;"}),
