@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core.messages import ToolSpec
 from nanoclaw.escapes import plain
+from nanoclaw.outside_text import without_template_tokens
 
 LONGEST_NAME = 64
 DESCRIPTION_CHARACTERS = 2_000
@@ -72,7 +73,7 @@ def tools_of(server: str, given: Iterable[Any]) -> tuple[list[ListedTool], list[
         schema, wrong = _schema(one.get("inputSchema"))
         remarks += [f"{shown}: {wrong}"] * bool(wrong)
         text, title = one.get("description"), one.get("title")
-        described = next((plain(part).strip() for part in (text, title) if isinstance(part, str) and part.strip()), "")
+        described = next((_words(part).strip() for part in (text, title) if isinstance(part, str) and part.strip()), "")
         if len(described) > DESCRIPTION_CHARACTERS:
             remarks.append(f"{shown}: its description of {len(described):,} characters is cut")
             described = described[:DESCRIPTION_CHARACTERS].rstrip() + "…"
@@ -125,7 +126,23 @@ def _schema(given: Any) -> tuple[dict[str, Any], str]:
     is_plain = is_plain and isinstance(required, list) and all(isinstance(one, str) for one in required)
     if given.get("type", "object") != "object" or not is_plain or _depth(given) > _DEEPEST:
         return _ANY, "its schema is not one of an object, so its arguments are not described"
-    return {"properties": {}, **given, "type": "object"}, ""
+    return {"properties": {}, **_described(given), "type": "object"}, ""
+
+
+def _described(given: Any) -> Any:
+    """A schema whose texts for the model have no control characters and no tokens of templates."""
+    if isinstance(given, list):
+        return [_described(one) for one in given]
+    if not isinstance(given, Mapping):
+        return given
+    return {
+        key: _words(one) if key in ("description", "title") and isinstance(one, str) else _described(one)
+        for key, one in given.items()
+    }
+
+
+def _words(text: str) -> str:
+    return without_template_tokens(plain(text))
 
 
 def _depth(value: Any, level: int = 0) -> int:
