@@ -47,21 +47,18 @@ ATTACKS = {
     "bare": "git init -q --bare top/plain; git --git-dir top/plain config core.bare false; "
     "git --git-dir top/plain config core.worktree .; evil top/plain/config",
     "bare, with its parts elsewhere": "git init -q --bare store; mkdir top/plain; "
-    "echo 'ref: refs/heads/m' > top/plain/HEAD; "
-    "echo ../../store > top/plain/commondir; git --git-dir store config core.bare false; "
-    "git --git-dir store config core.worktree .; evil store/config",
+    "echo 'ref: refs/heads/m' > top/plain/HEAD; echo ../../store > top/plain/commondir; "
+    "git --git-dir store config remote.origin.url ssh://h/x; evil store/config",
     "with a configuration of the working tree": "made top/sub; entered sub top/sub; "
     "git -C top/sub config extensions.worktreeConfig true; evil top/sub/.git/config.worktree",
     "included": "made top/sub; entered sub top/sub; evil more; git -C top/sub config include.path ../../../more",
     "on one line": "made top/sub; entered sub top/sub; "
-    "printf '[user]\\n\\tname = \\\\\\n[core] fsmonitor = \"touch {mark}; false\"' >> top/sub/.git/config; "
-    "printf '[core]fsmonitor=\"touch {mark}; false\"' >> top/sub/.git/config",
+    "printf '[user] name = a # \\\\\n[Core]FSMonitor=\"touch {mark}; false\"' >> top/sub/.git/config",
     "a filter": "made top/sub; entered sub top/sub; cd top/sub; echo '* filter=x diff=x' > .gitattributes; "
     "git config filter.x.clean 'touch {mark}; cat'; git config diff.x.textconv 'touch {mark}; cat'; echo 2 > a",
     "hooks": "made top/sub; entered sub top/sub; cd top/sub; "
     "for h in pre-commit post-checkout post-index-change post-commit; do "
-    "printf '#!/bin/sh\\ntouch {mark}\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done; "
-    "git config core.hooksPath hooks",
+    "printf '#!/bin/sh\\ntouch {mark}\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done",
     "in its own repository of submodules": "made top/sub; entered sub top/sub; made top/sub/inner; cd top/sub; "
     "git update-index --add --cacheinfo 160000,$(git -C inner rev-parse HEAD),inner; cd ../..; "
     "evil top/sub/inner/.git/config",
@@ -77,8 +74,8 @@ def owner_works(place: Place, root: Path) -> None:
     folders = [place.workspace / "top"]
     folders += [one for one in folders[0].rglob("*") if one.is_dir() and ".git" not in one.parts][:25]
     for folder in folders:
-        for arguments in (("status",), ("diff",), ("submodule", "update"), ("commit", "-am", "2")):
-            if arguments[0] in ("status", "diff") or folder == folders[0] or (folder / ".git").exists():
+        for arguments in (("status",), ("diff",), ("fetch",), ("submodule", "update"), ("commit", "-am", "2")):
+            if arguments[0] in ("status", "diff", "fetch") or folder == folders[0] or (folder / ".git").exists():
                 subprocess.run(("git", *author, *arguments), cwd=folder, env=environment, capture_output=True)
 
 
