@@ -33,8 +33,8 @@ OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
 LOOKED_THROUGH, DEEP = 3_000, 12
 """Folders that are looked through for places not known before, and how deep."""
 
-MADE = 20_000
-"""Those that a command made or changed, of which all are looked through, wherever they lie."""
+MADE = 10_000
+"""Further ones that a command made or changed, wherever they lie."""
 
 MOST_PLACES, MOST_PATHS = 500, 3_000
 """Places with something to protect, and what there is to protect in all of them."""
@@ -133,23 +133,22 @@ class Search:
         """Find new places; False where not all folders were looked through. Folders that were changed since some time
         are, how deep they ever lie."""
         waiting = deque((top, 0) for top in self._tops)
-        looked, made, looks, is_whole = 0, 0, dict[str, _Look](), True
+        looked, old, looks, is_whole = 0, 0, dict[str, _Look](), True
         for place in self._known:
             if look := self._look(place):
                 looks[place] = look
         while waiting:
-            path, depth = waiting.popleft()
-            is_made = since_ns and _changed(path) >= since_ns
-            if is_made and made < MADE:
-                made += 1
-            elif (looked := looked + 1) > LOOKED_THROUGH:
+            if (looked := looked + 1) > LOOKED_THROUGH + (MADE if since_ns else 0):
                 is_whole = False
-                if not since_ns:
-                    break
+                break
+            path, depth = waiting.popleft()
+            if old >= LOOKED_THROUGH and _changed(path) < since_ns:
+                is_whole = False
                 continue
             look = looks.get(path) or self._look(path)
             if look is None:
                 continue
+            old += 0 < look.change[1] < since_ns
             looks[path] = look
             is_whole = is_whole and look.is_whole
             if look.git or look.names:

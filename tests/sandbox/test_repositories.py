@@ -10,6 +10,7 @@ import pytest
 
 from nanoclaw.sandbox.git_config import harmless
 from nanoclaw.sandbox.repositories import gitlinks
+from tests.sandbox.enclosed import strengths
 from tests.sandbox.test_protected import Place, at_each_level
 
 AUTHOR = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b; "
@@ -72,17 +73,19 @@ def owner_works(place: Place, root: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(root), "GIT_TERMINAL_PROMPT": "0"}
     author = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
     folders = [place.workspace / "top"]
-    folders += [one for one in folders[0].rglob("*") if one.is_dir() and ".git" not in one.parts][:25]
+    inner = [one.parent for name in (".git", "HEAD") for one in folders[0].rglob(name)]
+    folders += [one for one in inner if ".git" not in one.parts and one != folders[0]]
     for folder in folders:
         for arguments in (("status",), ("diff",), ("fetch",), ("submodule", "update"), ("commit", "-am", "2")):
-            if arguments[0] in ("status", "diff", "fetch") or folder == folders[0] or (folder / ".git").exists():
-                subprocess.run(("git", *author, *arguments), cwd=folder, env=environment, capture_output=True)
+            subprocess.run(("git", *author, *arguments), cwd=folder, env=environment, capture_output=True)
 
 
-@at_each_level
 @pytest.mark.parametrize("kind", ATTACKS)
-def test_what_git_would_run_is_taken_out_of_what_a_command_made(tmp_path: Path, level: str, kind: str) -> None:
-    place, mark = Place(tmp_path, level), tmp_path / "ran"
+def test_what_git_would_run_is_taken_out_of_what_a_command_made(tmp_path: Path, kind: str) -> None:
+    levels = [one for one in strengths() if one != "none"]  # each attack at one: what comes afterwards is the same
+    if not levels:
+        pytest.skip("this machine has no sandbox")
+    place, mark = Place(tmp_path, levels[list(ATTACKS).index(kind) % len(levels)]), tmp_path / "ran"
     place.git("init", "-q", "top")
     (place.workspace / "top" / "old" / "node_modules" / "y").mkdir(parents=True)
     place.git("-C", "top", "commit", "-q", "--allow-empty", "-m", "1")
@@ -92,8 +95,6 @@ def test_what_git_would_run_is_taken_out_of_what_a_command_made(tmp_path: Path, 
     owner_works(place, tmp_path)
     assert not mark.exists(), ended
     assert "taken out, as git would run it outside of the sandbox: " in ended.remark, ended
-    ended = place.run("true")
-    assert ended.remark == ""
 
 
 @at_each_level
@@ -108,6 +109,7 @@ def test_a_result_names_what_was_taken_out_and_it_is_kept_aside(tmp_path: Path, 
     config = (place.workspace / "new" / ".git" / "config").read_text()
     assert "Bob" in config and "status" in config and "./x" not in config
     assert any("fsmonitor" in one.read_text() for one in place.aside.iterdir() if one.name.endswith("-config"))
+    assert place.run("true").remark == ""
 
 
 @at_each_level
