@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw import spawn
 from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Bounds, Exit, Process, end_left_over, run_process
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -274,6 +275,15 @@ def test_what_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     two = f"{hog} & {hog} & wait"
     assert bounded(two, tmp_path, Bounds(20, 200_000_000, 1 << 30)).why == "memory"
     assert family(tmp_path) == []
+
+
+@linux_only
+def test_memory_that_is_no_process_own_is_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawn, "_MOST_SHARED", 50_000_000)
+    code = (
+        "import os, time; f = os.memfd_create(str()); [os.write(f, bytes(1 << 20)) for _ in range(90)]; time.sleep(60)"
+    )
+    assert bounded(f"{sys.executable} -c '{code}'", tmp_path, Bounds(20, 60_000_000, 1 << 30)).why == "memory"
 
 
 @linux_only

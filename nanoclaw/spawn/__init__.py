@@ -234,7 +234,7 @@ class Process:
             # what forks share counts in each of them: the dear count is made only where the cheap one is too much
             if sum(pages.values()) * _PAGE > bounds.memory_bytes and _memory(pages) > bounds.memory_bytes:
                 return "memory"
-            if _shared() - shared > bounds.memory_bytes:  # of nobody who could be asked: files in memory, its segments
+            if _shared() - shared > max(bounds.memory_bytes, _MOST_SHARED):
                 return "memory"
 
 
@@ -305,6 +305,9 @@ _FREEZE_ROUNDS = 50
 _FIRST_LOOK_SECONDS, _LOOK_SECONDS = 0.05, 0.5  # at the size of a family: the first, and the most between two
 _BEGAN, _RSS = 19, 21  # fields of /proc/PID/stat, counted from the state
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST_SHARED = _PAGE * os.sysconf("SC_PHYS_PAGES") // 2
+"""Memory that is no process's own, such as files in memory: who made it can't be asked, so what the whole machine has
+more of it counts, but only where it is half of all."""
 _LONG_RUN_SECONDS = 5.0  # after that pids may have wrapped around, and the price of a full look no longer matters
 
 
