@@ -6,6 +6,7 @@ import calendar
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -78,7 +79,7 @@ def expected(meaning: str, now: datetime, zone: str) -> object:
 
 def days(rule: list[str], today: date) -> Iterator[date]:
     """The days that a rule may mean, the nearest first."""
-    coming = [today + timedelta(days=number) for number in range(800)]
+    coming = _from(today)
     match rule:
         case ["clock"]:
             yield from coming[:2]
@@ -109,6 +110,12 @@ def days(rule: list[str], today: date) -> Iterator[date]:
             raise AssertionError(rule)
 
 
+@cache
+def _from(today: date) -> list[date]:
+    return [today + timedelta(days=number) for number in range(800)]
+
+
+@cache
 def instant(day: date, clock: str, zone: str) -> datetime:
     """The first minute, looked for one by one, at which a clock there shows that time of that day or is past it."""
     wanted = datetime.fromisoformat(f"{day}T{clock}")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -63,13 +63,16 @@ def test_the_next_times_are_those_of_a_clock_on_the_wall(
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns"])
 @pytest.mark.parametrize("clock", ["15 1", "30 1", "45 1", "0 2", "10 2", "30 2", "59 2", "0 3"])
-def test_a_daily_job_is_due_once_on_every_day_of_a_year(zone: str, clock: str) -> None:
-    at = datetime(2026, 12, 31, 23, 59, tzinfo=ZoneInfo(zone)).astimezone(UTC)
+@pytest.mark.parametrize("before", [date(2027, 2, 28), date(2027, 9, 30)], ids=["spring", "autumn"])
+def test_a_daily_job_is_due_once_on_every_day_of_the_months_in_which_clocks_change(
+    zone: str, clock: str, before: date
+) -> None:
+    at = datetime.combine(before, time(23, 59), ZoneInfo(zone)).astimezone(UTC)
     days = []
-    for _ in range(365):
+    for _ in range(61):
         at = next_due(f"{clock} * * *", zone, at)
         days.append(at.astimezone(ZoneInfo(zone)).date())
-    assert days == [datetime(2027, 1, 1, tzinfo=UTC).date() + timedelta(days=number) for number in range(365)]
+    assert days == [before + timedelta(days=number) for number in range(1, 62)]
 
 
 @pytest.mark.parametrize(
