@@ -112,7 +112,7 @@ def in_a_child(story: Coroutine[None, None, None]) -> None:
     story.close()
 
 
-EVERY = 3
+EVERY = int(os.environ.get("KILL_EVERY", "3"))
 """Of so many statements one is where it is killed."""
 
 
