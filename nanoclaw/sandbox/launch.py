@@ -33,7 +33,7 @@ else:
 
 
 GRACE_SECONDS = 0.5
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.05  # in which a disk may take a gigabyte that is only reserved (fallocate)
 
 
 def main() -> "NoReturn":

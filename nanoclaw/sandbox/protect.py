@@ -16,10 +16,12 @@ from typing import Literal, NamedTuple
 
 RUN_BY = {
     **dict.fromkeys((".envrc", ".direnv"), "direnv"),
-    **dict.fromkeys((".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc"), "your editor"),
+    **dict.fromkeys(
+        (".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".dir-locals.el"), "your editor"
+    ),
     **dict.fromkeys((".mcp.json", ".claude", ".cursor", ".windsurf"), "other assistants"),
     **dict.fromkeys((".git", ".husky", ".githooks", ".gitconfig"), "git"),
-    **dict.fromkeys((".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"), "your shell"),
+    **dict.fromkeys((".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"), "your shell"),
     **dict.fromkeys((".zshrc", ".zshenv", ".zprofile", ".zlogin"), "your shell"),
 }
 """In each folder: what a program of the person runs later, outside of the sandbox, and which program that is."""

@@ -96,7 +96,7 @@ class Allowance(NamedTuple):
     memory_bytes: int = 0
     cpu_seconds: int = 0
     tmp_bytes: int = 1_000_000_000
-    disk_bytes: int = 0
+    disk_bytes: int = 4_000_000_000
 
     @property
     def tasks(self) -> tuple[int, int]:
