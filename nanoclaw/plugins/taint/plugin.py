@@ -140,14 +140,16 @@ class Taint(Plugin):
             return Refuse(_REFUSED.format(words=act.words, sources=_named(sources)))
         if (read or brings) and (why := await self._before_change(call, turn, read, is_asked=bool(sources))):
             return why
-        if not (act and sources):
+        if not act:
             return None
         if self._was_refused(act, call, turn):
-            return Refuse(_SAID_NO)
+            return Refuse(_SAID_NO) if sources else Ask(_question(act, _SAID_NO_BEFORE), exact=act.exact)
+        if not sources:
+            return None
         from nanoclaw.exact_text import is_shown_whole
 
         self.public.keep(call, turn, Learned(tuple(sources), is_shown_whole(act.exact)))
-        return Ask(_question(act, sources), exact=act.exact)
+        return Ask(_question(act, _read_before(sources)), exact=act.exact)
 
     def _read(self, call: CheckedCall, turn: Turn) -> list[str]:
         """Sources of others' text that may be behind a call: what its turn has read, and files that a command names."""
@@ -389,6 +391,7 @@ _SAID_NO = (
     "not done: the person said no to exactly this within the last hour. Accept that, and don't do it another way; they "
     "can say it themselves."
 )
+_SAID_NO_BEFORE = "You said no to exactly this within the last hour."
 _NOT_RUN = (
     "not run: {files} may be of others, as /taint lists, and nobody is there who could look at it first. Say in your "
     "answer what was left undone."
@@ -410,9 +413,9 @@ def _read_before(sources: Sequence[str]) -> str:
     return f"I have read others' text ({one_line(_named(sources), 500)}), which may be what wants it."
 
 
-def _question(act: Act, sources: Sequence[str]) -> str:
+def _question(act: Act, why: str) -> str:
     from nanoclaw.escapes import one_line
     from nanoclaw.exact_text import exactly
 
-    asked = f"May I {one_line(act.words, 200)}? {_read_before(sources)}"
+    asked = f"May I {one_line(act.words, 200)}? {why}"
     return f"{asked}\n\n{exactly(act.exact)}" if act.exact else asked
