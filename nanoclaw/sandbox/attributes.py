@@ -3,7 +3,7 @@ them: the kernel asks here for each (seccomp's user notification). What lies in 
 changed for it, with no more rights than it has; anything else is refused.
 
 The answer is never "go on": names and descriptors could be others by then. A file is opened once, judged by its place,
-and changed by that descriptor. It is only for what `limits` counts, which has neither.
+and changed by that descriptor.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` would be a third of the start
     from collections.abc import Callable, Collection
     from typing import Literal
-
-    from nanoclaw.sandbox.limits import Tasks
 
     Named = Literal["path", "link", "descriptor", "at"]
     What = Literal["mode", "owner", "utime", "utimes", "times", "set", "remove"]
@@ -42,24 +40,22 @@ _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTIFIED, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 _AT_CWD, _NOFOLLOW, _EMPTY_PATH = -100, 0x100, 0x1000
 _CAPSET, _FCHOWNAT, _UTIMENSAT = (126, 91), (260, 54), (280, 88)
-_LONGEST, _CONTINUE = 4096, 1
+_LONGEST = 4096
 _LARGEST_VALUE = 65_536
 _CAPABILITY_VERSION = 0x20080522
 
 
-def serve(listener: int, folders: Collection[str], tasks: Tasks) -> bool:
-    """Answer until nobody is left who asks; True where one asked for a process or a thread too many, who waits on.
-    `folders` are those to be written. Raises OSError before it has begun."""
-    server = _Server(listener, folders, tasks)
+def serve(listener: int, folders: Collection[str]) -> None:
+    """Answer until nobody is left who asks. `folders` are those to be written. Raises OSError before it has begun."""
+    server = _Server(listener, folders)
     server.drop_capabilities()
     while server.answer_one():
         pass
-    return server.is_full
 
 
 class _Server:
-    def __init__(self, listener: int, folders: Collection[str], tasks: Tasks) -> None:
-        self._listener, self._tasks, self.is_full = listener, tasks, False
+    def __init__(self, listener: int, folders: Collection[str]) -> None:
+        self._listener = listener
         self._calls = {numbers[ON_ARM]: how for numbers, how in CALLS.items() if numbers[ON_ARM] >= 0}
         self._tops: list[str] = []
         for one in folders:
@@ -83,23 +79,15 @@ class _Server:
         except OSError:
             return False
         number, pid, _, asked_for, _, _, *arguments = _NOTIFIED.unpack(asked)
-        if asked_for not in self._calls:
-            if not self._tasks.may_begin(asked_for, arguments[0]):
-                self.is_full = True
-                return False
-            return self._answer(number, 0, _CONTINUE)  # by numbers alone: nothing could be another one by then
-        code = 0
         try:
             self._carry_out(number, pid, asked_for, arguments)
+            code = 0
         except OSError as error:
             code = error.errno or errno.EPERM
         except Exception:  # whatever it was: refused
             code = errno.EPERM
-        return self._answer(number, code)
-
-    def _answer(self, number: int, code: int, flags: int = 0) -> bool:
         try:
-            fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(number, 0, -code, flags))
+            fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(number, 0, -code, 0))
         except OSError as error:
             return error.errno == errno.ENOENT
         return True

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         tasks: tuple[int, int]  # processes of the command, and threads of all
         disk: tuple[int, list[str]]  # bytes that it may take (0: all), and folders on the disks
         rules: list[tuple[str, int]] | None  # of Landlock; None where bwrap has done that
-        seccomp: bytes  # a filter that asks about attributes and processes; b"" where the kernel holds them
+        seccomp: bytes  # a filter that asks about attributes; b"" where they are safe
         folders: list[str]  # in which they may be changed
         relay: str  # a socket that connections to `port` are handed on to, or ""
         port: int
@@ -33,7 +33,9 @@ else:
 
 
 GRACE_SECONDS = 0.5
-LOOK_SECONDS = 0.05  # in which a disk may take a gigabyte that is only reserved (fallocate)
+FLOOD = 1_000
+"""Processes begun between two looks, for which all stand still while they are counted."""
+LOOK_SECONDS = 0.05  # in which a gigabyte can be reserved (fallocate), or a thousand threads begun
 
 
 def main() -> "NoReturn":
@@ -56,7 +58,7 @@ def main() -> "NoReturn":
         if task["seccomp"]:
             import _socket
 
-            from nanoclaw.sandbox import attributes, landlock, limits  # noqa: F401  (for both, before there are two)
+            from nanoclaw.sandbox import attributes, landlock  # noqa: F401  (for both, before there are two)
 
             hearing, asking = _socket.socketpair()
         if task["relay"]:
@@ -74,10 +76,9 @@ def main() -> "NoReturn":
 
         asking.close()
         _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGALRM})  # it is for this thread
-        _thread.start_new_thread(answer, (hearing, task, passed))
+        _thread.start_new_thread(answer, (hearing, task))
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
-    if task["disk"][0]:
-        watch_disk(task, own, passed)
+    watch(task, own, passed)
     status = wait_for(child)
     if relay:
         send({relay}, _signal.SIGKILL)
@@ -100,38 +101,49 @@ def keep_to_itself() -> None:
 _GET_DUMPABLE, _SET_DUMPABLE = 3, 4
 
 
-def answer(hearing: "socket", task: "Task", passed: list[str]) -> None:
-    """Change for the command what it may change, and let it begin processes, as long as it or anything of it lives;
-    the one too many is its end."""
-    from nanoclaw.sandbox import attributes, limits
+def answer(hearing: "socket", task: "Task") -> None:
+    """Change for the command what it may change, as long as it or anything of it lives."""
+    from nanoclaw.sandbox import attributes
 
     _, sent, _, _ = hearing.recvmsg(1, 64)
     if not sent:
         return  # it could not begin
     listener = int.from_bytes(sent[0][2][:4], sys.byteorder)
-    tasks = limits.Tasks(*task["tasks"], descendants)
     try:
-        if attributes.serve(listener, task["folders"], tasks):
-            passed.append("processes")
-            kill_all()
+        attributes.serve(listener, task["folders"])
     finally:
         posix.close(listener)  # from now on all of it is refused by the kernel
 
 
-def watch_disk(task: "Task", own: int, passed: list[str]) -> None:
-    """Look now and then at what the command takes, and end it where that is too much."""
+def watch(task: "Task", own: int, passed: list[str]) -> None:
+    """Look many times a second at what the command takes, and end it where that is too much."""
     from nanoclaw.sandbox import limits
 
     most, folders = task["disk"]
-    disk = limits.Disk(most, folders, own, descendants)
+    is_first = posix.getpid() == 1
+    tasks = limits.Tasks(*task["tasks"], all_others if is_first else descendants)
+    disk = limits.Disk(most, folders, own, descendants) if most else None
 
     def look(number: int, frame: object) -> None:
-        if disk.is_full():
+        is_flood = is_first and tasks.begun() > FLOOD
+        if is_flood:  # so many want to run that a look would take seconds
+            send({-1}, _signal.SIGSTOP)
+        if tasks.are_too_many():
+            passed.append("processes")
+        elif disk and disk.is_full():
             passed.append("disk")
+        if passed:
             kill_all()
-        else:
-            _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
+            return
+        if is_flood:
+            send({-1}, _signal.SIGCONT)
+        _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
 
+    try:  # noqa: SIM105
+        # where it may: thousands could want to run before it, and it needs next to nothing
+        posix.sched_setscheduler(0, posix.SCHED_FIFO, posix.sched_param(1))
+    except OSError:
+        pass
     _signal.signal(_signal.SIGALRM, look)
     _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
 
@@ -187,10 +199,35 @@ def end_all(ended: int) -> int:
 
 
 def kill_all() -> None:
-    """End the command and what came from it at once; they are collected elsewhere."""
+    """End the command and what came from it at once; they are collected elsewhere. Nobody who is stopped begins
+    another."""
+    if posix.getpid() == 1:
+        send({-1}, _signal.SIGKILL)  # all but itself
+        return
+    stopped = stop_quickly()
     while left := descendants(living=True):
-        send(left, _signal.SIGKILL)
-        time.sleep(0.002)
+        begun = left - stopped
+        send(begun or left, _signal.SIGSTOP if begun else _signal.SIGKILL)
+        stopped |= begun
+        time.sleep(0 if begun else 0.002)
+
+
+def stop_quickly() -> set[int]:
+    """Stop what can be told to come from this one, and look each time only at those that began since: thousands may
+    begin others meanwhile."""
+    own, seen = {posix.getpid()}, set[int]()
+    while begun := {int(name) for name in posix.listdir("/proc") if name.isdigit()} - seen:
+        seen |= begun
+        parents = {pid: fields[1] for pid in begun if (fields := stat(pid))}
+        size, grown = len(own), True
+        while grown:
+            more = {pid for pid, parent in parents.items() if int(parent) in own and pid not in own}
+            send(more, _signal.SIGSTOP)
+            own |= more
+            grown = bool(more)
+        if len(own) == size:
+            break
+    return own
 
 
 def collect() -> bool:
@@ -203,24 +240,32 @@ def collect() -> bool:
         return False
 
 
+def all_others() -> list[int]:
+    """Processes of a namespace beside its first one. Much cheaper than to ask each where it comes from."""
+    return [int(name) for name in posix.listdir("/proc") if name.isdigit() and name != "1"]
+
+
 def descendants(*, living: bool = False) -> set[int]:
     """Processes that came from this one: orphans are its children."""
     parents: dict[int, int] = {}
     for name in posix.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-                if not living or fields[0] not in b"ZX":
-                    parents[int(name)] = int(fields[1])
-            except OSError:
-                continue  # gone meanwhile
+        if name.isdigit() and (fields := stat(int(name))) and not (living and fields[0] in b"ZX"):
+            parents[int(name)] = int(fields[1])
     found, grown = {posix.getpid()}, True
     while grown:
         more = {pid for pid, parent in parents.items() if parent in found and pid not in found}
         found |= more
         grown = bool(more)
     return found - {posix.getpid()}
+
+
+def stat(pid: int) -> list[bytes]:
+    """Fields of /proc/PID/stat from the state on; none of a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def send(pids: "Iterable[int]", number: int) -> None:

@@ -1,25 +1,18 @@
 """Limits of a command that no setting of the kernel holds.
 
-Its processes and threads, where it is an administrator's or shares a count with others: the kernel asks before each one
-that would begin (seccomp's user notification), so that there is never one too many. The disk that it takes: looked at
-now and then.
+Its processes and threads, where it is an administrator's or shares a count with others, and the disk that it takes:
+both are looked at many times a second. (The kernel could ask before each process, by seccomp. A signal that comes
+meanwhile would end that call with EINTR, for which no shell is made: “Cannot fork”.)
 """
 
 from __future__ import annotations
 
 import os
 
-from nanoclaw.sandbox.kernel import ON_ARM
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` would be a third of the start
     from collections.abc import Callable, Iterable
 
-BEGINS: tuple[tuple[int, int], ...] = ((56, 220), (57, -1), (58, -1))
-"""Numbers (on x86_64, on ARM) of clone, fork, vfork."""
-
-_THREAD = 0x10000  # CLONE_THREAD, of clone
-_CLONE = BEGINS[0][ON_ARM]
 _THREADS = 17  # a field of /proc/PID/stat, counted from the state
 
 
@@ -29,20 +22,31 @@ class Tasks:
     def __init__(self, processes: int, threads: int, pids: Callable[[], Iterable[int]]) -> None:
         """`threads`: the most of all together."""
         self._most, self._pids = (processes, threads), pids
-        self._processes, self._threads = processes - 1, threads - 1  # for which there is room
+        self._newest, self._room = _newest(), min(self._most)
 
-    def may_begin(self, number: int, flags: int) -> bool:
-        """True where there is room for one more. They are counted only when those that began could be too many: a
-        command that begins few costs no look at all."""
-        is_process = not (number == _CLONE and flags & _THREAD)
-        if self._threads <= 0 or (is_process and self._processes <= 0):
-            found = [_threads(pid) for pid in self._pids()]
-            self._processes, self._threads = self._most[0] - len(found), self._most[1] - sum(found)
-            if self._threads <= 0 or (is_process and self._processes <= 0):
-                return False
-        self._processes -= is_process
-        self._threads -= 1
-        return True
+    def begun(self) -> int:
+        """So many began, here or beside it, since they were counted; 0 where that can't be told."""
+        newest = _newest()
+        return max(0, newest - self._newest) if newest is not None and self._newest is not None else 0
+
+    def are_too_many(self) -> bool:
+        """One cheap look, unless so many began since they were counted that they could be too many."""
+        newest = _newest()
+        if newest is not None and self._newest is not None and 0 <= newest - self._newest < self._room:
+            return False
+        found = list(self._pids())
+        room = self._most[0] - len(found)
+        self._newest, self._room = newest, min(room, self._most[1] - sum(map(_threads, found))) if room >= 0 else room
+        return self._room < 0
+
+
+def _newest() -> int | None:
+    """The number of the process or thread that began last, here or wherever numbers are given out for here."""
+    try:
+        with open("/proc/loadavg", "rb") as file:
+            return int(file.read().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _threads(pid: int) -> int:

@@ -6,7 +6,7 @@ import errno
 import os
 import struct
 
-from nanoclaw.sandbox import attributes, limits
+from nanoclaw.sandbox import attributes
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "arm64": 0xC00000B7}
 _LOAD, _EQUAL, _MORE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
@@ -122,12 +122,12 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
 
 
 def asking() -> bytes:
-    """A filter that lets all pass but what `attributes` and `limits` are asked about, beside the other one."""
+    """A filter that lets all pass but what `attributes` is asked about, beside the other one."""
     return b"".join([_load(_NUMBER), *_asking(os.uname().machine != "x86_64"), _return(_ALLOW)])
 
 
 def _asking(is_arm: bool) -> list[bytes]:
-    calls = [numbers[is_arm] for numbers in (*limits.BEGINS, *attributes.CALLS)]
+    calls = [numbers[is_arm] for numbers in attributes.CALLS]
     return [step for call in calls if call >= 0 for step in _if(_EQUAL, call, _NOTIFY)]
 
 
