@@ -25,6 +25,7 @@ from nanoclaw.core.plugin import (
     Draft,
     Ended,
     Filter,
+    Hears,
     Instead,
     MakeCalls,
     Plugin,
@@ -77,7 +78,7 @@ class Chain:
         """The last fault of each plugin that had one, for status."""
         self._tools: list[Tool] = []
         self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in (*HOOKS, "sections")}
-        self._same_sections = lru_cache(maxsize=64)(self._sections_of)
+        self._same_sections = lru_cache(maxsize=64)(_sections_of)
 
     def has(self, hook: str) -> bool:
         return bool(self._of[hook])
@@ -88,11 +89,12 @@ class Chain:
         """Those that are asked in a hook about a turn, or a message or call of it, as they say in `hears`."""
         origin, channel = origin or (turn.origin if turn else ""), turn.address.channel if turn else ""
         for one in self._of[hook]:
-            heard = one.hears.get(hook)
-            is_its_turn = heard is None or origin in heard.origins or channel in heard.channels
-            if is_its_turn or (
-                heard and call and (call.name in heard.tools or (heard.changes and call.reach != "none"))
-            ):
+            try:
+                is_asked = _is_about(one.hears.get(hook), origin, channel, call)
+            except FAULTS as error:  # it is asked rather than left out: it may be a guard
+                self.fault(one, "hears", error)
+                is_asked = True
+            if is_asked:
                 yield one
 
     # --- what plugins bring ------------------------------------------------------------------------------------------
@@ -138,16 +140,11 @@ class Chain:
 
     def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
         """The sections that plugins bring, each with the name of its plugin."""
-        return [
-            (one.name, section)
-            for one in self._of["sections"]
-            for section in (
-                self._same_sections(one, profile) if one.same_sections else self._sections_of(one, profile, query)
-            )
-        ]
+        return [(one.name, section) for one in self._of["sections"] for section in self._sections(one, query, profile)]
 
-    def _sections_of(self, one: Plugin, profile: Profile, query: str = "") -> list[Section]:
-        return self._list(one, "sections", partial(one.sections, query, profile), Section)
+    def _sections(self, one: Plugin, query: str, profile: Profile) -> list[Section]:
+        same, each = partial(self._same_sections, one, profile), partial(one.sections, query, profile)
+        return self._list(one, "sections", same if one.same_sections else each, Section)
 
     def _list(self, one: Plugin, hook: str, make: Callable[[], Iterable[T]], kind: type[T]) -> list[T]:
         try:
@@ -336,6 +333,17 @@ class Chain:
         except FAULTS as error:
             self.fault(one, hook, error)
         return None
+
+
+def _is_about(heard: Hears | None, origin: str, channel: str, call: CheckedCall | None) -> bool:
+    """True for a turn, or a call of it, that a plugin wants to hear of; None: it hears of all."""
+    if heard is None or origin in heard.origins or channel in heard.channels:
+        return True
+    return call is not None and (call.name in heard.tools or (heard.changes and call.reach != "none"))
+
+
+def _sections_of(one: Plugin, profile: Profile) -> tuple[Section, ...]:
+    return tuple(one.sections("", profile))
 
 
 def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:

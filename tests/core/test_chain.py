@@ -564,6 +564,49 @@ async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(t
     assert asked == ["person"]
 
 
+async def test_sections_that_failed_once_are_asked_for_again(tmp_path: Path) -> None:
+    tries = iter((True, False))
+
+    class Same(Plugin):
+        name = "same"
+        same_sections = True
+
+        def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+            if next(tries):
+                raise OSError("not yet")
+            return [Section("same", "Same", "It is there.")]
+
+    provider = ScriptedProvider("one", "two")
+    async with running(tmp_path, provider, plugins=[Same]) as program:
+        await program.ask("a")
+        await program.ask("b")
+    assert ["It is there." in one.system.text for one in provider.requests] == [False, True]
+
+
+async def test_a_guard_whose_hears_is_none_of_ours_is_asked_each_time(tmp_path: Path) -> None:
+    """A defect of it costs no answer, and leaves no call unjudged."""
+
+    class Guard(Plugin):
+        name = "guard"
+
+        def __init__(self, host: Host, settings: None) -> None:
+            self.hears: Any = {"before_tool": ("work",), "on_end": None, "before_answer": 3}
+
+        async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+            return Refuse("the guard was heard")
+
+        async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
+            return answer._replace(text=f"{answer.text} Seen.")
+
+    done: list[str] = []
+    provider = ScriptedProvider(call("work"), "Not done.")
+    async with bare(tmp_path, provider, tools=[worker(done)], plugins=[Guard]) as program:
+        assert await program.ask("work") == "Not done. Seen."
+        assert "the guard was heard" in results(program.history)[0].text
+        assert program.app.chain.faults["guard"].startswith("hears: AttributeError")
+    assert done == []
+
+
 def test_a_plugin_that_cannot_be_made_stops_the_start_with_a_sentence(tmp_path: Path) -> None:
     class Failing(Plugin):
         name = "failing"
