@@ -13,11 +13,11 @@ from tests.plugins.schedule.victim import fire, killed, killed_in_a_turn, left, 
 @pytest.mark.parametrize(
     ("story", "texts", "fewest", "step"),
     [
-        ("once", 1, 10, 5),
-        ("repeat", 1, 10, 7),
-        ("list", 1, 20, 11),
-        ("nag", 2, 10, 7),
-        ("task", 1, 20, 11),
+        ("once", 1, 25, 5),
+        ("repeat", 1, 25, 7),
+        ("list", 1, 40, 11),
+        ("nag", 2, 20, 7),
+        ("task", 1, 70, 11),
     ],
 )
 def test_wherever_a_firing_is_killed_it_is_sent_once_and_remembered_once(
