@@ -37,8 +37,9 @@ MAILS_AN_HOUR = 60
 """More mails of one address that came within an hour are not taken in: two programs that answer each other end here at
 last."""
 
-MOST_BREAKS = 5
-"""A mail at which the connection breaks off so often, one time after the other, is left alone: others come after it."""
+MOST_BREAKS, BREAKS_FOR = 5, timedelta(minutes=15)
+"""A mail at which the connection breaks off so often, one time after the other, and for so long is left alone: others
+come after it. The first tries come within half a minute, and a server may be ill for longer."""
 
 _LENGTH, _FILES = 200_000, 100
 
@@ -84,7 +85,7 @@ class Email:
         self._threads = Threads(host.folder / "threads")
         self._taken: deque[tuple[datetime, str]] = deque()
         self._over: dict[str, datetime] = {}
-        self._broke_at, self._breaks = (0, 0), 0
+        self._broke_at, self._breaks, self._broken_since = (0, 0), 0, host.clock()
         self._alive: datetime | None = None
         self.hints = Hints(
             length=_LENGTH,
@@ -241,11 +242,12 @@ class Email:
         place = box.validity, uid
         if place != self._broke_at:
             self._broke_at, self._breaks = place, 0
-        if self._breaks >= MOST_BREAKS:
+        if self._breaks >= MOST_BREAKS and self._clock() - self._broken_since >= BREAKS_FOR:
             raise Skipped(f"the connection broke off {self._breaks} times while it was read")
         try:
             return await in_thread(box.letter, uid, until_cancelled=box)
         except ChannelError:
+            self._broken_since = self._broken_since if self._breaks else self._clock()
             self._breaks += 1
             raise
 
