@@ -270,13 +270,15 @@ async def running(
     wakes: bool = False,
     environment: dict[str, str] | None = None,
     manners: Manners | None = None,
+    after: float = 0,
     keeps_copy: bool = False,
     seconds: float = 100.0,
 ) -> AsyncIterator[Program]:
     """The program at work. The owner is at terminal:main; the same folder may be opened again. The first provider is
     the configured one, /model finds the others by name. `settings` is the text of config.toml; `extra` are plugins
-    beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background. `manners` take the
-    place of the usual pauses; with `keeps_copy` the day's copy of the store is kept at the end."""
+    beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background, `after` so many
+    seconds. `manners` take the place of the usual pauses; with `keeps_copy` the day's copy of the store is kept at the
+    end."""
     config = config_of(root, settings, **(environment or {}))
     now, own = clock or HandClock(), channel or FakeChannel()
     chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
@@ -291,7 +293,7 @@ async def running(
         app.keep_copy = lambda path, today: None
     if manners:
         app.conversations.manners = manners
-    serving = asyncio.create_task(app.run(wakes=wakes))
+    serving = asyncio.create_task(app.run(wakes=wakes, after=after))
     try:
         await asyncio.sleep(0)
         async with asyncio.timeout(seconds):

@@ -201,8 +201,8 @@ class App:
 
     async def run(self, ready: Callable[[], None] = lambda: None, *, wakes: bool = False, after: float = 0) -> None:
         """Serve until a channel of its own is done; a cancelled run ends what it was doing as the person's own stop,
-        and a gateway's leaves it to the next start. With `wakes` plugins work in the background; `ready` is called
-        when everything serves."""
+        and a gateway's leaves it to the next start. With `wakes` plugins work in the background, `after` so many
+        seconds where nothing is to be taken up; `ready` is called when everything serves."""
         delivering = asyncio.create_task(self.delivery.run())
         self.spawn(keep_copies(self.store.path, self.clock, self.conversations.idle), "copies")
         channels = self.channels.all()
@@ -211,9 +211,10 @@ class App:
         ]
         self.asks.take_up()
         self._wakes = wakes
-        self.router.resume(self.takes_up)  # before any of them has run, yet what it shows comes after a greeting
+        # before any of them has run, yet what it shows comes after a greeting; it may need the work of plugins
+        is_resuming = self.router.resume(self.takes_up)
         if wakes and not self.router.is_frozen:
-            self.start_work(after)
+            self.start_work(0 if is_resuming else after)
         ready()
         try:
             await asyncio.wait([*serving, delivering], return_when=asyncio.FIRST_COMPLETED)

@@ -195,11 +195,12 @@ class Router:
 
     # --- what an earlier process left --------------------------------------------------------------------------------
 
-    def resume(self, is_served: Callable[[Address], bool]) -> None:
-        """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun."""
+    def resume(self, is_served: Callable[[Address], bool]) -> bool:
+        """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun. False:
+        there is nothing of this."""
         self._is_served = is_served
         if self.is_frozen:
-            return
+            return False
         cuts, left = self._inbox.open_turns(), self._inbox.waiting()  # what comes of the cuts is taken up as it comes
         ended = end_left_over(self._chain) if any(cut.calls for cut in cuts) else 0
         for cut in cuts:
@@ -219,6 +220,7 @@ class Router:
                     self._do_beside(reply)
             else:
                 self._conversations.for_message(inbound).put(Accepted(row, inbound, is_left_over=True))
+        return bool(cuts or left)
 
     def go_on(self) -> None:
         """Take up what waited for /resume."""

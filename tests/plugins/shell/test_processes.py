@@ -53,6 +53,17 @@ def states(program: Program) -> list[tuple[str, str]]:
     return [tuple(row) for row in program.rows("SELECT state, outcome FROM shell_processes ORDER BY id")]
 
 
+async def test_a_yes_that_the_end_of_the_program_overtook_begins_a_command_at_the_next_start(tmp_path: Path) -> None:
+    settings = '[tools]\nask = ["exec"]\n'
+    async with running(tmp_path, ScriptedProvider(begin("sleep 600")), settings=settings) as program:
+        await program.ask("Go")
+        await program.app.conversations.idle()
+        program.app.store.db.execute("UPDATE asks SET answer = 'yes', by = 'owner'")
+    async with running(tmp_path, ScriptedProvider("It runs."), wakes=True, after=100) as program:
+        assert await program.answer() == "It runs."
+        assert results(program.history)[0].text.startswith("Process 1 runs on")
+
+
 async def test_the_end_of_a_command_is_told_to_person_and_model_after_talk_went_on(tmp_path: Path) -> None:
     model = ScriptedProvider(begin(GATE), "It builds.", "Fine.", "Your build is done.")
     async with running(tmp_path, model, wakes=True) as program:
