@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from random import Random
@@ -27,15 +28,19 @@ def dies_at(statement: int | None) -> Callable[[str], None]:
 
 
 def killed(work: Coroutine[Any, Any, object]) -> bool:
-    """Do it in a child; True when that was killed."""
+    """Do it in a child; True when that was killed. One that goes wrong is no end of its own."""
     child = os.fork()
     if not child:
         try:
             asyncio.run(work)
-        finally:
-            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
     work.close()
-    return bool(os.waitpid(child, 0)[1])
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or not status, "the child went wrong"
+    return os.WIFSIGNALED(status)
 
 
 def swept(

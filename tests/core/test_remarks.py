@@ -55,7 +55,7 @@ async def asked(program: Program, room: FakeChannel, address: Address, sender: s
 
 async def test_a_cut_file_is_told_to_the_owner_once_and_to_nobody_else(tmp_path: Path) -> None:
     room, model = chat(), ScriptedProvider(*["Hi."] * 5)
-    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms], seconds=20) as program:
+    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms]) as program:
         (program.workspace / "AGENTS.md").write_text("Be brief. " * 10_000)
         assert await asked(program, room, EVE, "eve") == "Hi."
         assert await asked(program, room, GROUP, "me") == "Hi."
@@ -70,7 +70,7 @@ async def test_a_spare_model_that_answered_a_guest_is_told_to_the_owner_next(tmp
     room = chat()
     first, spare = ScriptedProvider(*[ProviderRefused("no credit left")] * 3), ScriptedProvider(*["Hi."] * 3)
     model = Failover([("a/one", lambda: first), ("b/two", lambda: spare)])
-    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms], seconds=20) as program:
+    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms]) as program:
         assert await asked(program, room, EVE, "eve") == "Hi."
         answer = await asked(program, room, ME, "me")
         assert answer.startswith("Hi.\n\n(") and "asking b/two instead)" in answer
@@ -83,7 +83,7 @@ async def test_pictures_that_a_model_cannot_see_are_told_also_where_it_says_noth
 ) -> None:
     room, blind = chat(), "openai/x cannot see images; they are left out"
     model = Noticing([Notice(blind, stays="owner"), Notice("loading")], said, "Well.")
-    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms], seconds=20) as program:
+    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms]) as program:
         assert await asked(program, room, ME, "me") == shown.format(blind)
         assert await asked(program, room, ME, "me") == "Well.", "what only matters meanwhile is not written"
 
@@ -91,7 +91,7 @@ async def test_pictures_that_a_model_cannot_see_are_told_also_where_it_says_noth
 async def test_no_job_tells_it_but_the_owners_next_answer_does(tmp_path: Path) -> None:
     room, spare = chat(), "a is down; asking b instead"
     model = Noticing([Notice(spare, stays="owner")], "Watered.", "Hi.")
-    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms], seconds=20) as program:
+    async with bare(tmp_path, model, others=[room], plugins=[Silence, Rooms]) as program:
         task = Inbound(ME, "", "job-1", UserMessage("water the plants", program.clock(), "job"), role="owner")
         program.app.transactions.write_now(lambda tx: tx.deliver(task))
         assert (await room.sent.get()).text == "Watered."

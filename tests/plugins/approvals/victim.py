@@ -76,7 +76,7 @@ class Left(NamedTuple):
 @asynccontextmanager
 async def program_of(root: Path) -> AsyncIterator[Program]:
     channel = LoggingChannel(root / "log")
-    async with running(root / "home", Marking(), channel=channel, extra=[stamping(root)], seconds=20) as program:
+    async with running(root / "home", Marking(), channel=channel, extra=[stamping(root)]) as program:
         yield program
 
 

@@ -77,7 +77,7 @@ class Left(NamedTuple):
 def program_of(root: Path):  # type: ignore[no-untyped-def]
     channel, brought = LoggingChannel(root / "log"), tools_plugin(delete(root))
     model = MODELS[(root / "command").read_text()]() if (root / "command").exists() else Deleting()
-    return running(root / "home", model, channel=channel, extra=[brought], seconds=20, wakes=True)
+    return running(root / "home", model, channel=channel, extra=[brought], wakes=True)
 
 
 def with_command(root: Path, place: str = "in front") -> None:

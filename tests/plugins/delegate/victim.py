@@ -60,7 +60,7 @@ class BothSides:
 async def work(root: Path, story: str, statement: int | None) -> None:
     """Go on with what is there, or have it begun; die at that statement."""
     channel = LoggingChannel(root / "log")
-    async with running(root / "home", BothSides(story), channel=channel, wakes=True, seconds=20) as program:
+    async with running(root / "home", BothSides(story), channel=channel, wakes=True) as program:
         if not program.rows("SELECT 1 FROM inbox"):
             await program.say("Have them read")
         program.app.store.db.set_trace_callback(kills.dies_at(statement))
@@ -86,7 +86,7 @@ def killed(root: Path, story: str, statement: int) -> bool:
 async def left(root: Path, story: str) -> tuple[int, int, int]:
     """After a further start: the helpers that were begun, and how many of them were never told, and more than once."""
     channel = LoggingChannel(root / "log")
-    async with running(root / "home", BothSides(story), channel=channel, wakes=True, seconds=20) as program:
+    async with running(root / "home", BothSides(story), channel=channel, wakes=True) as program:
         await at_rest(program)
         assert_legal(program.history)
         numbers = [number for (number,) in program.rows("SELECT id FROM delegate_helpers")]

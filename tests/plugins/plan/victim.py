@@ -73,7 +73,7 @@ class Left(NamedTuple):
 @asynccontextmanager
 async def program_of(root: Path) -> AsyncIterator[Program]:
     channel, brought = LoggingChannel(root / "log"), tools_plugin(stamp(root))
-    async with running(root / "home", Planning(), channel=channel, extra=[brought], seconds=20) as program:
+    async with running(root / "home", Planning(), channel=channel, extra=[brought]) as program:
         yield program
 
 
