@@ -339,7 +339,9 @@ def _is_about(heard: Hears | None, origin: str, channel: str, call: CheckedCall 
     """True for a turn, or a call of it, that a plugin wants to hear of; None: it hears of all."""
     if heard is None or origin in heard.origins or channel in heard.channels:
         return True
-    return call is not None and (call.name in heard.tools or (heard.changes and call.reach != "none"))
+    if call is None:  # what names tools alone narrows nothing where there is no call
+        return bool(heard.tools or heard.changes) and not (heard.origins or heard.channels)
+    return call.name in heard.tools or (heard.changes and call.reach != "none")
 
 
 def _sections_of(one: Plugin, profile: Profile) -> tuple[Section, ...]:

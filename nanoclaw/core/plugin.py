@@ -109,8 +109,8 @@ class Turn(Protocol):
 
 class Hears(NamedTuple):
     """The turns that a hook is asked in: those of these origins or in these channels; of calls also those of these
-    tools, in any turn, and with `changes` all that may change something. Of before_turn the origin is that of the
-    message. One that names nothing: never."""
+    tools, in any turn, and with `changes` all that may change something, which alone narrow no other hook. Of
+    before_turn the origin is that of the message. One that names nothing: never."""
 
     origins: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()

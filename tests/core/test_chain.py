@@ -545,6 +545,25 @@ async def test_a_hook_is_asked_about_what_it_hears_only(tmp_path: Path) -> None:
     assert heard == ["after list_dir", "watched write_file", "on_end"]
 
 
+async def test_tools_narrow_no_hook_that_is_about_no_call(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Guard(Plugin):
+        name = "guard"
+        hears: Mapping[str, Hears] = {"before_answer": Hears(tools=("exec",)), "on_end": Hears(changes=True)}
+
+        async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
+            heard.append(answer.text)
+            return None
+
+        def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+            heard.append(ended.reason)
+
+    async with bare(tmp_path, ScriptedProvider("Hello."), plugins=[Guard]) as program:
+        await program.ask("hi")
+    assert heard == ["Hello.", "answered"]
+
+
 async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(tmp_path: Path) -> None:
     asked: list[str] = []
 
