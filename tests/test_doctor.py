@@ -238,6 +238,12 @@ def test_nothing_waits_at_a_pipe_in_the_place_of_a_file(home: Home, server: Mode
         assert said in home.run("doctor", check=1).out
 
 
+def test_who_wants_no_history_may_link_it_to_nothing(home: Home, server: ModelServer) -> None:
+    (home.root / "history").unlink(missing_ok=True)
+    (home.root / "history").symlink_to(os.devnull)
+    home.run("-m", "hi")
+
+
 def test_a_file_in_the_place_of_a_folder_is_said_and_left(home: Home, server: ModelServer) -> None:
     (home.root / "copies").write_text("mine")
     assert ("wrong", f"{home.root / 'copies'} is no folder, as it must be: move it away") in of(
