@@ -119,6 +119,11 @@ class Snapshot:
         self._done = list[str]()
         self._failed = list[str]()
 
+    @property
+    def kept(self) -> frozenset[str]:
+        """Paths at which what is there is put back, or at which nothing may come."""
+        return frozenset((*self._trees, *self._absent))
+
     def put_back(self) -> str:
         """Put back what was changed; a few words about that, '' for nothing. Raises nothing."""
         for path, held in self._around.items():

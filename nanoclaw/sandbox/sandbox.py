@@ -160,15 +160,16 @@ class Encloser:
                         return entry.path
         return ""
 
-    def _put_back(self, snapshot: Snapshot, protected: Sequence[Protected], began_ns: int) -> str:
-        """Undo what a command must not have done; a few words about that. Raises nothing."""
+    def _put_back(self, snapshot: Snapshot, mounted: Collection[str], began_ns: int) -> str:
+        """Undo what a command must not have done; a few words about that. Raises nothing. What is `mounted` it could
+        not change; a path that is neither that nor in the snapshot may have a repository that it made."""
         told = snapshot.put_back()
         try:
             places, is_whole = self._search.places(began_ns)
         except OSError as error:
             return "; ".join(filter(None, (told, f"not looked for new repositories: {error.strerror}")))
         self.has_searched_all = self.has_searched_all and is_whole
-        kept = {str(one.path) for one in protected if one.kind == "kept"}
+        kept = snapshot.kept.union(mounted)
         return "; ".join(filter(None, (told, snapshot.take_out(self._repositories.judged(places, kept)))))
 
     @property
@@ -195,7 +196,7 @@ class Encloser:
         options += ["--cap-drop", "ALL", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]  # root owns these
         options += ["--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]
         options += ["--dir", "/run", *self._places(limits)]
-        others = list[Protected]()
+        others, mounted = list[Protected](), list[str]()
         try:
             for one in protected:
                 if one.kind == "todo" or len(given) >= MOUNTED:
@@ -209,7 +210,8 @@ class Encloser:
                     else:
                         how = "--bind" if one.kind == "around" else "--ro-bind"
                         options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
-            put_back = partial(self._put_back, self._copies.take(others), protected, time.time_ns() - _SETTLED_NS)
+                        mounted += [str(one.path)] if one.kind != "around" else []
+            put_back = partial(self._put_back, self._copies.take(others), mounted, time.time_ns() - _SETTLED_NS)
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
@@ -273,7 +275,7 @@ class Encloser:
         self, command: Sequence[str], environment: dict[str, str], limits: Allowance, protected: Sequence[Protected]
     ) -> Enclosed:
         rules = self._rules
-        put_back = partial(self._put_back, self._copies.take(protected), protected, time.time_ns() - _SETTLED_NS)
+        put_back = partial(self._put_back, self._copies.take(protected), (), time.time_ns() - _SETTLED_NS)
         folder = scratch_folders.make("exec")
         own_home = Path(folder, "home")
         own_home.mkdir()

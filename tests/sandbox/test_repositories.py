@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -110,6 +111,19 @@ def test_a_result_names_what_was_taken_out_and_it_is_kept_aside(tmp_path: Path, 
     assert "Bob" in config and "status" in config and "./x" not in config
     assert any("fsmonitor" in one.read_text() for one in place.aside.iterdir() if one.name.endswith("-config"))
     assert place.run("true").remark == ""
+
+
+@at_each_level
+def test_a_repository_made_where_one_was_deleted_is_judged_like_any_other(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "app")
+    place.run("true")
+    known = place.encloser.known
+    shutil.rmtree(place.workspace / "app")
+    place.restart(known)
+    ended = place.run("git init -q app && git -C app config core.fsmonitor ./x && echo x > app/.git/hooks/pre-push")
+    told = "app/.git/config (core.fsmonitor), app/.git/hooks/pre-push"
+    assert ended.remark == f"taken out, as git would run it outside of the sandbox: {told}"
 
 
 @at_each_level
