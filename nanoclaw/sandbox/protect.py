@@ -3,6 +3,7 @@ repositories, settings of editors and shells."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -40,6 +41,9 @@ MADE = 10_000
 
 MOST_PLACES, MOST_PATHS = 500, 3_000
 """Places with something to protect, and what there is to protect in all of them."""
+
+LEADS_NOWHERE = frozenset({errno.ELOOP, errno.ENAMETOOLONG})
+"""Errors of a path below which nothing is that a program could open: a link to itself, a path that is too long."""
 
 _MOST_ENTRIES = 10_000
 _MODULES_DEEP = 4
@@ -175,6 +179,10 @@ class Search:
                 seen = {one.name: one.is_dir(follow_symlinks=False) for one in islice(entries, _MOST_ENTRIES + 1)}
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return None
+        except OSError as error:
+            if error.errno in LEADS_NOWHERE:
+                return None
+            raise
         is_whole = len(seen) <= _MOST_ENTRIES
         if not is_whole:
             for name in (*NAMES, ".git"):
@@ -306,6 +314,10 @@ def _folders(path: str) -> list[str]:
             return [one.name for one in islice(entries, MOST_PATHS) if one.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE:
+            return []
+        raise
 
 
 def _text(path: str) -> str:
@@ -313,8 +325,8 @@ def _text(path: str) -> str:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return ""
-    except OSError:
-        if os.path.islink(path):
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE or os.path.islink(path):
             return ""
         raise
     with open(opened, "rb") as file:

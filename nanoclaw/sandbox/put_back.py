@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nanoclaw import scratch_folders
 from nanoclaw.escapes import one_line
-from nanoclaw.sandbox.protect import LOOKED_THROUGH, Protected
+from nanoclaw.sandbox.protect import LEADS_NOWHERE, LOOKED_THROUGH, Protected
 from nanoclaw.sandbox.repositories import TakenOut
 
 MOST_FILES, MOST_BYTES, MOST_FILE_BYTES = 3_000, 32_000_000, 2_000_000
@@ -209,7 +209,9 @@ class Snapshot:
     def _put_tree_back(self, top: str, tree: _Tree) -> None:
         is_flooded = False
         for path, was in tree.items():
-            at = _stat(path)
+            at = None
+            with self._told(path):
+                at = _stat(path)
             if not is_flooded and stat.S_ISDIR(was.mode) and at and stat.S_ISDIR(at.st_mode):
                 new = [name for name in _names(path, len(tree) + _MOST_NEW) if f"{path}/{name}" not in tree]
                 is_flooded = len(new) >= _MOST_NEW
@@ -222,8 +224,8 @@ class Snapshot:
                 self._remove(top)
                 self._done.append(top)
         for path, was in tree.items():
-            if not _is_same(was, path):
-                with self._told(path):
+            with self._told(path):
+                if not _is_same(was, path):
                     self._restore(path, was)
                     self._done.append(path)
 
@@ -364,6 +366,10 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE:
+            return None
+        raise
 
 
 def _inode(path: str) -> int:
@@ -377,6 +383,10 @@ def _names(path: str, most: int) -> list[str]:
             return sorted(one.name for one in islice(entries, most))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE:
+            return []
+        raise
 
 
 _COMMAND = re.compile(rb"^[ \t]*((?:exec|x)[ \t].*?)[ \t\r]*$", re.MULTILINE)
@@ -392,8 +402,8 @@ def read_plain(path: str) -> bytes:
         at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return b""
-    except OSError:
-        if os.path.islink(path):
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE or os.path.islink(path):
             return b""
         raise
     with open(at, "rb") as file:

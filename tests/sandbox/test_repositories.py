@@ -127,6 +127,17 @@ def test_a_repository_made_where_one_was_deleted_is_judged_like_any_other(tmp_pa
 
 
 @at_each_level
+def test_a_link_to_itself_keeps_nothing_from_being_judged(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.run("mkdir a && ln -s ../x a/.envrc && touch a/.inputrc")
+    place.run("true")
+    ended = place.run("mv a b; ln -s a a; git init -q new && git -C new config core.fsmonitor ./x")
+    assert "taken out, as git would run it outside of the sandbox: new/.git/config (core.fsmonitor)" in ended.remark
+    assert (place.workspace / "a" / ".envrc").is_symlink()
+    assert place.run("true").status == 0
+
+
+@at_each_level
 def test_repositories_made_as_usual_stay_as_they_were_made(tmp_path: Path, level: str) -> None:
     place = Place(tmp_path, level)
     place.git("init", "-q", "-b", "main", "part")
