@@ -16,6 +16,9 @@ _CONFIGS = ("config", "config.worktree")
 _LARGEST, _LARGEST_INDEX = 1_000_000, 200_000_000
 _MOST, _MODULES_DEEP = 5_000, 8
 _GITLINK = b"\x00\x00\xe0\x00"
+_LONGEST = 4_096
+"""Bytes of a path: no file has a longer one. Of a name in an index so much is kept, as each may be the one before and a
+letter."""
 
 
 class TakenOut(NamedTuple):
@@ -134,9 +137,11 @@ class MadeRepositories:
                 yield TakenOut(hooks, None)
                 return
             with os.scandir(hooks) as entries:
-                for one in islice(entries, _MOST):
-                    if not one.name.endswith(".sample"):
-                        yield TakenOut(one.path, None)
+                names = [one.name for one in islice(entries, _MOST + 1)]
+            if len(names) > _MOST:  # one of the others might be run
+                yield TakenOut(hooks, None)
+                return
+            yield from (TakenOut(f"{hooks}/{name}", None) for name in names if not name.endswith(".sample"))
 
     def _of_config(self, path: str, at: os.stat_result) -> Iterator[TakenOut]:
         if not stat.S_ISREG(at.st_mode) or at.st_size > _LARGEST:
@@ -158,7 +163,7 @@ def gitlinks(index: bytes) -> list[str]:
 
 def _gitlinks(index: bytes, hash_bytes: int) -> list[str]:
     version, many = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:12], "big")
-    found, at, name = list[str](), 12, b""
+    found, at, name, length = list[str](), 12, b"", 0
     for _ in range(many):
         fixed = at + 40 + hash_bytes
         flags = int.from_bytes(index[fixed : fixed + 2], "big")
@@ -166,7 +171,9 @@ def _gitlinks(index: bytes, hash_bytes: int) -> list[str]:
         if version >= 4:  # without what it has in common with the one before
             cut, begin = _number(index, begin)
             end = index.find(b"\0", begin)
-            name = name[: len(name) - cut] + index[begin:end]
+            same = max(0, length - cut)
+            length = same + max(0, end - begin)
+            name = (name[:same] + index[begin : min(end, begin + _LONGEST)])[:_LONGEST]
             following = end + 1
         else:
             end = index.find(b"\0", begin)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from nanoclaw.sandbox.git_config import harmless
-from nanoclaw.sandbox.repositories import gitlinks
+from nanoclaw.sandbox.put_back import read_plain
+from nanoclaw.sandbox.repositories import MadeRepositories, gitlinks
 from tests.sandbox.enclosed import strengths
 from tests.sandbox.test_protected import Place, at_each_level
 
@@ -180,6 +183,42 @@ def test_keys_that_git_would_run_are_taken_out(line: str, taken: str) -> None:
     found = harmless(f"{line}\n")
     assert found.taken == (taken,)
     assert "x" not in found.text.replace("[include", "").partition("]")[2]
+
+
+def test_hooks_among_thousands_of_files_are_taken_out(tmp_path: Path) -> None:
+    git = tmp_path / "a" / ".git"
+    for name in ("objects", "refs", "hooks"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    for number in range(5_100):
+        (git / "hooks" / f"{number}.sample").touch()
+    (git / "hooks" / "post-merge").touch()
+    found = MadeRepositories([tmp_path], read_plain).judged([str(tmp_path / "a")], ())
+    assert [one.path for one in found] == [str(git / "hooks")]
+
+
+def _index(*entries: tuple[int, bytes, bool]) -> bytes:
+    """An index of version 4: names as the one before without some bytes, and some more; True for a submodule."""
+    data = [b"DIRC" + struct.pack(">II", 4, len(entries))]
+    for cut, name, is_link in entries:
+        packed = [cut & 127]
+        while cut := cut >> 7:
+            cut -= 1
+            packed.insert(0, 128 | (cut & 127))
+        kind = b"\x00\x00\xe0\x00" if is_link else b"\x00\x00\x81\xa4"
+        data.append(bytes(24) + kind + bytes(34) + bytes(packed) + name + b"\0")
+    return b"".join(data)
+
+
+def test_an_index_of_long_names_is_read_as_quickly_as_another() -> None:
+    index = _index((0, b"x" * 2_000_000, False), (1, b"y", True), *[(1, b"y", False)] * 10_000)
+    began = time.process_time()
+    gitlinks(index)
+    assert time.process_time() - began < 0.3
+
+
+def test_a_submodule_behind_a_long_name_is_found() -> None:
+    assert "lib/sub" in gitlinks(_index((0, b"lib/" + b"x" * 6_000, False), (5_900, b"z", False), (101, b"sub", True)))
 
 
 def test_an_index_that_is_none_has_no_submodules() -> None:
