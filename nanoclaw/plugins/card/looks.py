@@ -18,10 +18,12 @@ def only_looks(command: str) -> bool:
 
 _LOOK_WORDS = (
     "ls cat head tail wc grep egrep fgrep rg stat file du df pwd echo printf date whoami id uname which type"
-    " tree uniq cut tr diff cmp md5sum sha1sum sha256sum basename dirname realpath readlink test [ true false"
-    " cd nl column"
+    " tree cut tr diff cmp md5sum sha1sum sha256sum basename dirname realpath readlink test [ true false"
+    " cd nl column sort"
 )
 _LOOK = frozenset(_LOOK_WORDS.split())
+_WRITING = {"sort": r"-[^-]*o|--(o|co)", "tree": r"-[^-]*o", "rg": r"--pre", "file": r"-[^-]*C|--com"}
+"""Options, also in one word with others or cut short, with which they write or run something."""
 _GIT_LOOKS_WORDS = "status log diff show ls-files rev-parse blame describe shortlog"
 _GIT_LOOKS = frozenset(_GIT_LOOKS_WORDS.split())
 
@@ -32,4 +34,7 @@ def _looks(words: Sequence[str]) -> bool:
         return not any(word.startswith(("-exec", "-ok", "-delete", "-fprint", "-fls")) for word in rest)
     if name == "git":
         return bool(rest) and rest[0] in _GIT_LOOKS and not any(word.startswith("--output") for word in rest)
-    return name in _LOOK or (name == "sort" and not any(word.startswith(("-o", "--output")) for word in rest))
+    if name == "uniq":  # its second file is written
+        return sum(not word.startswith("-") for word in rest) < 2
+    writing = _WRITING.get(name)
+    return name in _LOOK and not (writing and any(re.match(writing, word) for word in rest))
