@@ -176,8 +176,13 @@ class BackgroundCommands:
         )
 
     async def _undoable(self, command: str, lost: Sequence[Lost], *, are_put_back: bool = False) -> list[Effect]:
-        undo = self._host.get("undo")
-        return await self._watch.losses(lost, command, undo.keep_copy, are_put_back=are_put_back) if undo else []
+        if (undo := self._host.get("undo")) is None:
+            return []
+        try:
+            return await self._watch.losses(lost, command, undo.keep_copy, are_put_back=are_put_back)
+        except (OSError, ValueError, NanoclawError) as error:  # no room: that files come back counts for more
+            self._host.log.warning("/undo will not know what {} did: {}", quoted(command), error)
+            return []
 
     async def _record(self, conversation: Address, effects: Sequence[Effect]) -> None:
         """Have /undo bring files back as they were before, or before they were put back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,20 @@ async def test_a_file_that_was_cut_is_put_back_and_undo_brings_back_what_stood_t
         await program.answer_with("Kept.")
         await program.ask("/undo")
         assert (program.workspace / "one.txt").read_text() == "new\n"
+
+
+async def test_what_undo_has_no_room_for_is_put_back_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with running(tmp_path, ScriptedProvider(behind("echo new > one.txt"), WAIT, "Well?"), wakes=True) as program:
+        fill(program)
+        monkeypatch.setattr(program.app.public("undo"), "keep_copy", full)
+        await program.say("Go")
+        assert "overwrites `one.txt`" in await program.answer_with("Nothing of this")
+        assert (program.workspace / "one.txt").stat().st_size == 400
 
 
 async def test_a_yes_to_the_words_of_a_command_is_not_asked_for_again(tmp_path: Path) -> None:
