@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -329,7 +330,15 @@ class SandboxedCommands:
                 if self._encloser is None or self._encloser.strength != strength:
                     aside = self._host.home / "put-back"
                     self._encloser = Encloser(self._grants(), strength, self._known_places(), aside)
-                made = await asyncio.to_thread(self._encloser.enclose, command, environment, limits, relay)
+                making = asyncio.create_task(
+                    asyncio.to_thread(self._encloser.enclose, command, environment, limits, relay)
+                )
+                try:
+                    made = await asyncio.shield(making)
+                except asyncio.CancelledError:
+                    with suppress(OSError):
+                        (await making).close()  # nobody else would
+                    raise
                 self._keep_places(self._encloser.known)
         except SandboxError as error:
             raise ToolError(f"not run: {error}.") from None

@@ -108,9 +108,10 @@ class Processes:
         try:
             row = await self._host.write(partial(self._insert, context, command, path))
             try:
-                arguments, environment, keeper = await given.prepare(command, is_beyond=is_beyond)
                 if card := self._host.get("card"):
                     await card.began(row.id, row.command, context.turn, context.call)
+                # last: nobody but the process owns what keeps it in the sandbox
+                arguments, environment, keeper = await given.prepare(command, is_beyond=is_beyond)
                 process = Process(
                     arguments,
                     folder=self._host.workspace,

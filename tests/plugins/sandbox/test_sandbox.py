@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -386,6 +390,38 @@ async def test_without_a_sandbox_each_line_for_a_process_asks_too(tmp_path: Path
         await program.ask("no")
         await program.answer()
         assert not (program.workspace / "typed").exists()
+
+
+@at_any
+async def test_a_stop_while_a_sandbox_is_made_leaves_nothing_open(
+    tmp_path: Path, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, enclose = threading.Event(), threading.Event(), library.Encloser.enclose
+
+    def slowly(*given: Any) -> library.Enclosed:
+        begun.set()
+        assert goes_on.wait(10)
+        return enclose(*given)
+
+    async with running(tmp_path, ScriptedProvider("Hm.")) as program:
+        sandbox = program.app.public("sandbox")
+        bounds = program.app.public("shell").bounds
+        *_, keeper = await sandbox.enclose(("/bin/true",), {}, bounds)
+        for one in keeper.descriptors:
+            os.close(one)
+        keeper.end()
+        monkeypatch.setattr(library.Encloser, "enclose", slowly)
+        before = len([*Path("/proc/self/fd").iterdir()])
+        making = asyncio.create_task(sandbox.enclose(("/bin/true",), {}, bounds))
+        await asyncio.to_thread(begun.wait, 10)
+        making.cancel()
+        asyncio.get_running_loop().call_soon(goes_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        await asyncio.to_thread(lambda: None)
+        gc.collect()
+        assert len([*Path("/proc/self/fd").iterdir()]) == before
+        assert not list(Path(tempfile.gettempdir()).glob(f"{scratch_folders.prefix('exec')}*"))
 
 
 @at_any
