@@ -76,19 +76,21 @@ class Copies:
         self._known, self._last = known, trees
         return Snapshot(self, around, trees, absent, todos)
 
-    def _copy(self, path: str, tree: _Tree, known: _Tree) -> None:
-        if (at := _stat(path)) is None:
-            return
-        if (found := self._known.get(path)) is None or not found.settled or found.change != _change(at):
-            has_room = (
-                len(known) < MOST_FILES and at.st_size <= MOST_FILE_BYTES and self._bytes + at.st_size <= MOST_BYTES
-            )
-            found = _kept(path, at, reads=has_room)
-        self._bytes += len(found.content or b"")
-        tree[path] = known[path] = found
-        if stat.S_ISDIR(found.mode):
-            for name in _names(path, MOST_FILES):
-                self._copy(f"{path}/{name}", tree, known)
+    def _copy(self, top: str, tree: _Tree, known: _Tree) -> None:
+        waiting = [top]
+        while waiting:  # a command may nest folders deeper than Python's stack
+            path = waiting.pop()
+            if (at := _stat(path)) is None:
+                continue
+            if (found := self._known.get(path)) is None or not found.settled or found.change != _change(at):
+                has_room = (
+                    len(known) < MOST_FILES and at.st_size <= MOST_FILE_BYTES and self._bytes + at.st_size <= MOST_BYTES
+                )
+                found = _kept(path, at, reads=has_room)
+            self._bytes += len(found.content or b"")
+            tree[path] = known[path] = found
+            if stat.S_ISDIR(found.mode):
+                waiting += (f"{path}/{name}" for name in reversed(_names(path, MOST_FILES)))
 
 
 class _Held:

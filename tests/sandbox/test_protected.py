@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw import scratch_folders
 from nanoclaw.sandbox import protect, sandbox
+from nanoclaw.sandbox.protect import Protected
+from nanoclaw.sandbox.put_back import Copies
 from nanoclaw.sandbox.sandbox import Encloser
 from nanoclaw.sandbox.view import Grants
 from nanoclaw.spawn import Exit
@@ -59,6 +62,24 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that ends soon, and few mounts."""
     monkeypatch.setattr(protect, "LOOKED_THROUGH", 30)
     monkeypatch.setattr(sandbox, "MOUNTED", 20)
+
+
+def test_folders_nested_deeper_than_a_stack_are_protected_too(tmp_path: Path) -> None:
+    top = tmp_path / ".vscode"
+    top.mkdir()
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(1_100):
+        os.mkdir("d", dir_fd=at)
+        inner = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    os.close(at)
+    try:
+        snapshot = Copies([tmp_path]).take([Protected(top, "kept")])
+        (top / "d" / "tasks.json").touch()
+        assert snapshot.put_back() == "put back: .vscode/d/tasks.json"
+    finally:  # pytest's own removal goes no deeper
+        scratch_folders.remove(str(top))
 
 
 @at_each_level
