@@ -49,7 +49,7 @@ def main() -> "NoReturn":
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own would end this when the command sends one
     relay, asking, passed = 0, None, list[str]()
     try:
-        own = posix.open("/proc/self/io", posix.O_RDONLY | posix.O_CLOEXEC)  # no more when nobody may look into it
+        own = own_count()
         keep_to_itself()
         if task["rules"] is not None:
             from nanoclaw.sandbox import landlock
@@ -84,6 +84,15 @@ def main() -> "NoReturn":
         send({relay}, _signal.SIGKILL)
     _tell(report, b"%d %d %s\n" % (status, end_all(relay), "".join(passed[:1]).encode()))
     posix._exit(0)
+
+
+def own_count() -> int:
+    """A descriptor of what this process and those that it has collected wrote; -1 on a kernel that doesn't count. It
+    can't be opened any more once nobody may look into this process."""
+    try:
+        return posix.open("/proc/self/io", posix.O_RDONLY | posix.O_CLOEXEC)
+    except FileNotFoundError:
+        return -1
 
 
 def keep_to_itself() -> None:

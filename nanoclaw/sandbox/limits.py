@@ -66,7 +66,8 @@ _OWN_BYTES = 10_000_000
 
 class Disk:
     """The space that a command takes on the disks of some folders. `own` is a descriptor of its keeper's
-    /proc/self/io, in which those count that have ended; `pids` lists the others."""
+    /proc/self/io, in which those count that have ended, or -1: then all that is gone is the command's; `pids` lists the
+    others."""
 
     def __init__(self, most: int, folders: Iterable[str], own: int, pids: Callable[[], Iterable[int]]) -> None:
         self._most, self._own, self._pids = most, own, pids

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.sandbox import launch
+from nanoclaw.sandbox.limits import Disk
 from nanoclaw.sandbox.sandbox import Allowance, Encloser
 from nanoclaw.sandbox.view import Grants
 from nanoclaw.spawn import Bounds, Exit, Keeper, run_process
@@ -114,6 +116,18 @@ def test_a_command_that_takes_too_much_of_the_disk_is_ended_and_its_files_stay(
     assert ended.why == "disk", ended
     written = sum(one.stat().st_size for one in (tmp_path / "home" / "workspace").iterdir())
     assert written >= 20_000_000
+
+
+def test_on_a_kernel_that_counts_nobodys_writes_all_that_is_gone_is_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(path: str, flags: int) -> int:
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr("posix.open", lacks)
+    disk = Disk(10_000_000, [str(tmp_path)], launch.own_count(), lambda: ())
+    (tmp_path / "a").write_bytes(bytes(40_000_000))
+    assert disk.is_full()
 
 
 @at_each_level
