@@ -17,9 +17,8 @@ from typing import Literal, NamedTuple
 
 RUN_BY = {
     **dict.fromkeys((".envrc", ".direnv"), "direnv"),
-    **dict.fromkeys(
-        (".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".dir-locals.el"), "your editor"
-    ),
+    **dict.fromkeys((".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc"), "your editor"),
+    **dict.fromkeys((".dir-locals.el", ".dir-locals-2.el"), "your editor"),
     **dict.fromkeys((".mcp.json", ".claude", ".cursor", ".windsurf"), "other assistants"),
     **dict.fromkeys((".git", ".husky", ".githooks", ".gitconfig"), "git"),
     **dict.fromkeys((".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"), "your shell"),
