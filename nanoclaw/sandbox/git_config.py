@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 _WORDS = {
@@ -70,9 +71,9 @@ class Harmless(NamedTuple):
     taken: tuple[str, ...]
 
 
-def harmless(text: str) -> Harmless:
-    """Keep what is known to be harmless. Each line that is not plain is written anew: git may not read it as this
-    does."""
+def harmless(text: str, may_work_in: Callable[[str], bool]) -> Harmless:
+    """Keep what is known to be harmless; of `core.worktree`, in which git deletes files, what `may_work_in` allows.
+    Each line that is not plain is written anew: git may not read it as this does."""
     kept, taken, is_plain = list[str](), list[str](), True
     section, name = "", ""
     for read in text.removeprefix("\ufeff").split("\n"):
@@ -96,7 +97,8 @@ def harmless(text: str) -> Harmless:
             continue
         is_plain = is_plain and not re.search(r'[\\"#;\0-\x08\x0b-\x1f]', entry[2] or "")
         key = entry[1].lower()
-        if _is_harmless(section, name, key, value):
+        is_away = (section, key) == ("core", "worktree") and not may_work_in(value)
+        if _is_harmless(section, name, key, value) and not is_away:
             kept.append(f'\t{key} = "{_escaped(value)}"' if entry[2] is not None else f"\t{key}")
         else:
             taken.append(".".join(filter(None, (section, name, key))))

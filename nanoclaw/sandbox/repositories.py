@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -81,9 +82,14 @@ class MadeRepositories:
             return ""
         with suppress(OSError):
             real = os.path.realpath(path)
-            if os.path.isdir(real) and any(real == top or real.startswith(f"{top}/") for top in self._tops):
+            if os.path.isdir(real) and self._is_writable("", real):
                 return real
         return ""
+
+    def _is_writable(self, folder: str, path: str) -> bool:
+        """True for a path, as seen from a folder, that lies where commands write."""
+        real = os.path.realpath(os.path.join(folder, path))
+        return any(real == top or real.startswith(f"{top}/") for top in self._tops)
 
     def _with_parts(self, git: str, depth: int) -> Iterator[str]:
         """A repository, its working trees, and those of its submodules."""
@@ -148,7 +154,7 @@ class MadeRepositories:
             yield TakenOut(path, None)
             return
         read = self._read(path).decode("utf-8", "surrogateescape")
-        text, taken = harmless(read)
+        text, taken = harmless(read, partial(self._is_writable, os.path.dirname(path)))
         if text != read:
             yield TakenOut(path, text.encode("utf-8", "surrogateescape"), taken)
 

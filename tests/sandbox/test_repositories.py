@@ -102,6 +102,19 @@ def test_what_git_would_run_is_taken_out_of_what_a_command_made(tmp_path: Path, 
 
 
 @at_each_level
+def test_a_made_repository_works_in_no_folder_beyond_what_commands_write(tmp_path: Path, level: str) -> None:
+    place, away = Place(tmp_path, level), tmp_path / "away"
+    away.mkdir()
+    for name, where in {"a": str(away), "b": f"../../../../../../..{away}", "c": "../link"}.items():
+        made = f"git init -q {name}; ln -sfn {away} {name}/link; git config -f {name}/.git/config core.worktree {where}"
+        ended = place.run(made)
+        assert "worktree" not in (place.workspace / name / ".git" / "config").read_text()
+        assert "core.worktree" in ended.remark, ended
+    ended = place.run("git init -q d; git config -f d/.git/config core.worktree ../part")
+    assert "worktree = ../part" in (place.workspace / "d" / ".git" / "config").read_text() and not ended.remark
+
+
+@at_each_level
 def test_a_result_names_what_was_taken_out_and_it_is_kept_aside(tmp_path: Path, level: str) -> None:
     place = Place(tmp_path, level)
     ended = place.run(
@@ -159,7 +172,7 @@ def test_repositories_made_as_usual_stay_as_they_were_made(tmp_path: Path, level
 
 def test_a_plain_configuration_is_left_as_it_is() -> None:
     text = '[core]\n\tbare = false\n# mine \\\n[remote "origin"]\n\turl = git@example.org:a/b\n\tfetch = +refs/*\n'
-    assert harmless(text) == (text, ())
+    assert harmless(text, bool) == (text, ())
 
 
 @pytest.mark.parametrize(
@@ -180,7 +193,7 @@ def test_a_plain_configuration_is_left_as_it_is() -> None:
     ],
 )
 def test_keys_that_git_would_run_are_taken_out(line: str, taken: str) -> None:
-    found = harmless(f"{line}\n")
+    found = harmless(f"{line}\n", bool)
     assert found.taken == (taken,)
     assert "x" not in found.text.replace("[include", "").partition("]")[2]
 
