@@ -75,6 +75,7 @@ class WarmProgram:
                 status = int(answers.readline())
             except TimeoutError:
                 os.kill(pid, 9)
+                self._end()  # it is not known any more what its next answer is about
                 raise subprocess.TimeoutExpired(list(arguments), seconds) from None
         return subprocess.CompletedProcess(list(arguments), status, out.result(), err.result())
 
@@ -90,12 +91,13 @@ class WarmProgram:
                 stdout=subprocess.PIPE,  # as those of a command are no terminals either
                 stderr=subprocess.PIPE,
             )
-        atexit.register(self._end)
+            atexit.register(self._end)
 
     def _end(self) -> None:
-        assert self._process
-        self._socket.close()
-        self._process.communicate(timeout=30)
+        process, self._process = self._process, None
+        if process:
+            self._socket.close()
+            process.communicate(timeout=30)
 
 
 def _write(descriptor: int, data: bytes) -> None:
