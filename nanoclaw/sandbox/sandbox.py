@@ -194,7 +194,7 @@ class Encloser:
         grants, given = self._grants, list[int]()
         options = [self.strength.bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
         options += ["--cap-drop", "ALL", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]  # root owns these
-        options += ["--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]
+        options += ["--dev", "/dev", "--symlink", "../tmp", "/var/tmp"]
         options += ["--dir", "/run", *self._places(limits)]
         others, mounted = list[Protected](), list[str]()
         try:

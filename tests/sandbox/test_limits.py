@@ -83,6 +83,14 @@ def test_as_many_processes_as_are_allowed_may_run(tmp_path: Path, level: str) ->
 
 
 @at_each_level
+def test_a_workspace_may_lie_in_the_other_folder_for_temporary_files(level: str) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        ended = run(Path(folder), level, "pwd && touch here", Allowance())
+        assert (ended.status, ended.head.decode().strip()) == (0, f"{folder}/home/workspace"), ended
+        assert Path(folder, "home", "workspace", "here").exists()
+
+
+@at_each_level
 def test_processes_and_threads_that_end_are_no_longer_counted(tmp_path: Path, level: str) -> None:
     code = "import threading\nfor n in range(200): t = threading.Thread(target=id, args=(1,)); t.start(); t.join()"
     command = f"for n in {{1..100}}; do /bin/true; done; {python(code)}; seq 60 | xargs -P 8 -n 1 echo | wc -l"
