@@ -55,6 +55,7 @@ bench: .venv/dev
 
 install: .venv/chat
 
+# --no-compile: most modules of what is installed are never imported; the others are compiled at their first import
 .venv/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nanoclaw needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
@@ -62,19 +63,19 @@ install: .venv/chat
 	touch $@
 
 .venv/chat: .venv/pip pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[local]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[local]'
 	touch $@
 
 .venv/dev: .venv/pip pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 .venv/browser: .venv/pip pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[browser]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[browser]'
 	touch $@
 
 .venv/semantic: .venv/pip pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[semantic]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[semantic]'
 	touch $@
 
 # other programs' reading of Telegram's Bot API, to hold ours against: apart, as they pin what nanoclaw does not
