@@ -50,6 +50,9 @@ torture: .venv/dev
 	$(BIN)/python -m tests.plugins.plan.victim
 	$(BIN)/python -m tests.plugins.approvals.victim
 
+docs: .venv/dev
+	$(BIN)/python docs/config.py
+
 bench: .venv/dev
 	$(BIN)/python bench/run.py
 
@@ -84,4 +87,4 @@ install: .venv/chat
 	$@/bin/pip install --quiet python-telegram-bot==22.8 'aiogram==3.31.*' || { rm -r $@; exit 1; }
 	touch $@
 
-.PHONY: chat test suite live browser sandbox lint types torture bench install
+.PHONY: chat test suite live browser sandbox lint types torture docs bench install

@@ -23,66 +23,78 @@ T = TypeVar("T")
 
 
 class Model(NamedTuple):
-    name: str = ""
-    api_base: str = ""
-    api_key: str = ""
-    fallback: tuple[str, ...] = ()
+    """The model that answers conversations."""
+
+    name: str = ""  # the model, such as "openai/gpt-5"; empty: the first one found on this machine
+    api_base: str = ""  # address of an OpenAI-style server, if it isn't the provider's own
+    api_key: str = ""  # its key; better kept in secrets.env or the keyring
+    fallback: tuple[str, ...] = ()  # models to ask, in this order, while the first one can't answer
+    # how tools are called: "json" is for models that have no tool calls of their own
     tool_mode: Literal["auto", "native", "json"] = "auto"
-    timeout_seconds: float = 300.0
-    output_tokens: int = 8192
-    window_tokens: int = 0
-    effort: str = ""
+    timeout_seconds: float = 300.0  # seconds without any output after which a request is given up
+    output_tokens: int = 8192  # most tokens of one answer
+    window_tokens: int = 0  # size of the context window in tokens; 0: as known, or as learned from an error
+    effort: str = ""  # reasoning effort: none, minimal, low, medium, high, xhigh or max; empty: the model's own
 
     def __repr__(self) -> str:
         return f"Model({self.name!r})"  # without the key
 
 
 class Person(NamedTuple):
-    timezone: str = ""
+    """The person that the assistant works for."""
+
+    timezone: str = ""  # your time zone, such as "Europe/Berlin"; empty: the machine's
 
 
 class WorkspaceFolder(NamedTuple):
-    path: str = ""
+    """The folder that the assistant works in."""
+
+    path: str = ""  # the folder; empty: `workspace` in nanoclaw's home
 
 
 class Context(NamedTuple):
-    """`sections` switches sections of the system message on or off by id."""
+    """Contents of the prompt."""
 
+    # turn sections of the system message on or off: `skills = false`; `nanoclaw context` names them
     sections: Mapping[str, bool] = MappingProxyType({})
-    file_characters: int = 20_000
-    total_characters: int = 60_000
+    file_characters: int = 20_000  # most characters of each workspace file (AGENTS.md, SOUL.md …) in the prompt
+    total_characters: int = 60_000  # most characters of all these files together
 
 
 class TurnLimits(NamedTuple):
-    rounds: int = 32
-    calls: int = 128
-    turn_seconds: float = 1800.0
+    """Limits of turns, commands and money."""
+
+    rounds: int = 32  # most requests to the model in one turn
+    calls: int = 128  # most tool calls in one turn
+    turn_seconds: float = 1800.0  # most seconds that a turn may take
 
 
 class SessionSettings(NamedTuple):
-    """`queue`: a message that comes while a turn runs joins it ("steer") or waits ("followup")."""
+    """Conversations."""
 
+    # a message sent while a turn runs: "steer" passes it to the running turn, "followup" keeps it for the next
     queue: Literal["steer", "followup"] = "steer"
 
 
 class Net(NamedTuple):
-    """`allow` are private places that pages may be read from all the same, each a name or name:port."""
+    """Network access."""
 
+    # private addresses that may be reached, as name or name:port: ["intranet.lan", "127.0.0.1:8080"]
     allow: tuple[str, ...] = ()
 
 
 class Guests(NamedTuple):
-    """`persona`: guests and groups are answered in the character of SOUL.md and IDENTITY.md."""
+    """People other than you."""
 
-    persona: bool = False
+    persona: bool = False  # answer guests and groups in the character of SOUL.md and IDENTITY.md
 
 
 class Plugins(NamedTuple):
-    """`enabled` are somebody else's that run, `off` built-in ones that do not. `unpinned`: a plugin of the home
-    that is not as its owner looked at it is left out ("skip"), stops the start, or is loaded all the same."""
+    """Plugins that run."""
 
-    enabled: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
+    enabled: tuple[str, ...] = ()  # third-party plugins to load: files in `plugins/` of the home, or installed packages
+    off: tuple[str, ...] = ()  # built-in plugins to leave out, such as "heartbeat"
+    # a plugin of the home that changed since you reviewed it: leave it out, stop the start, or load it anyway
     unpinned: Literal["skip", "stop", "load"] = "skip"
 
 

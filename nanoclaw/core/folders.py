@@ -11,10 +11,10 @@ from nanoclaw.core.errors import ConfigError
 
 
 class ExtraFolders(NamedTuple):
-    """Folders besides the workspace that file tools and commands `read`, and those that they `write` as well."""
+    """Folders besides the workspace that file tools and commands may open."""
 
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()  # folders that may be read: ["~/Documents"]
+    write: tuple[str, ...] = ()  # folders that may be read and written
 
     def paths(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         return _paths(self.read), _paths(self.write)

@@ -24,14 +24,14 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 class PurposeModel(NamedTuple):
-    """The model of one purpose. `name` '': the conversation's. `fallback` is asked in its order where it cannot answer,
-    and after it the conversation's model. Address and key are needed where its provider's usual ones are not meant."""
+    """The model of one purpose. Also written as just the model's name."""
 
-    name: str = ""
+    name: str = ""  # the model; empty: the conversation's
+    # models to ask, in this order, if it can't answer; the conversation's model comes last
     fallback: tuple[str, ...] = ()
-    effort: str = ""
-    api_base: str = ""
-    api_key: str = ""
+    effort: str = ""  # reasoning effort; empty: the model's own
+    api_base: str = ""  # address of its server, if it isn't the provider's own
+    api_key: str = ""  # its key; better kept in secrets.env or the keyring
 
     def __repr__(self) -> str:
         return f"PurposeModel({self.name!r})"  # without the key

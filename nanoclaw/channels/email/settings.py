@@ -10,20 +10,19 @@ Security = Literal["tls", "starttls", "none"]
 
 
 class EmailSettings(NamedTuple):
-    """A mailbox of the assistant's own. `user` is the name to log in with, '' for the address; `trusts` is the name
-    under which its own server writes Authentication-Results; `aliases` are other addresses whose mail comes there."""
+    """A mailbox of the assistant's own."""
 
-    address: str = ""
-    user: str = ""
-    password: str = ""
-    imap_host: str = ""
-    imap_port: int = 993
-    smtp_host: str = ""
-    smtp_port: int = 465
-    security: Security = "tls"
-    ca_file: str = ""
-    trusts: str = ""
-    aliases: tuple[str, ...] = ()
+    address: str = ""  # address of the assistant
+    user: str = ""  # login name; empty: the address
+    password: str = ""  # password; better kept in secrets.env
+    imap_host: str = ""  # server to read mail from
+    imap_port: int = 993  # its port
+    smtp_host: str = ""  # server to send mail with
+    smtp_port: int = 465  # its port
+    security: Security = "tls"  # encryption of both connections
+    ca_file: str = ""  # certificate authority of your own server
+    trusts: str = ""  # name under which your server signs Authentication-Results
+    aliases: tuple[str, ...] = ()  # other addresses whose mail arrives in this mailbox
 
 
 def make(settings: EmailSettings, host: ChannelHost) -> Channel:

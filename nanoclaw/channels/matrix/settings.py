@@ -8,11 +8,11 @@ from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, LinkHelp
 
 
 class MatrixSettings(NamedTuple):
-    """`user` is such as @bot:example.org; a `password` is needed for the first login only."""
+    """The assistant's Matrix account."""
 
-    homeserver: str = ""
-    user: str = ""
-    password: str = ""
+    homeserver: str = ""  # address of the server, such as "https://matrix.example.org"
+    user: str = ""  # account, such as "@bot:example.org"
+    password: str = ""  # password, needed for the first login only; better kept in secrets.env
 
 
 def make(settings: MatrixSettings, host: ChannelHost) -> Channel:

@@ -8,11 +8,11 @@ from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, LinkHelp
 
 
 class TelegramSettings(NamedTuple):
-    """Settings of one bot; with `reactions` a message that has to wait gets one."""
+    """The assistant's Telegram bot."""
 
-    token: str = ""
-    api_base: str = "https://api.telegram.org"
-    reactions: bool = True
+    token: str = ""  # the bot's token; better kept in secrets.env
+    api_base: str = "https://api.telegram.org"  # address of Telegram's server
+    reactions: bool = True  # react to a message that has to wait
 
 
 def make(settings: TelegramSettings, host: ChannelHost) -> Channel:

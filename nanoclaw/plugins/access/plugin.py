@@ -20,8 +20,10 @@ LISTED = 20
 
 
 class AccessSettings(NamedTuple):
+    """The owner's chats as one conversation or several."""
+
+    # "shared": the terminal and all your private chats are one conversation
     owner: Literal["separate", "shared"] = "separate"
-    """shared: the terminal and all chats that the owner has alone with the assistant are one conversation."""
 
 
 class Access(Plugin):

@@ -22,16 +22,15 @@ may be told a code; elsewhere: the owner means the assistant in a group that is 
 
 
 class ChannelRules(NamedTuple):
-    """Rules by which a channel lets people in. `allow_from` are stable ids of guests, `allow_groups` of groups; an
-    empty list is nobody. `send_to` are chats that messages may be sent to unasked. `per_hour` is how many messages of
-    each guest are answered, 0 for all."""
+    """People besides the owner who may talk in a channel."""
 
-    allow_from: Ids = ()
+    allow_from: Ids = ()  # ids of guests, never names; empty: nobody
+    # strangers: "silent" ignores them, "pairing" gives them a code for you to approve, "open" lets them in
     policy: Policy = "silent"
-    groups: Groups = "mention"
-    allow_groups: Ids = ()
-    send_to: Ids = ()
-    per_hour: int = 60
+    groups: Groups = "mention"  # in groups, answer when mentioned, always, or never
+    allow_groups: Ids = ()  # ids of groups in which everybody is a guest; empty: none
+    send_to: Ids = ()  # chats that the assistant may write to without asking you
+    per_hour: int = 60  # messages answered per guest and hour; 0: no limit
 
     def check(self, table: ChannelTable) -> None:
         """Raises ConfigError for names in place of stable ids, or other values that cannot be meant."""

@@ -28,12 +28,11 @@ _Doing = Literal["click", "type", "select", "press", "upload"]
 
 
 class BrowseSettings(NamedTuple):
-    """`chromium` is the path of the browser, '' to look for it; a page is closed after `idle_minutes` without use, and
-    so many `sessions` are open at once."""
+    """The real browser."""
 
-    chromium: str = ""
-    idle_minutes: float = 10.0
-    sessions: int = 4
+    chromium: str = ""  # path of the browser; empty: search the PATH
+    idle_minutes: float = 10.0  # minutes without use after which a page is closed
+    sessions: int = 4  # most conversations with an open page at once
 
     def check(self) -> None:
         for name in ("idle_minutes", "sessions"):

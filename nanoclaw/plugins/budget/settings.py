@@ -11,15 +11,13 @@ Span = Literal["day", "month"]
 
 
 class BudgetSettings(NamedTuple):
-    """US dollars for the person's day and month, 0 for no limit, and the shares that heartbeats and jobs may use, and
-    all guests and groups.
-    `count_local`: what a server on the person's machine answers may cost money elsewhere, by the model's name."""
+    """Limits of spending."""
 
-    day_usd: float = 0.0
-    month_usd: float = 0.0
-    heartbeat_share: float = 0.2
-    guest_share: float = 0.5
-    count_local: bool = False
+    day_usd: float = 0.0  # US dollars a day; 0: no limit
+    month_usd: float = 0.0  # US dollars a month; 0: no limit
+    heartbeat_share: float = 0.2  # share of this money that heartbeats and jobs may spend
+    guest_share: float = 0.5  # share of this money that all guests and groups together may spend
+    count_local: bool = False  # count requests to a server on this machine too, if it passes them on to a paid provider
 
     @property
     def is_set(self) -> bool:

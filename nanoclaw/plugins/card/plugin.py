@@ -79,12 +79,11 @@ NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none 
 
 
 class CardSettings(NamedTuple):
-    """`deletions`: so many in one turn need no card. `costly`: names of tools that spend money, `*` for any part.
-    `megabytes`: so much is copied of what commands could take away."""
+    """The card: one question for a whole list of actions."""
 
-    deletions: int = 3
-    costly: tuple[str, ...] = ()
-    megabytes: int = 200
+    deletions: int = 3  # files that one turn may delete without asking
+    costly: tuple[str, ...] = ()  # tools that spend money, as names or patterns: ["mcp_shop_*"]
+    megabytes: int = 200  # MB of copies kept to restore what a command deletes
 
     def check(self) -> None:
         if self.megabytes <= 0:

@@ -43,14 +43,13 @@ CAPABILITY = (
 
 
 class DelegateSettings(NamedTuple):
-    """Of each helper: its `model` ('': `models.helpers`, else the conversation's), the `rounds` of tools, the `seconds`
-    and the US dollars (`usd`, 0 for no bound but the person's own) that it may take. `most` work at the same time."""
+    """Limits of each helper."""
 
-    model: str = ""
-    rounds: int = 24
-    seconds: int = 900
-    usd: float = 1.0
-    most: int = 4
+    model: str = ""  # their model; empty: `models.helpers`, else the conversation's
+    rounds: int = 24  # most requests to the model by one helper
+    seconds: int = 900  # most seconds that one helper may take
+    usd: float = 1.0  # US dollars that one helper may spend; 0: only your own limits
+    most: int = 4  # helpers at work at the same time, 1 to 16
 
     def check(self) -> None:
         for name in ("rounds", "seconds"):

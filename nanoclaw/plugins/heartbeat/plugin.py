@@ -31,16 +31,14 @@ NO_REPORT = (
 
 
 class HeartbeatSettings(NamedTuple):
-    """`every` is "0" for none; `active` are hours of the day, in `timezone` or the person's; `model` '' is the
-    configured one; `target` is a conversation such as "terminal:main", '' the one that was used last; `loopback` lets
-    the checklist watch pages on this machine."""
+    """The heartbeat: the checklist in HEARTBEAT.md, checked from time to time."""
 
-    every: str = "30m"
-    active: str = "08:00-22:00"
-    timezone: str = ""
-    model: str = ""
-    target: str = ""
-    loopback: bool = False
+    every: str = "30m"  # time between two checks, such as "30m" or "2h"; "0": never
+    active: str = "08:00-22:00"  # hours of the day in which it checks
+    timezone: str = ""  # time zone of these hours; empty: yours
+    model: str = ""  # model that is asked; empty: `models.heartbeat`, else the conversation's
+    target: str = ""  # conversation that gets the news, such as "terminal:main"; empty: the one you used last
+    loopback: bool = False  # let the checklist watch pages on this machine
 
     def check(self) -> None:
         self.times()

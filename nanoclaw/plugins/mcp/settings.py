@@ -20,23 +20,22 @@ _LISTS, _TABLES, _TEXTS = ("args", "roots", "allow", "deny", "reads"), ("env", "
 
 
 class ServerSettings(NamedTuple):
-    """One server, which is started by `command` or is at `url`. `roots` are the folders that it is told of; `allow` and
-    `deny` are globs of its tools' names, and those that fit `reads` are taken to change nothing. `seconds` is the time
-    for a call, and for connecting."""
+    """One MCP server, started by `command` or reached at `url`."""
 
     name: str
-    command: str = ""
-    args: tuple[str, ...] = ()
+    command: str = ""  # program that starts the server
+    args: tuple[str, ...] = ()  # its arguments
+    # environment variables for it; `$NAME` is taken from secrets.env or the environment
     env: Mapping[str, str] = MappingProxyType({})
-    cwd: str = ""
-    url: str = ""
-    headers: Mapping[str, str] = MappingProxyType({})
-    roots: tuple[str, ...] = (".",)
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    seconds: float = SECONDS
-    off: bool = False
+    cwd: str = ""  # folder to start it in; empty: the workspace
+    url: str = ""  # address of a remote server, in place of `command`
+    headers: Mapping[str, str] = MappingProxyType({})  # HTTP headers for it: { Authorization = "Bearer $TOKEN" }
+    roots: tuple[str, ...] = (".",)  # folders that the server is told about; ".": the workspace
+    allow: tuple[str, ...] = ()  # the only tools to offer, as names or patterns; empty: all
+    deny: tuple[str, ...] = ()  # tools not to offer, as names or patterns
+    reads: tuple[str, ...] = ()  # tools that you declare read-only, so that they don't ask
+    seconds: float = SECONDS  # seconds for one call, and for connecting
+    off: bool = False  # ignore this server
 
     @property
     def place(self) -> str:

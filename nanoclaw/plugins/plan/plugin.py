@@ -51,9 +51,9 @@ BEGUN = "Plan mode is on here: I only look, and show you a plan before I change 
 
 
 class PlanSettings(NamedTuple):
-    """`hours`: the time in which a plan can be approved."""
+    """Plans that wait for your approval."""
 
-    hours: float = 24.0
+    hours: float = 24.0  # hours in which a plan can be approved; then the answer is no
 
     def check(self) -> None:
         if not 0 < self.hours <= 720:

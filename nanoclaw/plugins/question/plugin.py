@@ -26,10 +26,10 @@ OWN_WORDS = "The person answered in words of their own:"
 
 
 class QuestionSettings(NamedTuple):
-    """Hours in which a question is open whose call names no deadline, and the most that one may name."""
+    """Questions that the model asks you."""
 
-    hours: float = 4.0
-    most_hours: float = MOST_HOURS
+    hours: float = 4.0  # hours that a question without a deadline stays open
+    most_hours: float = MOST_HOURS  # longest deadline in hours that the model may set
 
     def check(self) -> None:
         if not LEAST_SECONDS / 3600 <= self.hours <= self.most_hours:

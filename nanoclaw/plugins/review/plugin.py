@@ -33,9 +33,9 @@ LABELS = {"fact": "note", "outdated": "strike", "promise": "remind"}
 
 
 class ReviewSettings(NamedTuple):
-    """`at` is a time of day such as "22:30", '' for no review."""
+    """The evening review of the day's notes."""
 
-    at: str = ""
+    at: str = ""  # time of day at which to review the day's notes, such as "22:30"; empty: never
 
     def check(self) -> None:
         if self.at:

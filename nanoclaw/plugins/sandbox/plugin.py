@@ -49,12 +49,12 @@ _FAILED: dict[Level, str] = {
 
 
 class SandboxSettings(NamedTuple):
-    """`level`: the weakest at which commands run without a question. `hosts` are servers that commands may reach over
-    http and https, `tmp_mb` is the size of their /tmp."""
+    """The sandbox of commands."""
 
-    level: Level = "files"
+    level: Level = "files"  # weakest sandbox in which commands run without asking; "none": even without any
+    # servers that commands may reach over http and https: ["pypi.org", "*.pythonhosted.org"]
     hosts: tuple[str, ...] = ()
-    tmp_mb: int = 1000
+    tmp_mb: int = 1000  # size in MB of their /tmp
 
     def check(self) -> None:
         if self.tmp_mb <= 0:

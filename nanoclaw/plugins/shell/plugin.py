@@ -28,15 +28,13 @@ LONGEST_SECONDS = 600
 
 
 class ShellSettings(NamedTuple):
-    """`exec_seconds`: how long a command may run where the model says nothing else. Of a command and all that it
-    starts: so many processes at once, megabytes of memory together (0: half of the machine's), of each file, and of the
-    disk together."""
+    """Limits of a command and everything that it starts."""
 
-    exec_seconds: int = 60
-    exec_processes: int = 256
-    exec_memory_mb: int = 0
-    exec_file_mb: int = 4_000
-    exec_disk_mb: int = 4_000
+    exec_seconds: int = 60  # seconds that a command may run, unless the model asks for more (600 at most)
+    exec_processes: int = 256  # processes of one command at once
+    exec_memory_mb: int = 0  # MB of memory of one command; 0: half of the machine's
+    exec_file_mb: int = 4_000  # MB of each file that a command writes
+    exec_disk_mb: int = 4_000  # MB of disk space that one command may fill
 
     def check(self) -> None:
         for name in ("exec_seconds", "exec_processes", "exec_file_mb", "exec_disk_mb"):

@@ -22,10 +22,10 @@ ABOUT = (
 
 
 class SkillSettings(NamedTuple):
-    """`folders` are more places of skills. `environment` names variables that commands get although they look like
-    secrets, for skills that need a key."""
+    """Places of skills, and what they may see."""
 
-    folders: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()  # more folders with skills
+    # variables that commands may see although they look like secrets: ["NOTION_API_KEY"]
     environment: tuple[str, ...] = ()
 
 

@@ -30,9 +30,9 @@ _NET = re.compile(
 
 
 class TaintSettings(NamedTuple):
-    """`trusted` are sources whose words count as the owner's: hosts (docs.python.org, *.python.org), MCP servers
-    (mcp:calendar), and chats from which messages and files are handed on (telegram:555, email:anna@example.org)."""
+    """Trusted sources of text."""
 
+    # sources to trust like yourself: ["docs.python.org", "mcp:calendar", "telegram:555", "email:anna@example.org"]
     trusted: tuple[str, ...] = ()
 
     def check(self) -> None:

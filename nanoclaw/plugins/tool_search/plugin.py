@@ -39,8 +39,9 @@ MOST_CHARACTERS = 1_200
 
 
 class SearchSettings(NamedTuple):
-    """`tokens` of schemas that a prompt may have; what does not fit is searched for. 0: all tools are in the prompt."""
+    """Room for tools in the prompt."""
 
+    # tokens of tool descriptions in the prompt, the rest is found by search; 0: every tool is in the prompt
     tokens: int = 1_750
 
     def check(self) -> None:

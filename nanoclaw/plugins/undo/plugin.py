@@ -26,13 +26,12 @@ TOLD = 20
 
 
 class UndoSettings(NamedTuple):
-    """`receipts`: show the line after a turn that changed something; `chat_receipts`: write it below the answer in
-    chats, too. Copies are kept for so many days, and so many megabytes of them."""
+    """Receipts, and copies for /undo."""
 
-    days: int = 30
-    megabytes: int = 200
-    receipts: bool = True
-    chat_receipts: bool = False
+    days: int = 30  # days that copies are kept
+    megabytes: int = 200  # MB of copies kept in all
+    receipts: bool = True  # in the terminal, show a line about what was changed after each answer
+    chat_receipts: bool = False  # show that line in chat apps too
 
     def check(self) -> None:
         for name in ("days", "megabytes"):

@@ -8,14 +8,14 @@ from nanoclaw.core.errors import ConfigError
 
 
 class WebSettings(NamedTuple):
-    """`search` is the engine; `key` that of brave or tavily, whose address `api_base` replaces; `searxng` the address
-    of a server of one's own, which may be private; `region` where ddgs searches, such as "de-de"."""
+    """Web search."""
 
+    # search engine; "ddgs" needs no key, "searxng" is a server of your own
     search: Literal["ddgs", "brave", "tavily", "searxng"] = "ddgs"
-    key: str = ""
-    api_base: str = ""
-    searxng: str = ""
-    region: str = "us-en"
+    key: str = ""  # key of brave or tavily; better kept in secrets.env as BRAVE_API_KEY or TAVILY_API_KEY
+    api_base: str = ""  # address to use in place of brave's or tavily's
+    searxng: str = ""  # address of your SearXNG server, which may be private
+    region: str = "us-en"  # country and language of ddgs, such as "de-de"
 
     def check(self) -> None:
         if self.search == "searxng" and not self.searxng:
