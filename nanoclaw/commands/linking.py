@@ -24,7 +24,7 @@ from nanoclaw.core.app import App
 from nanoclaw.core.build import build, chat_app
 from nanoclaw.core.channel import UNVERIFIED, Channel, LinkHelp, secret_variable
 from nanoclaw.core.channel_registry import RESTART_SECONDS
-from nanoclaw.core.clock import clock
+from nanoclaw.core.clock import clock, pause, pause_thread
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
 from nanoclaw.core.home import make_home
@@ -156,7 +156,7 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
                     raise StoreError(
                         f"the gateway has ended: start it, and run {start_command()} link {channel} again."
                     )
-                time.sleep(LOOK_SECONDS)
+                pause_thread(LOOK_SECONDS)
         finally:
             watch.withdraw()
         return watch.tell()
@@ -175,14 +175,13 @@ async def _serve(config: Config, channel: str, where: str) -> int:
         watch = _Watch(app, channel, where)
         try:
             while watch.look() is None:
-                await asyncio.sleep(LOOK_SECONDS)
+                await pause(LOOK_SECONDS)
                 for task in tasks:
                     if task.done():
                         task.result()
-            for _ in range(int(SEND_SECONDS / LOOK_SECONDS)):
-                if all(row.attempts for row in app.outbox.pending(channel)):
-                    break
-                await asyncio.sleep(LOOK_SECONDS)
+            until = time.monotonic() + SEND_SECONDS
+            while time.monotonic() < until and not all(row.attempts for row in app.outbox.pending(channel)):
+                await pause(LOOK_SECONDS)
         finally:
             for task in tasks:
                 task.cancel()
@@ -195,13 +194,13 @@ async def _serve(config: Config, channel: str, where: str) -> int:
 
 async def _receive(app: App, served: Channel) -> None:
     """Run a channel; only what may pass is waited for."""
-    for pause in chain(RESTART_SECONDS, repeat(RESTART_SECONDS[-1])):
+    for seconds in chain(RESTART_SECONDS, repeat(RESTART_SECONDS[-1])):
         try:
             await served.run(app.router.keep)
             return
         except ChannelError as error:
-            _say(f"{served.name} cannot be reached, tried again in {pause:.0f} s: {error}")
-        await asyncio.sleep(pause)
+            _say(f"{served.name} cannot be reached, tried again in {seconds:.0f} s: {error}")
+        await pause(seconds)
 
 
 class _Beside:

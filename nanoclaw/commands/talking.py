@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
+from nanoclaw.core.clock import paced, pause, pause_thread
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy
 from nanoclaw.core.events import Notice
@@ -172,7 +173,7 @@ class _TerminalChat:
         try:
             while True:
                 _end_at_signals()
-                pause = _TRY_SECONDS
+                seconds = _TRY_SECONDS
                 try:
                     await self._once()
                 except attach.LineEnded as ended:
@@ -184,10 +185,10 @@ class _TerminalChat:
                         raise
                     if is_late or not isinstance(error, StoreBusy):
                         self._tell(f"{self._gone}, and this terminal cannot go on by itself yet: {error}")
-                        pause = _TRY_AGAIN_SECONDS
+                        seconds = _TRY_AGAIN_SECONDS
                 if self._relay is None:
-                    await asyncio.sleep(pause)
-                elif await self._relay.left(pause):
+                    await pause(seconds)
+                elif await self._relay.left(seconds):
                     return 0
         finally:
             if self._relay:
@@ -257,7 +258,7 @@ async def _load_ahead(config: Config, model: str) -> None:
     """While the person types, in a thread, which leaves the keys their turn."""
     from nanoclaw.providers.choose import load_ahead
 
-    await asyncio.sleep(_DRAWN_SECONDS)
+    await pause(_DRAWN_SECONDS)
     await asyncio.to_thread(load_ahead, config, model)
 
 
@@ -351,10 +352,10 @@ def _take_home(config: Config) -> None:
     while (pid := owner(config.home / "state.db")) is not None and time.monotonic() - began < _PATIENCE_SECONDS:
         if link := attach.connect(str(config.home), "home"):
             link.socket.close()
-        if not noted and time.monotonic() - began > _BUSY_SECONDS:
+        if not noted and time.monotonic() - began > paced(_BUSY_SECONDS):
             noted = True
             attach.say(f"waiting for another nanoclaw (process {pid})")
-        time.sleep(_TRY_SECONDS)
+        pause_thread(_TRY_SECONDS)
 
 
 def _give_memory_back() -> None:
@@ -397,10 +398,10 @@ def there_or_here(
             waited = time.monotonic() - began
             if waited > (_BUSY_SECONDS if want == "chat" else _PATIENCE_SECONDS):
                 raise
-            if waited > _BUSY_SECONDS and not noted:
+            if waited > paced(_BUSY_SECONDS) and not noted:
                 noted = True
                 attach.say(f"waiting for another nanoclaw (process {attach.holder(str(config.home))})")
-            time.sleep(0.5 if noted else 0.1)
+            pause_thread(0.5 if noted else 0.1)
 
 
 def _attached(config: Config, want: str, session: str, model: str) -> attach.Link | None:

@@ -16,6 +16,7 @@ from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChatApps
 from nanoclaw.core.channel_registry import TERMINAL, Channels
+from nanoclaw.core.clock import pause
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.config import Config
@@ -279,14 +280,14 @@ class App:
     async def _work(self, plugin: Plugin, after: float) -> None:
         """A plugin's background work; it is started again when it fails."""
         if after:
-            await asyncio.sleep(after)
+            await pause(after)
         while True:
             try:
                 await plugin.run()
                 return
             except FAULTS as error:
                 self.chain.fault(plugin, "run", error)
-            await asyncio.sleep(RESTART_SECONDS)
+            await pause(RESTART_SECONDS)
 
     def freeze(self) -> None:
         self.stop_work()

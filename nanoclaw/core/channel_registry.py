@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 from nanoclaw.core.channel import Channel, Deliver, Hints
+from nanoclaw.core.clock import pause
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable
 from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import Address, Outbound
@@ -92,13 +92,13 @@ class Channels:
                 if channel.alive != before:
                     pauses, before = iter(RESTART_SECONDS), channel.alive
                 asked = error.retry_after if isinstance(error, ChannelError) else None
-                pause = max(next(pauses, RESTART_SECONDS[-1]), min(asked or 0, 3600))
+                seconds = max(next(pauses, RESTART_SECONDS[-1]), min(asked or 0, 3600))
                 if isinstance(error, ChannelUnavailable) and not asked:
-                    pause = OFFLINE_SECONDS
-                self._broke_off(channel, error, pause)
-            await asyncio.sleep(pause)
+                    seconds = OFFLINE_SECONDS
+                self._broke_off(channel, error, seconds)
+            await pause(seconds)
 
-    def _broke_off(self, channel: Channel, error: Exception, pause: float) -> None:
+    def _broke_off(self, channel: Channel, error: Exception, seconds: float) -> None:
         """Note it, and log it unless it is the same outage as before."""
         from nanoclaw.core.log import logger
 
@@ -107,7 +107,7 @@ class Channels:
         if isinstance(error, ChannelUnavailable) and before == self._troubles[channel.name]:
             return
         log = logger if isinstance(error, ChannelError) else logger.opt(exception=error)
-        log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, pause, said)
+        log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, seconds, said)
 
     def trouble(self, name: str) -> str:
         """Why a channel broke off, until its next sign of life; '' for no trouble."""

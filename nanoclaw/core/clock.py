@@ -1,12 +1,13 @@
-"""The person's time: which zone, and what time it is there."""
+"""The person's time: which zone, and what time it is there; and the pauses of the program."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from nanoclaw.core.errors import ConfigError
 
@@ -14,7 +15,7 @@ from nanoclaw.core.errors import ConfigError
 class Clock:
     """Call it for the time now; `zone` is None where the machine's zone has no name that is known."""
 
-    def __init__(self, zone: ZoneInfo | None) -> None:
+    def __init__(self, zone: tzinfo | None) -> None:
         self.zone = zone
 
     def __call__(self) -> datetime:
@@ -43,7 +44,37 @@ def clock(timezone_name: str, environ: Mapping[str, str], key: str = "person.tim
     return Clock(zone)
 
 
-def _zone(name: str) -> ZoneInfo | None:
+_pace = 1.0
+
+
+def set_pace(pace: float) -> None:
+    """Make the pauses of this process so many times as long. The program itself never does; a test of a whole process
+    sets 0.02, so that a second lasts 20 ms.
+
+    A pause lies between two tries, looks, or starts, or before somebody is told of a wait. The time that dates things
+    is no pause, and neither is a limit, such as that of a command, of a request, or of a person's patience.
+    """
+    global _pace
+    _pace = pace
+
+
+def paced(seconds: float) -> float:
+    """Real length of a pause, where something else may end it."""
+    return seconds * _pace
+
+
+async def pause(seconds: float) -> None:
+    await asyncio.sleep(paced(seconds))
+
+
+def pause_thread(seconds: float) -> None:
+    """The same where no loop runs, or in a thread."""
+    time.sleep(paced(seconds))
+
+
+def _zone(name: str) -> tzinfo | None:
+    from zoneinfo import ZoneInfo  # takes 5 ms
+
     try:
         return ZoneInfo(name.removeprefix(":")) if name else None
     except (OSError, ValueError, KeyError):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.core.chain import Chain
+from nanoclaw.core.clock import pause
 from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
@@ -291,16 +292,14 @@ class _Wait:
                 return await ask(self._listen)
             except ProviderUnavailable as error:
                 self._trouble = error
-                pause, left = (
-                    max(ASKED_AGAIN_SECONDS, error.retry_after or 0.0),
-                    self._began + self._patience - self._time(),
-                )
-                if pause >= left:
-                    await asyncio.sleep(left)
+                seconds = max(ASKED_AGAIN_SECONDS, error.retry_after or 0.0)
+                left = self._began + self._patience - self._time()
+                if seconds >= left:
+                    await pause(left)
                     raise
                 self._told = str(error)
-                self._tell(Notice(f"{error} It is asked again in {pause:.0f} s."))
-            await asyncio.sleep(pause)
+                self._tell(Notice(f"{error} It is asked again in {seconds:.0f} s."))
+            await pause(seconds)
 
     def _listen(self, event: Event) -> None:
         if not isinstance(event, Notice) or event.fraction is not None:

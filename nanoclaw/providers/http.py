@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from nanoclaw.core.clock import pause
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.provider import OnEvent
@@ -46,7 +47,7 @@ class RetryPolicy(NamedTuple):
     """Number of tries, and waits between them. Tests pass their own clock and sleep."""
 
     tries: int = 3
-    sleep: Sleep = asyncio.sleep
+    sleep: Sleep = pause
     clock: Callable[[], float] = time.time
     jitter: Callable[[], float] = random.random
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from nanoclaw.core.channel import Channel, Deliver, Hints
+from nanoclaw.core.clock import paced, pause
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Inbound, Outbound
 
@@ -64,9 +65,9 @@ class Relay:
     async def left(self, seconds: float) -> bool:
         """True when the person leaves within so many seconds."""
         if self._sitting is None:
-            await asyncio.sleep(seconds)
+            await pause(seconds)
             return False
-        done, _ = await asyncio.wait([self._sitting], timeout=seconds)
+        done, _ = await asyncio.wait([self._sitting], timeout=paced(seconds))
         return bool(done)
 
     async def aclose(self) -> None:
