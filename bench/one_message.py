@@ -1,13 +1,14 @@
 """One message through the program: how many of our files and functions it passes, and how often it changes the file.
 
 Counted from the moment it is delivered until its answer is sent: a text that calls one tool and is then answered.
-Imports are not counted, nor is anything that other libraries do. Run it twice in one process: the second is printed, as
-the first makes what later ones find made.
+Imports are not counted, nor is anything that other libraries do. Sent twice in one process: the second is printed, as
+the first makes what later ones find made. With `--json` both are, as `tests/figures.toml` names their figures.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -50,26 +51,43 @@ def _function(frame: FrameType) -> tuple[str, str] | None:
     return (code.co_filename, code.co_qualname) if is_ours else None
 
 
-async def traced() -> Tracer:
-    """The second message of a program."""
+async def traced() -> tuple[Tracer, Tracer, int]:
+    """The first and the second message of a program, and how many slash commands it has."""
     provider = ScriptedProvider(*(call("list_dir", {"path": "."}), "done") * 2)
     with tempfile.TemporaryDirectory() as folder:
         async with running(Path(folder), provider) as program:
-            await program.ask("what is here?")
-            tracer = Tracer()
-            sys.setprofile(tracer)
-            try:
-                await program.ask("and now?")
-            finally:
-                sys.setprofile(None)
-    return tracer
+            first, second = Tracer(), Tracer()
+            for tracer, words in ((first, "what is here?"), (second, "and now?")):
+                sys.setprofile(tracer)
+                try:
+                    await program.ask(words)
+                finally:
+                    sys.setprofile(None)
+            return first, second, len(list(program.app.commands))
+
+
+def figures(first: Tracer, second: Tracer, commands: int) -> dict[str, int]:
+    """All that is counted. Named functions are those without lambdas and comprehensions."""
+    return {
+        "files that a message passes": len(second.files),
+        "functions that a message passes": len(second.functions),
+        "named functions that a message passes": sum(not name.endswith(">") for _, name in second.functions),
+        "jumps between files of a message": len(second.jumps),
+        "files that the first message passes": len(first.files),
+        "functions that the first message passes": len(first.functions),
+        "slash commands": commands,
+    }
 
 
 def main() -> None:
-    tracer = asyncio.run(traced())
-    print(f"files {len(tracer.files)}, functions {len(tracer.functions)}, jumps between files {len(tracer.jumps)}")
+    sys.modules["playwright"] = None  # type: ignore[assignment]  # alike with and without a browser
+    first, second, commands = asyncio.run(traced())
+    if "--json" in sys.argv:
+        print(json.dumps(figures(first, second, commands)))
+        return
+    print(f"files {len(second.files)}, functions {len(second.functions)}, jumps between files {len(second.jumps)}")
     if "--files" in sys.argv:
-        print(*sorted(name.removeprefix(PACKAGE + "/") for name in tracer.files), sep="\n")
+        print(*sorted(name.removeprefix(PACKAGE + "/") for name in second.files), sep="\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ LONGEST = (
     "journeys/test_gateway.py",
     "channels/test_terminal.py",
     "torture/test_damage.py",
-    "test_architecture.py",
     "journeys/test_kill.py",
     "journeys/test_patience.py",
     "plugins/schedule/test_killed.py",
@@ -82,6 +81,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
+
+
+_SECONDS = dict[str, float]()
+"""By test how long it took, with what it was set up and torn down by."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _SECONDS[report.nodeid] = _SECONDS.get(report.nodeid, 0) + report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """Say after a whole run that passed how many tests took over one second, and keep it for `make figures`."""
+    is_whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.invocation_params.args
+    if is_whole and exitstatus == pytest.ExitCode.OK and config.cache:
+        slow = sum(seconds > 1 for seconds in _SECONDS.values())
+        terminalreporter.write_line(f"{slow} tests took over one second.")
+        config.cache.set("figures/slow_tests", slow)
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

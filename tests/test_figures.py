@@ -1,0 +1,187 @@
+"""What the house is made of only grows when somebody says so."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tests import figures
+from tests.figures import Figures, counted, higher, lower, measured, write
+
+LONG = 600
+
+
+def allowed(file: Path = figures.FILE) -> Figures:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def test_no_figure_grew_and_lower_ones_are_written() -> None:
+    found = measured(figures.REPOSITORY)
+    if said := [*higher(allowed(), found), *lower(allowed(), found)]:
+        pytest.fail("\n".join(said), pytrace=False)
+
+
+def test_a_long_file_is_said() -> None:
+    paths = sorted((figures.REPOSITORY / "nanoclaw").rglob("*.py"))
+    counts = {path: path.read_text(encoding="utf-8").count("\n") for path in paths}
+    if long := [f"{path.relative_to(figures.REPOSITORY)} ({lines})" for path, lines in counts.items() if lines > LONG]:
+        warnings.warn(f"over {LONG} lines, perhaps more than one idea: {', '.join(long)}", stacklevel=1)
+
+
+TREE = {
+    "nanoclaw/core/turn.py": "x = 1\n" * 200,
+    "nanoclaw/core/store/db.py": "y = 1\n" * 100,
+    "nanoclaw/plugins/todo/plugin.py": "z = 1\n" * 50,
+    "nanoclaw/escapes.py": "e = 1\n" * 10,
+    "tests/test_turn.py": "t = 1\n" * 400,
+    "README.md": "one two three\n",
+}
+HEAD = "# said by hand\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small repository whose figures are those of its file."""
+    for name, text in TREE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    lines = [HEAD]
+    for table, rows in counted(tmp_path).items():
+        lines += [f"[{table}]\n", *(f'"{name}" = {figure}  # why {name}\n' for name, figure in rows.items())]
+    (tmp_path / "figures.toml").write_text("".join(lines))
+    return tmp_path
+
+
+def add(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text((path.read_text() if path.exists() else "") + text)
+
+
+def said(tree: Path) -> list[str]:
+    found, most = counted(tree), allowed(tree / "figures.toml")
+    return [*higher(most, found), *lower(most, found)]
+
+
+def make_figures(tree: Path) -> int:
+    return write(tree / "figures.toml", counted(tree))
+
+
+def test_a_figure_that_is_the_same_is_no_news(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (tree / "figures.toml").read_text()
+    assert said(tree) == []
+    assert make_figures(tree) == 0
+    assert capsys.readouterr().out == "No figure is lower.\n"
+    assert (tree / "figures.toml").read_text() == before
+
+
+def test_a_line_more_is_said_of_each_room_it_is_in(tree: Path) -> None:
+    add(tree / "nanoclaw/core/store/db.py", "new = 1\n")
+    do = "take something away, or give a new room its own budget in tests/figures.toml"
+    assert said(tree) == [
+        f"all of nanoclaw grew by 1 line to 361 (360 allowed): {do}",
+        f"core grew by 1 line to 301 (300 allowed): {do}",
+        f"core/store grew by 1 line to 101 (100 allowed): {do}",
+    ]
+
+
+def test_make_figures_refuses_a_higher_one_and_writes_none(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (tree / "figures.toml").read_text()
+    add(tree / "nanoclaw/core/turn.py", "new = 1\n")
+    (tree / "tests/test_turn.py").write_text("")
+    assert make_figures(tree) == 1
+    assert "core grew by 1 line to 301 (300 allowed)" in capsys.readouterr().out
+    assert (tree / "figures.toml").read_text() == before
+
+
+def test_one_in_a_hundred_less_is_room_to_work_in_and_more_is_to_be_written(tree: Path) -> None:
+    (tree / "tests/test_turn.py").write_text("t = 1\n" * 396)
+    assert said(tree) == []
+    (tree / "tests/test_turn.py").write_text("t = 1\n" * 392)
+    do = "run `make figures`, which writes the lower figure into tests/figures.toml"
+    assert said(tree) == [f"all of tests fell by 8 lines to 392 (400 allowed): {do}"]
+
+
+def test_make_figures_writes_what_is_lower_and_leaves_comments(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "tests/test_turn.py").write_text("t = 1\n" * 399)
+    before = (tree / "figures.toml").read_text()
+    assert make_figures(tree) == 0
+    assert capsys.readouterr().out == "all of tests: 399 (was 400)\n"
+    assert (tree / "figures.toml").read_text() == before.replace('"all of tests" = 400', '"all of tests" = 399')
+
+
+@pytest.mark.parametrize(
+    ("path", "room"),
+    [
+        ("plugins/mood/plugin.py", "plugins/mood"),
+        ("channels/pager/channel.py", "channels/pager"),
+        ("providers/cloud/wire.py", "providers/cloud"),
+        ("core/ways/inbox.py", "core/ways"),
+        ("weather/words.py", "weather"),
+        ("weather.py", "weather.py"),
+    ],
+)
+def test_a_new_room_needs_a_budget(tree: Path, path: str, room: str, capsys: pytest.CaptureFixture[str]) -> None:
+    add(tree / "nanoclaw" / path, "new = 1\n" * 12)
+    budget = f'add its budget to [lines] in tests/figures.toml, "{room}" = 12, and say so in the commit'
+    assert f"{room} is new, with 12 lines: {budget}" in said(tree)
+    assert make_figures(tree) == 1
+    assert f"{room} is new" in capsys.readouterr().out
+
+
+def test_a_room_that_is_gone_takes_its_line_along(tree: Path) -> None:
+    (tree / "nanoclaw/plugins/todo/plugin.py").unlink()
+    assert "plugins/todo is gone: run `make figures`, which takes it out of tests/figures.toml" in said(tree)
+    assert make_figures(tree) == 0
+    assert said(tree) == []
+    assert "todo" not in (tree / "figures.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "figure"),
+    [
+        ("core/a.py", "from nanoclaw.core import turn\n", "modules of core in import circles"),
+        ("core/a.py", "if TYPE_CHECKING:\n    from nanoclaw.core.turn import x\n", "import circles in core"),
+        ("core/a.py", "class A:\n    def __init__(self):\n        self.a = 1\n", "classes with state in core"),
+        ("core/a.py", "class A:\n    def f(self, b):\n        b.owner, b.name = self, ''\n", "late bindings"),
+        ("plugins/todo/a.py", "class A:\n    def f(self, b):\n        b.c.ask = self._ask\n", "late bindings"),
+        ("core/a.py", "b.c = f()\nassert b.c and d.c\n", "asserts that something is made"),
+        ("plugins/todo/a.py", 'host.get("core")\n', "plugins that get the core"),
+        ("plugins/todo/a.py", "'''SELECT 1 FROM inbox'''\n", "plugins with SQL on tables of core"),
+    ],
+)
+def test_what_is_to_become_less_is_counted(tree: Path, path: str, text: str, figure: str) -> None:
+    add(tree / "nanoclaw/core/turn.py", "from nanoclaw.core.a import A\n")
+    add(tree / "nanoclaw/core/store/migrations/001.sql", "CREATE TABLE inbox (id);\n")
+    assert counted(tree)["counts"][figure] == 0
+    add(tree / "nanoclaw" / path, text)
+    assert counted(tree)["counts"][figure] > 0
+
+
+def test_others_releases_change_the_install_by_a_tenth_and_no_more() -> None:
+    most = {"install": {"megabytes": 100}}
+    assert [higher(most, {"install": {"megabytes": size}}) for size in (91, 110)] == [[], []]
+    assert len(higher(most, {"install": {"megabytes": 111}})) == 1
+    assert len(lower(most, {"install": {"megabytes": 89}})) == 1
+
+
+def test_another_python_wins_nothing_with_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Later versions make no function of a comprehension."""
+    (tmp_path / "figures.toml").write_text("[message]\nfunctions = 600\n")
+    monkeypatch.setattr(sys, "version_info", (3, 13, 1, "final", 0))
+    found = {"message": {"functions": 500}}
+    assert lower(allowed(tmp_path / "figures.toml"), found) == []
+    assert write(tmp_path / "figures.toml", found) == 0
+    assert allowed(tmp_path / "figures.toml") == {"message": {"functions": 600}}
+
+
+def test_slow_tests_are_written_when_they_are_fewer_and_stop_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "figures.toml"
+    file.write_text("[told]\n'tests over one second' = 133\n")
+    assert write(file, {"told": {"tests over one second": 200}}) == 0
+    assert allowed(file) == {"told": {"tests over one second": 133}}
+    assert write(file, {"told": {"tests over one second": 90}}) == 0
+    assert allowed(file) == {"told": {"tests over one second": 90}}
