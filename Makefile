@@ -56,6 +56,7 @@ torture: .venv/dev
 
 docs: .venv/dev
 	$(BIN)/python docs/config.py
+	$(BIN)/python docs/picture.py
 
 bench: .venv/dev
 	$(BIN)/python bench/run.py

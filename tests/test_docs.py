@@ -1,9 +1,12 @@
-"""docs/config.md names every setting as the code has it."""
+"""docs/config.md names every setting as the code has it; the pictures show what the README says."""
 
 from __future__ import annotations
 
 import re
 import runpy
+from xml.etree import ElementTree
+
+import pytest
 
 from tests.program import REPOSITORY
 from tests.test_wrong_settings import SETTINGS
@@ -27,3 +30,16 @@ def test_the_page_of_settings_has_every_key() -> None:
     channels = {"channels.telegram", "channels.matrix", "channels.email"}
     keys |= {f"{one}.{key.rpartition('.')[2]}" for one in channels for key in keys if key.startswith("channels.NAME.")}
     assert {*SETTINGS} <= keys
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_shows_a_reminder_a_diff_and_a_question(theme: str) -> None:
+    picture = REPOSITORY / "docs" / f"chat-{theme}.svg"
+    lines = dict[str, str]()
+    for text in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text"):
+        lines[text.get("y", "")] = lines.get(text.get("y", ""), "") + (text.text or "").replace("\xa0", " ")
+    shown = "\n".join(" ".join(line.split()) for line in lines.values())
+    assert "a reminder, is set: Tue 9 Mar 2027, 09:00" in shown
+    assert "-Friday to Sunday\n+Friday to Monday" in shown
+    assert "Delete 3 files in ~/Pictures?" in shown
+    assert not re.findall("/tmp|/home|/root|https?://", shown)
