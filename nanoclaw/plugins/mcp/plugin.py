@@ -122,6 +122,12 @@ class Servers:
             raise ToolError(f"there is no MCP server {server!r}; there are {', '.join(self._on)}.")
         return found
 
+    async def started(self) -> None:
+        """Wait for servers that are being started: until each is connected or has failed, `seconds` of its settings
+        at most."""
+        starting = [one for one in self._made.values() if one.state == "connecting" and not one.error]
+        await asyncio.gather(*(one.ready() for one in starting))
+
     def reload(self) -> None:
         if self._kept:
             self._kept.read()

@@ -113,6 +113,8 @@ class ToolSearch(Plugin):
 
         mode: Mode = "full" if context.origin == "person" else "minimal"
         profile = Profile(context.profile, mode, only=context.only)
+        if servers := self._host.get("mcp"):
+            await servers.started()
         there = (one.spec for one in self._host.tools(profile, anew=True).values())
         specs = [spec for spec in there if spec.name not in (SEARCH, CALL_TOOL)]
         skills = self._skills(profile)

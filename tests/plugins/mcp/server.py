@@ -1,5 +1,6 @@
 """A real MCP server of the SDK's, with all that a client must live with: over stdio, or over HTTP on the port that it
-prints. `--many` has 300 tools, `--liar` lists what no server should, `--mute` never answers."""
+prints. `--many` has 300 tools, `--liar` lists what no server should, `--mute` never answers,
+`--after FIFO` starts once somebody writes to it."""
 
 import argparse
 import asyncio
@@ -308,9 +309,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", action="store_true")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--after", type=Path)
     for kind in ("many", "liar", "mute", "oauth", "forgetful"):
         parser.add_argument(f"--{kind}", action="store_true")
     options = parser.parse_args()
+    if options.after:
+        options.after.open("rb", buffering=0).read(1)
     if options.liar or options.mute:
         lie(is_mute=options.mute)
         return

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from itertools import pairwise
 from pathlib import Path
 
-from nanoclaw.providers.scripted import ScriptedProvider, call
+import pytest
+
+from nanoclaw.core.messages import ModelRequest
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.tool_search.many_tools import names, wire
 from tests.program import REPOSITORY, results, running
 
@@ -35,3 +39,22 @@ async def test_the_prefix_is_kept_while_a_server_grows_dies_and_comes_back(tmp_p
     for before, now in pairwise(map(wire, provider.requests)):
         assert now[0] == before[0]
         assert now[1][: len(before[1])] == before[1]
+
+
+async def test_a_search_waits_for_a_server_that_is_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.CONTEXT_SECONDS", 0.01)  # the turn begins without it
+    os.mkfifo(fifo := tmp_path / "start")
+    start = os.open(fifo, os.O_RDWR)
+    settings = SETTINGS.replace(f'"{SERVER}"]', f'"{SERVER}", "--after", "{fifo}"]')
+
+    def searches(_: ModelRequest) -> Say:
+        os.write(start, b"!")
+        return call("tool_search", {"query": "add two numbers"})
+
+    async with running(tmp_path / "home", ScriptedProvider(searches, "Found."), settings=settings) as program:
+        await program.ask("Two and three?")
+        (found,) = results(program.history)
+    os.close(start)
+    assert json.loads(found.text.splitlines()[0])["name"] == "far__add"
