@@ -46,6 +46,7 @@ torture: .venv/dev
 	$(BIN)/python -m tests.torture.commands
 	KILL_EVERY=1 $(BIN)/pytest -n 0 tests/journeys/test_kill.py
 	$(BIN)/python -m tests.torture.damage
+	$(BIN)/python -m tests.removal
 	$(BIN)/python -m tests.plugins.schedule.victim
 	$(BIN)/python -m tests.plugins.shell.victim
 	$(BIN)/python -m tests.plugins.delegate.victim

@@ -1,22 +1,31 @@
 """Journeys through the program, each with the plugins that it uses: what must work whichever other one is taken out.
 
-Run as a program, it goes through all that don't use a plugin, with source trees that lack it.
+`python -m tests.removal` takes each plugin's folder out of a source tree and goes through all that don't use it; the
+tests only pretend, in one process: `python -m tests.removal serve`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import builtins
 import gc
 import importlib
 import json
 import os
+import pickle
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from nanoclaw.core import build
 from nanoclaw.core.messages import Address, Attachment
 from nanoclaw.core.plugin import Profile
 from nanoclaw.core.profiles import PROFILES
@@ -24,6 +33,7 @@ from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import FakeChannel, assert_legal, results, running
 
 Journey = Callable[[Path, frozenset[str]], Awaitable[None]]
+PACKAGE, PLUGINS = Path(build.__file__).parents[1], "nanoclaw.plugins"
 PERSON: Profile = PROFILES["person"]
 
 
@@ -279,34 +289,133 @@ async def all_ways(root: Path, without: frozenset[str]) -> list[str]:
     return gone
 
 
-def _serve() -> None:
-    """For each line, a plugin and a source tree without it: go all ways in a fork that has the libraries of this
-    process, and no module of ours but those of the tree. Answers with their names, or with a traceback."""
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(all_ways(Path(folder), frozenset()))
-    for name in [one for one in sys.modules if one.partition(".")[0] in ("nanoclaw", "tests")]:
-        del sys.modules[name]
-    gc.collect()
-    gc.freeze()  # what all have is not looked through in each
+class Removal:
+    """A plugin that is not there, for this process: neither its line, nor its modules, nor a file of its folder."""
+
+    def __init__(self, name: str) -> None:
+        self._package, self._folder = f"{PLUGINS}.{name}", PACKAGE / "plugins" / name
+        del build.BUILT_IN[name]
+        for one in _needing(self._package):
+            del sys.modules[one]
+            above, _, last = one.rpartition(".")
+            if above in sys.modules and hasattr(sys.modules[above], last):
+                delattr(sys.modules[above], last)
+        sys.meta_path.insert(0, self)
+        sys.addaudithook(self._look)
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if f"{name}.".startswith(f"{self._package}."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    def _look(self, event: str, given: tuple[object, ...]) -> None:
+        if event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect"):
+            return
+        if isinstance(given[0], (str, os.PathLike)) and Path(given[0]).absolute().is_relative_to(self._folder):
+            raise FileNotFoundError(2, "No such file or directory", str(given[0]))
+
+
+_IMPORTS: dict[str, set[str]] = {}
+"""Modules, each with what it imported to be there."""
+
+
+def _needing(package: str) -> set[str]:
+    """The modules of a package, and those that had to import one of them to be there, directly or not."""
+    found = {name for name in sys.modules if f"{name}.".startswith(f"{package}.")}
+    while more := {name for name, needed in _IMPORTS.items() if needed & found} - found:
+        found |= more
+    return found
+
+
+def _import() -> None:
+    """Import what the journeys need: a child that goes them all says what that is. None is gone in this process, so
+    nothing that a plugin's files say is known yet."""
+    read, write = os.pipe()
+    if not os.fork():
+        with tempfile.TemporaryDirectory() as folder, os.fdopen(write, "wb") as told:
+            asyncio.run(all_ways(Path(folder), frozenset()))
+            pickle.dump((list(sys.modules), [(pattern, flags) for _, pattern, flags in vars(re)["_cache"]]), told)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        names, patterns = pickle.load(answer)
+    usual = builtins.__import__
+
+    def noted(name: str, within: Any = None, *given: Any) -> Any:
+        parts = given[1] or () if len(given) > 1 else ()
+        _IMPORTS.setdefault((within or {}).get("__name__", ""), set()).update(
+            (name, *(f"{name}.{one}" for one in parts))
+        )
+        return usual(name, within, *given)
+
+    assert not any(name.startswith(f"{PLUGINS}.") for name in sys.modules), "no plugin is imported with the core"
+    with patch.object(builtins, "__import__", noted):
+        for name in names:
+            with suppress(ImportError):  # some libraries have modules that they make themselves
+                importlib.import_module(name)
+    for pattern, flags in patterns:
+        re.compile(pattern, flags)
+    os.wait()
+
+
+def serve() -> None:
+    """For each line, the name of a plugin: go all ways without it, in a fork. Answers with their names, or with a
+    traceback."""
+    _import()
+    gc.disable()  # none of them lives long
     for line in sys.stdin:
-        gone, source = line.split()
         if not os.fork():
-            os._exit(_answer(gone, source))
+            os._exit(_answer(line.strip()))
         os.wait()
 
 
-def _answer(gone: str, source: str) -> int:
-    sys.path.insert(0, source)
+def _answer(gone: str) -> int:
     try:
-        ours = importlib.import_module("tests.removal")
-        assert str(sys.modules["nanoclaw"].__file__).startswith(source)
-        with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
-            said = " ".join(asyncio.run(ours.all_ways(Path(folder), frozenset([gone]))))
+        Removal(gone)
+        with tempfile.TemporaryDirectory() as folder:
+            said = " ".join(asyncio.run(all_ways(Path(folder), frozenset([gone]))))
     except BaseException:
         said = traceback.format_exc()
     print(json.dumps(said), flush=True)
     return 0
 
 
+def take_out(name: str, source: Path) -> None:
+    """Make a source tree without a plugin's folder and its line."""
+    shutil.copytree(PACKAGE, source / "nanoclaw", ignore=shutil.ignore_patterns("shipped", "__pycache__"))
+    for shared in ("skills", "workspace_template"):
+        (source / shared).symlink_to(PACKAGE.parent / shared)
+    shutil.rmtree(source / "nanoclaw" / "plugins" / name)
+    table = source / "nanoclaw" / "core" / "build.py"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(line for line in lines if f'"{name}": "{PLUGINS}.' not in line))
+
+
+def take_out_each() -> int:
+    """Go all ways with source trees that lack one plugin each; how many fail."""
+    failed = 0
+    for name in build.BUILT_IN:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "source")
+            take_out(name, source)
+            environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{source}:{PACKAGE.parent}"}
+            command = [sys.executable, "-m", "tests.removal", name]
+            failed += subprocess.run(command, cwd=source, env=environment).returncode != 0
+    return failed
+
+
+def go_without(name: str) -> None:
+    """Go all ways with the source tree of this process, which lacks a plugin."""
+    assert name not in build.BUILT_IN and not (PACKAGE / "plugins" / name).exists(), f"{name} is there"
+    with tempfile.TemporaryDirectory() as folder:
+        gone = asyncio.run(all_ways(Path(folder), frozenset([name])))
+    print(f"without {name}: {len(gone)} of {len(WAYS)} journeys, all whole")
+
+
 if __name__ == "__main__":
-    _serve()
+    match sys.argv[1:]:
+        case ["serve"]:
+            serve()
+        case [one]:
+            go_without(one)
+        case _:
+            sys.exit(take_out_each())
