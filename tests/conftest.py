@@ -16,6 +16,9 @@ from typing import Any
 import hypothesis
 import pytest
 
+from nanoclaw.core import clock
+from tests.virtual_time import PACE
+
 LONGEST = (
     "test_removal.py",
     "torture/test_torture.py",
@@ -53,6 +56,7 @@ def pytest_configure() -> None:
     """Set what the processes of all tests inherit."""
     _keep_temporary_folders_in_memory()
     _keep_compiled_modules()
+    clock.set_pace(PACE)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell started all this with `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as where `nohup` did

@@ -44,6 +44,7 @@ class ModelServer:
         self.date = ""
         """The header Date of its replies, '' for the real one."""
         self._script: list[Scripted] = []
+        self._news = threading.Condition()
         self._stopped = threading.Event()
         owner = self
 
@@ -63,7 +64,9 @@ class ModelServer:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                owner.asked.append(Asked(self.path, headers, body))
+                with owner._news:
+                    owner.asked.append(Asked(self.path, headers, body))
+                    owner._news.notify_all()
                 self._reply(owner._script.pop(0) if owner._script else Scripted((b"script ended",), 599))
 
             do_GET = do_POST
@@ -113,6 +116,11 @@ class ModelServer:
 
     def script(self, *replies: Scripted) -> None:
         self._script += replies
+
+    def wait_for(self, requests: int) -> None:
+        """Until it has been asked so often in all."""
+        with self._news:
+            self._news.wait_for(lambda: len(self.asked) >= requests)
 
     def stop(self) -> None:
         self._stopped.set()

@@ -7,6 +7,11 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from nanoclaw.core import clock
+
+PACE = 0.02
+"""Of the pauses in all other tests, and in the programs that they start: a second lasts 20 ms."""
+
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Its clock jumps to the next timer when nothing else is to be done."""
@@ -28,8 +33,12 @@ def virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
-        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            runner.run(test(*args, **kwargs))  # type: ignore[arg-type]
+        clock.set_pace(1)
+        try:
+            with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+                runner.run(test(*args, **kwargs))  # type: ignore[arg-type]
+        finally:
+            clock.set_pace(PACE)
 
     return run
 

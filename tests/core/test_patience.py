@@ -85,6 +85,12 @@ class Dead(ScriptedProvider):
 
 
 @virtual_time
+async def test_the_last_failure_is_told_where_the_time_ends_between_two_tries(tmp_path: Path) -> None:
+    async with bare(tmp_path, Dead()) as program:
+        assert "has sent nothing for 2 s (it cannot be reached, trying again in 1 s)" in await ask(program, 2)
+
+
+@virtual_time
 async def test_a_model_that_is_dead_is_told_once_in_10_seconds_until_the_time_is_over(tmp_path: Path) -> None:
     async with bare(tmp_path, Dead(), seconds=1000) as program:
         assert "it cannot be reached" in await ask(program, 35)

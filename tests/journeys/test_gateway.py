@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import stat
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -217,8 +217,8 @@ def test_one_that_is_just_starting_is_waited_for(home: Home, server: ModelServer
     server.script(says("Four."))
     asking = home.start("-m", "two and two?")
     try:
-        time.sleep(0.8)  # it finds the home in use
-        assert asking.poll() is None
+        assert asking.stderr
+        assert asking.stderr.readline() == f"nanoclaw: waiting for another nanoclaw (process {os.getpid()})\n"
     finally:
         holder.close()
         assert asking.communicate(timeout=SECONDS)[0] == "Four.\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import pytest
 
@@ -134,8 +133,7 @@ def test_a_kill_between_the_notes_and_the_swap_leaves_the_conversation_as_it_was
     before = stored(longer_home)
     server.script(notes("The plumber comes on Monday"), events(delta(content="Half a summ"), done=False, hang=True))
     running = longer_home.start("-m", "/compact")
-    while len(server.asked) < 2:
-        time.sleep(0.01)
+    server.wait_for(2)
     running.kill()
     running.communicate()
     assert stored(longer_home) == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -62,8 +61,7 @@ def test_several_runs_share_a_limit_and_a_yes_goes_beyond_it(home: Home, server:
 def test_what_a_killed_process_had_asked_for_counts_as_spent(home: Home, server: ModelServer) -> None:
     server.script(Scripted(hang=True))
     child = home.start("-m", "hello")
-    while not server.asked and child.poll() is None:
-        time.sleep(0.01)
+    server.wait_for(1)
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
     said = home.run("-m", "/budget", check=None).out

@@ -203,8 +203,8 @@ def test_a_signal_during_the_stream_ends_it_legally_and_the_next_start_works(
 ) -> None:
     server.script(events(delta(content="The first half"), done=False, hang=True), says("Here again."))
     with home.start("-m", "tell me") as process:
-        wait_for(server, 1)
-        wait_for_history(home, 2)
+        server.wait_for(1)
+        assert len(history_of(home)) == 2
         process.send_signal(number)
         out, err = process.communicate(timeout=100)
     assert process.returncode == status, (out, err)
@@ -227,7 +227,7 @@ def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answere
 ) -> None:
     server.script(events(delta(content="The first half"), done=False, hang=True), says("Here again."), says("Fine."))
     with home.start("-m", "tell me") as process:
-        wait_for(server, 1)
+        server.wait_for(1)
         process.kill()
         process.communicate()
     assert home.run("-m", "/budget").err == ""  # which only looks
@@ -258,7 +258,7 @@ def test_a_question_waits_for_the_process_that_answers_another_and_says_for_whic
 ) -> None:
     server.script(events(delta(content="I think"), done=False, hang=True))
     with home.start("-m", "think long") as first:
-        wait_for(server, 1)
+        server.wait_for(1)
         with home.start("-m", "me too") as second:
             assert second.stderr
             assert second.stderr.readline() == f"nanoclaw: waiting for another nanoclaw (process {first.pid})\n"
@@ -277,7 +277,7 @@ def test_a_gateway_waits_for_the_process_that_answers_a_question_and_says_for_wh
 ) -> None:
     server.script(events(delta(content="I think"), done=False, hang=True))
     with home.start("-m", "think long") as first:
-        wait_for(server, 1)
+        server.wait_for(1)
         with home.start("gateway") as gateway:
             assert gateway.stderr and gateway.stdout
             assert gateway.stderr.readline() == f"nanoclaw: waiting for another nanoclaw (process {first.pid})\n"
@@ -451,26 +451,6 @@ def test_a_plain_answer_imports_no_heavy_library(home: Home, server: ModelServer
     }
     assert heavy & set(done.stderr.split()) == set()
     assert "nanoclaw.core.turn" in done.stderr.split()
-
-
-# -- waiting for the other side
-
-
-def wait_for(server: ModelServer, requests: int) -> None:
-    until(lambda: len(server.asked) >= requests)
-
-
-def wait_for_history(home: Home, messages: int) -> None:
-    until(lambda: len(history_of(home)) >= messages)
-
-
-def until(come_true: Any) -> None:
-    import time
-
-    deadline = time.monotonic() + 100
-    while not come_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_label_is_whole_where_the_output_goes_into_a_pipe(home: Home, server: ModelServer) -> None:

@@ -21,6 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from threading import Lock
 
+from nanoclaw.core import clock
+from tests.virtual_time import PACE
+
 REPOSITORY = Path(__file__).parents[2]
 
 IMPORTED = (
@@ -126,6 +129,7 @@ def _serve(connection: socket.socket) -> list[str]:
             os.environ.clear()
             os.environ.update(asked["environment"])
             time.tzset()
+            clock.set_pace(PACE)
             return list(asked["arguments"])
         for descriptor in theirs:
             os.close(descriptor)

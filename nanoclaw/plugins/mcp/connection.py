@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
+from nanoclaw.core.clock import paced
 from nanoclaw.core.errors import FAULTS, ConfigError, ToolError
 from nanoclaw.core.plugin import Log
 from nanoclaw.core.tool import ToolContext
@@ -265,7 +266,7 @@ class Connection:
             self.error = str(error)
             self._down()
             return
-        pause, loop = FIRST_PAUSE, asyncio.get_running_loop()
+        seconds, loop = FIRST_PAUSE, asyncio.get_running_loop()
         with anyio.CancelScope() as self._scope:
             while True:
                 began = loop.time()
@@ -277,13 +278,13 @@ class Connection:
                     said = self.misled or self.broken or self._sign_in() or self.shown(_words(error))
                     self.error = " ".join(filter(None, (said, self._why())))
                 if loop.time() - began > STEADY_SECONDS:
-                    pause = FIRST_PAUSE
+                    seconds = FIRST_PAUSE
                 if not self._was_up:
                     self._down()
-                with anyio.move_on_after(pause):
+                with anyio.move_on_after(paced(seconds)):
                     await self._wanted.wait()
-                await anyio.sleep(max(0.0, began + FIRST_PAUSE - loop.time()))  # however often it is wanted
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await anyio.sleep(max(0.0, began + paced(FIRST_PAUSE) - loop.time()))  # however often it is wanted
+                seconds = min(seconds * 2, LONGEST_PAUSE)
 
     async def _once(self) -> None:
         """Connect, and stay until the connection ends. Raises what went wrong before."""
@@ -301,9 +302,8 @@ class Connection:
                     timer.cancel()
                     self._up()
                     await self._stay(ended)
-                    self._lose(
-                        self.broken or self.error or "the connection ended"
-                    )  # before its program has ended, which takes time
+                    # before its program has ended, which takes time
+                    self._lose(self.broken or self.error or "the connection ended")
             finally:
                 timer.cancel()
         if self._noise >= MOST_NOISE:
