@@ -47,6 +47,7 @@ guest, job, heartbeat or helper ([approvals.md](approvals.md))."""
 class Key(NamedTuple):
     name: str
     default: str
+    others: str
     text: str
 
 
@@ -93,7 +94,10 @@ def _keys(kind: Any) -> list[Key]:
     lacking = [name for name in kind._field_defaults if not texts.get(name)]
     if lacking:
         raise SystemExit(f"{kind.__module__}.{kind.__name__}: write a comment beside {', '.join(lacking)}.")
-    return [Key(name, _default(value, hints[name]), texts[name]) for name, value in kind._field_defaults.items()]
+    return [
+        Key(name, _toml(value), _others(value, hints[name]), texts[name])
+        for name, value in kind._field_defaults.items()
+    ]
 
 
 def _comments(kind: Any) -> dict[str, str]:
@@ -114,10 +118,10 @@ def _comments(kind: Any) -> dict[str, str]:
     return found
 
 
-def _default(value: Any, hint: Any) -> str:
-    """A default as it is written in the file, followed by what else it may be."""
-    others = [one for one in get_args(hint) if one != value] if get_origin(hint) is Literal else []
-    return f"`{_toml(value)}`" + (f" or {', '.join(f'`{_toml(one)}`' for one in others)}" if others else "")
+def _others(value: Any, hint: Any) -> str:
+    """The values besides its default that a setting of a few values may have."""
+    others = [f"`{_toml(one)}`" for one in get_args(hint) if one != value] if get_origin(hint) is Literal else []
+    return f" (or {', '.join(others)})" if others else ""
 
 
 def _toml(value: Any) -> str:
@@ -127,9 +131,8 @@ def _toml(value: Any) -> str:
 
 
 def _table(title: str, said: str, keys: list[Key]) -> str:
-    rows = [f"| `{key.name}` | {key.default} | {key.text} |" for key in keys]
-    head = ["", "| key | default | meaning |", "|---|---|---|"] if rows else []
-    return "\n".join([f"## [{title}]", "", said, *head, *rows, ""])
+    rows = [f"- `{key.name} = {key.default}`{key.others}: {key.text}" for key in keys]
+    return "\n".join([f"## [{title}]", "", said, *([""] if rows else []), *rows, ""])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def test_the_page_of_settings_has_every_key() -> None:
         if title := re.fullmatch(r"## \[(.+)\]", line):
             table = title[1]
             keys.add(f"{table.partition('.')[0]}.*")
-        elif row := re.match(r"\| `(\w+)` \|", line):
+        elif row := re.match(r"- `(\w+) = ", line):
             keys |= {f"{table}.{row[1]}", f"{table}.{row[1]}.*"}
     channels = {"channels.telegram", "channels.matrix", "channels.email"}
     keys |= {f"{one}.{key.rpartition('.')[2]}" for one in channels for key in keys if key.startswith("channels.NAME.")}
