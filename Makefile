@@ -41,19 +41,10 @@ types: .venv/dev
 figures: .venv/dev
 	@$(BIN)/python -m tests.figures
 
+# all of it, also where a part of it breaks: some hours
+TORTURE := torture.run torture.commands torture.damage removal kills
 torture: .venv/dev
-	$(BIN)/python -m tests.torture.run
-	$(BIN)/python -m tests.torture.commands
-	KILL_EVERY=1 $(BIN)/pytest -n 0 tests/journeys/test_kill.py
-	$(BIN)/python -m tests.torture.damage
-	$(BIN)/python -m tests.removal
-	$(BIN)/python -m tests.plugins.schedule.victim
-	$(BIN)/python -m tests.plugins.shell.victim
-	$(BIN)/python -m tests.plugins.delegate.victim
-	$(BIN)/python -m tests.plugins.memory.flush_victim
-	$(BIN)/python -m tests.plugins.question.victim
-	$(BIN)/python -m tests.plugins.plan.victim
-	$(BIN)/python -m tests.plugins.approvals.victim
+	@broken=0; for part in $(TORTURE); do $(BIN)/python -m tests.$$part || broken=1; done; exit $$broken
 
 docs: .venv/dev
 	$(BIN)/python docs/config.py

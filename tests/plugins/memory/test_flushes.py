@@ -16,8 +16,7 @@ from nanoclaw.core.tool import ToolOutput, tool
 from nanoclaw.plugins.memory import flushes
 from nanoclaw.providers.given import GivenModels
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from tests.kills import killed
-from tests.plugins.memory.flush_victim import KEPT, SAID, begin_anew, keep, left, settled, written
+from tests.plugins.memory.kills import KEPT, SAID, keep, settled, written
 from tests.program import (
     GUEST,
     MAIN,
@@ -289,14 +288,6 @@ async def test_a_fact_that_contradicts_another_becomes_a_note_and_a_turn_elsewhe
         assert "5 May" not in (here.workspace / "MEMORY.md").read_text()
         assert "Anna's birthday is on 5 May" in written(here)
         await here.ask("/stop", chat="other")
-
-
-@pytest.mark.parametrize("statement", [5, 27, 41, 59, 83, 101, 113, 125, 131])
-def test_wherever_it_is_killed_after_new_it_is_written_down_and_told_once(tmp_path: Path, statement: int) -> None:
-    died = killed(begin_anew(tmp_path, statement, is_first=True))
-    asyncio.run(begin_anew(tmp_path, None))
-    has_begun, noted, told = asyncio.run(left(tmp_path))
-    assert died and (noted, told) == (has_begun, has_begun)
 
 
 @pytest.mark.parametrize("arguments", ["[" * 100_000, "[1]", '{"text": NaN}', "{}", '"x"'])

@@ -1,41 +1,26 @@
-"""kill -9 at SQL statements all over a firing: nothing is lost and nothing comes twice. `make torture` has each."""
+"""A reminder that fires in a turn which is killed. tests/plugins/schedule/kills.py has what is killed in a firing."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.plugins.schedule.victim import fire, killed, killed_in_a_turn, left, resumed
-
-
-@pytest.mark.parametrize(
-    ("story", "texts", "fewest", "step"),
-    [
-        ("once", 1, 25, 5),
-        ("repeat", 1, 25, 7),
-        ("list", 1, 40, 11),
-        ("nag", 2, 20, 7),
-        ("task", 1, 70, 11),
-    ],
-)
-def test_wherever_a_firing_is_killed_it_is_sent_once_and_remembered_once(
-    tmp_path: Path, story: str, texts: int, fewest: int, step: int
-) -> None:
-    statement = 0
-    while True:
-        root = tmp_path / str(statement)
-        root.mkdir()
-        died = killed(root, story, statement)
-        asyncio.run(fire(root, story, None))
-        keys, sent, said, states = asyncio.run(left(root))
-        assert (len(keys), len(sent), said) == (texts, texts, sent), f"killed at statement {statement}"
-        assert set(states) == {"sent"}
-        statement += step
-        if not died:
-            break
-    assert statement > fewest
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
+from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.tool import tool
+from nanoclaw.plugins.schedule.loop import JobLoop
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from tests.kills import killed
+from tests.plugins.schedule.clockwork import Clockwork
+from tests.plugins.schedule.kills import jobs
+from tests.program import NOON, HandClock, LoggingChannel, assert_legal, running, tools_plugin
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["before the crash", "after it"])
@@ -51,3 +36,71 @@ def test_a_reminder_that_fires_in_a_turn_that_is_killed_stands_behind_the_answer
         "Reminder 1: call Anna",
         "(I was interrupted in between and went on.)",
     ]
+
+
+@asynccontextmanager
+async def by_hand(
+    root: Path, clock: HandClock, *models: ScriptedProvider, extra: Sequence[type[Plugin]] = ()
+) -> AsyncIterator[Clockwork]:
+    """The program as it works by itself, but for the loop, which ticks by hand."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JobLoop, "run", lambda loop: asyncio.Event().wait())
+        channel = LoggingChannel(root / "log")
+        async with running(root / "home", *models, channel=channel, clock=clock, wakes=True, extra=extra) as program:
+            yield Clockwork(program)
+
+
+def killed_in_a_turn(root: Path, *, fires: bool) -> bool:
+    """A process that dies while the model is asked; a reminder has come due by then."""
+
+    async def live() -> None:
+        hang, clock = Hang("I look"), HandClock(NOON - timedelta(seconds=1))
+        async with by_hand(root, clock, ScriptedProvider(hang)) as home:
+            home.add(jobs("once")[0])
+            await home.program.say("What is on my list?")
+            await hang.reached.wait()
+            if fires:
+                clock.now = NOON + timedelta(seconds=1)
+                await home.loop.tick(clock.now)
+                await home.program.answer()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return killed(live())
+
+
+async def resumed(root: Path, *, fires: bool) -> tuple[list[str], list[str], list[str]]:
+    """After the next start, which goes on with the turn: what the person said as the model reads it, what the
+    conversation remembers, and what the platform was given."""
+    asked = list[str]()
+    reached, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def look() -> str:
+        """Looks."""
+        reached.set()
+        await goes_on.wait()
+        return "milk"
+
+    def answer(request: ModelRequest) -> str:
+        asked.extend(_said(request.history))
+        return "Milk."
+
+    model = ScriptedProvider(call("look"), answer)
+    async with by_hand(root, HandClock(NOON + timedelta(seconds=2)), model, extra=[tools_plugin(tool(look))]) as home:
+        await reached.wait()
+        if fires:
+            await home.loop.tick(home.program.clock())
+            await home.program.answer()
+        goes_on.set()
+        await home.program.app.conversations.idle()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert_legal(home.program.history)
+        sent = [text for (text,) in home.program.rows("SELECT text FROM outbox ORDER BY id")]
+        said = [text.partition("\n")[0] for text in _said(home.program.history) if text]
+        return asked, said, sent
+
+
+def _said(history: Iterable[Message]) -> list[str]:
+    """Without the metadata, and calls without words."""
+    spoken = [one for one in history if isinstance(one, AssistantMessage) or getattr(one, "origin", "") == "person"]
+    return [one.text for one in spoken if one.text]
