@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.atomic_write import draft_folder, drafted, reason, sync_folder
 from nanoclaw.core.errors import StoreError, WorkspaceError
 from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.copies import BODIES, daily_copies, is_whole
 from nanoclaw.core.store.format import bring_up, format_of, newest_format
-from nanoclaw.core.store.table_list import DAMAGED, WHOLE_TABLES, Illegible, Listed, decoded, listed, read, rows_of
+from nanoclaw.core.store.pages import DAMAGED
+from nanoclaw.core.store.table_list import SEQUENCE, WHOLE_TABLES, Columns, Listed, listed
 from nanoclaw.core.store.wal import WriteAheadLog
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _fill(draft: Path, damaged: Path, plugins: Sequence[type[Plugin]]) -> list[T
     return [table.without(dropped[table.name]) for table in tables]
 
 
-_TABLES = "SELECT name, sql FROM sqlite_schema WHERE type = 'table'"
+_TABLES = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
 
 
 def _played(damaged: Path) -> bytes:
@@ -161,19 +162,19 @@ def _take_over(old: Listed, new: sqlite3.Connection) -> Iterator[Table]:
         with suppress(sqlite3.Error):
             new.execute(sql)
     for table, _ in new.execute(_TABLES).fetchall():
-        old.db.text_factory = str
-        if table in old.tables and is_whole(old.db, table):
+        if table in old.rows and is_whole(old.db, table):
             new.execute(f'DELETE FROM "{table}"')
-            yield Table(table, _take_rows(old.db, new, table), 0)
-        elif table in old.tables or table in old.lost:  # else there was none
+            yield Table(table, _take_rows(old, new, table), 0)
+        elif table in old.rows or table in old.lost:  # else there was none
             for sql in _ENDING.get(table, ()):
                 new.execute(sql)
-            old.db.text_factory = decoded
-            count = _take_rows(old.db, new, table) if table in old.tables else 0
-            last = _last(old.db, table)
+            count, last = _take_rows(old, new, table), _last(old.db, table)
             yield Table(table, count, max(0, last - _count(new, table)) if last else None)
     if WHOLE_TABLES in old.lost:
         yield Table(WHOLE_TABLES, 0, None)
+    for _, (name, last) in old.rows.get(SEQUENCE, ()):  # no number is given a second time
+        with suppress(sqlite3.Error):
+            new.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
 
 
 _ENDING = {
@@ -183,45 +184,29 @@ _ENDING = {
 """Nothing that the copy has is done once more, but for rows that could be read."""
 
 
-def _take_rows(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> int:
+def _take_rows(old: Listed, new: sqlite3.Connection, table: str) -> int:
     """Copy all rows that can be read, and return their number."""
-    try:
-        columns = ", ".join(name for name in _columns(old, table) if name in _columns(new, table))
-    except Illegible:
-        return 0
-    writing = f'INSERT OR REPLACE INTO "{table}" (rowid, {columns}) VALUES (?, ?{", ?" * columns.count(",")})'
-    asked = columns.replace('"body"', 'iif(json_valid("body"), "body", NULL)') if table in BODIES else columns
-    last = _last(old, table)
-    bound = 2 * (_last(new, table) or 0) + 10_000 if last is None else last
-    return sum(_insert(new, writing, row) for row in rows_of(old, table, asked, bound))
+    columns = Columns.of(new, table)
+    body = columns.names.index('"body"') if table in BODIES else None
+    return sum(
+        columns.insert(new, row)
+        for row in old.rows.get(table, ())
+        if body is None or _is_json(new, row[1][body : body + 1])
+    )
 
 
-def _columns(db: sqlite3.Connection, table: str) -> list[str]:
-    """Quoted names, without one that is another name of the row's number."""
-    found = list(read(db, f'PRAGMA table_info("{table}")'))
-    keys = [type_ for _, _, type_, _, _, key in found if key]
-    return [f'"{name}"' for _, name, _, _, _, key in found if not (key and keys == ["INTEGER"])]
+def _is_json(db: sqlite3.Connection, values: list[Any]) -> bool:
+    return DAMAGED not in values and db.execute("SELECT json_valid(?)", values).fetchone() == (1,)
 
 
 def _last(db: sqlite3.Connection, table: str) -> int | None:
-    with suppress(Illegible):
-        ((last,),) = read(db, f'SELECT ifnull(max(rowid), 0) FROM "{table}"')
-        return int(last)
+    with suppress(sqlite3.Error):
+        return int(db.execute(f'SELECT ifnull(max(rowid), 0) FROM "{table}"').fetchone()[0])
     return None
 
 
 def _count(db: sqlite3.Connection, table: str) -> int:
     return int(db.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
-
-
-def _insert(db: sqlite3.Connection, sql: str, row: Sequence[object]) -> bool:
-    if DAMAGED in row:
-        return False
-    try:
-        db.execute(sql, row)
-    except sqlite3.IntegrityError:  # of another type, or no state that there is
-        return False
-    return True
 
 
 def _stand_in(db: sqlite3.Connection, name: str) -> None:
@@ -239,22 +224,30 @@ def _stand_in(db: sqlite3.Connection, name: str) -> None:
         sql = "INSERT INTO turns (id, session, inbox, started, ended, reason)"
         of_messages = f"FROM messages WHERE turn IN ({lost}) GROUP BY turn"
         db.execute(f"{sql} SELECT turn, min(session), ?1, ?2, ?2, 'failed' {of_messages}", (row, now))
-    db.execute(
-        "INSERT INTO sessions (id, key, context) SELECT session, 'recovered:' || session, max(context)"
-        " FROM (SELECT session, context FROM messages UNION ALL SELECT session, 1 FROM turns)"
-        " WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session"
-    )
 
 
 def _drop_loose_ends(db: sqlite3.Connection) -> Counter[str]:
-    """Rows whose other half is lost: the link is emptied where it may be, else the row goes. Counts those by table."""
+    """Rows whose other half is lost: a conversation is made anew, and a summary ends earlier; else the link is emptied
+    where it may be, or the row goes. Counts those by table."""
     dropped: Counter[str] = Counter()
+    earlier = "(SELECT max(id) FROM messages WHERE messages.session = compactions.session AND id <= upto)"
+    db.execute(f"UPDATE compactions SET upto = {earlier} WHERE {earlier} IS NOT NULL")
     while broken := db.execute("PRAGMA foreign_key_check").fetchall():
-        for table, row, _, key in broken:
+        for table, row, parent, key in broken:
             column = next(each[3] for each in db.execute(f'PRAGMA foreign_key_list("{table}")') if each[0] == key)
-            required = next(each[3] for each in db.execute(f'PRAGMA table_info("{table}")') if each[1] == column)
-            if required:
+            (its,) = (each for each in db.execute(f'PRAGMA table_info("{table}")') if each[1] == column)
+            if parent == "sessions":
+                db.executemany(
+                    _STANDS_IN, db.execute(f'SELECT "{column}" FROM "{table}" WHERE rowid = ?', (row,)).fetchall()
+                )
+            elif its[3] or its[5]:  # required, or a part of the key
                 dropped[table] += db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (row,)).rowcount
             else:
                 db.execute(f'UPDATE "{table}" SET "{column}" = NULL WHERE rowid = ?', (row,))
     return dropped
+
+
+_STANDS_IN = """
+    INSERT OR IGNORE INTO sessions (id, key, context)
+    SELECT ?1, 'recovered:' || ?1, ifnull(max(context), 1) FROM messages WHERE session = ?1
+"""
