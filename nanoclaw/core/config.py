@@ -29,8 +29,7 @@ class Model(NamedTuple):
     api_base: str = ""  # address of an OpenAI-style server, if it isn't the provider's own
     api_key: str = ""  # its key; better kept in secrets.env or the keyring
     fallback: tuple[str, ...] = ()  # models to ask, in this order, while the first one can't answer
-    # how tools are called: "json" is for models that have no tool calls of their own
-    tool_mode: Literal["auto", "native", "json"] = "auto"
+    tool_mode: Literal["auto", "native", "json"] = "auto"  # "json": for models without tool calls
     timeout_seconds: float = 300.0  # seconds without any output after which a request is given up
     output_tokens: int = 8192  # most tokens of one answer
     window_tokens: int = 0  # size of the context window in tokens; 0: as known, or as learned from an error
@@ -55,8 +54,7 @@ class WorkspaceFolder(NamedTuple):
 class Context(NamedTuple):
     """Contents of the prompt."""
 
-    # turn sections of the system message on or off: `skills = false`; `nanoclaw context` names them
-    sections: Mapping[str, bool] = MappingProxyType({})
+    sections: Mapping[str, bool] = MappingProxyType({})  # sections of the system message: `skills = false`
     file_characters: int = 20_000  # most characters of each workspace file (AGENTS.md, SOUL.md …) in the prompt
     total_characters: int = 60_000  # most characters of all these files together
 
@@ -79,8 +77,7 @@ class SessionSettings(NamedTuple):
 class Net(NamedTuple):
     """Network access."""
 
-    # private addresses that may be reached, as name or name:port: ["intranet.lan", "127.0.0.1:8080"]
-    allow: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()  # private addresses that may be reached: ["intranet.lan", "127.0.0.1:8080"]
 
 
 class Guests(NamedTuple):
@@ -94,8 +91,7 @@ class Plugins(NamedTuple):
 
     enabled: tuple[str, ...] = ()  # third-party plugins to load: files in `plugins/` of the home, or installed packages
     off: tuple[str, ...] = ()  # built-in plugins to leave out, such as "heartbeat"
-    # a plugin of the home that changed since you reviewed it: leave it out, stop the start, or load it anyway
-    unpinned: Literal["skip", "stop", "load"] = "skip"
+    unpinned: Literal["skip", "stop", "load"] = "skip"  # a changed plugin: leave out, stop the start, load
 
 
 class Config(NamedTuple):

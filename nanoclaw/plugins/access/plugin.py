@@ -22,8 +22,7 @@ LISTED = 20
 class AccessSettings(NamedTuple):
     """The owner's chats as one conversation or several."""
 
-    # "shared": the terminal and all your private chats are one conversation
-    owner: Literal["separate", "shared"] = "separate"
+    owner: Literal["separate", "shared"] = "separate"  # "shared": terminal and private chats are one
 
 
 class Access(Plugin):

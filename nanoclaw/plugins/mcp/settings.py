@@ -25,8 +25,7 @@ class ServerSettings(NamedTuple):
     name: str
     command: str = ""  # program that starts the server
     args: tuple[str, ...] = ()  # its arguments
-    # environment variables for it; `$NAME` is taken from secrets.env or the environment
-    env: Mapping[str, str] = MappingProxyType({})
+    env: Mapping[str, str] = MappingProxyType({})  # environment; `$NAME` comes from secrets.env
     cwd: str = ""  # folder to start it in; empty: the workspace
     url: str = ""  # address of a remote server, in place of `command`
     headers: Mapping[str, str] = MappingProxyType({})  # HTTP headers for it: { Authorization = "Bearer $TOKEN" }

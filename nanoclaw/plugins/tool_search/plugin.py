@@ -41,8 +41,7 @@ MOST_CHARACTERS = 1_200
 class SearchSettings(NamedTuple):
     """Room for tools in the prompt."""
 
-    # tokens of tool descriptions in the prompt, the rest is found by search; 0: every tool is in the prompt
-    tokens: int = 1_750
+    tokens: int = 1_750  # tokens of tool descriptions in the prompt; the rest is found by search; 0: no limit
 
     def check(self) -> None:
         if self.tokens and self.tokens < LEAST_TOKENS:
