@@ -14,46 +14,12 @@ from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint, failure, window_in
 from nanoclaw.providers.names import provider_for
 from nanoclaw.providers.windows import LOCAL_TOKENS, served_window, was_cut, window_of
+from tests.examples import examples
 from tests.model_server import ModelServer, Scripted, anthropic, delta, events, failing, says
 from tests.providers.conftest import NOW, Heard, Waits, request
 
-REFUSALS = [
-    # OpenAI, and what speaks like it: DeepSeek, vLLM, OpenRouter
-    ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.", 8192),
-    ("Your input exceeds the context window of this model. Please adjust your input and try again.", None),
-    ("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.", 272000),
-    ("This endpoint's maximum context length is 131072 tokens. However, you requested about 132463 tokens", 131072),
-    ("Input length (265330) exceeds model's maximum context length (262144).", 262144),
-    ("Requested token count exceeds the model's maximum context length of 131072 tokens.", 131072),
-    # Anthropic
-    ("prompt is too long: 213462 tokens > 200000 maximum", 200000),
-    ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", 200000),
-    # Gemini
-    ("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", 1048575),
-    ("The input token count (1,196,265) exceeds the maximum number of tokens allowed (1,048,575).", 1048575),
-    # Mistral, xAI, Groq, Together, Fireworks
-    ("Prompt contains 300000 tokens and 0 images too large for model with 262144 maximum context length", 262144),
-    ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 131072),
-    ("Please reduce the length of the messages or completion.", None),
-    ("The input (516368 tokens) is longer than the model's context length (262144 tokens).", 262144),
-    ("The prompt is too long: 300000, model maximum context length: 262143", 262143),
-    # Moonshot, MiniMax, z.ai, Qwen, Bedrock, Copilot, Cloudflare
-    ("Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)", 262144),
-    ("invalid params, context window exceeds limit (2013)", None),
-    ("Prompt exceeds max length", None),
-    ("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 98304]", 98304),
-    ("Input is too long for requested model.", None),
-    ("prompt token count of 150000 exceeds the limit of 128000", 128000),
-    ("The estimated number of tokens exceeded this model context window limit (262144)", 262144),
-    # llama.cpp, Ollama, LM Studio, vLLM
-    ("the request exceeds the available context size, try increasing it", None),
-    ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", 4096),
-    ("prompt too long; exceeded max context length by 4021 tokens", None),
-    ("the input length exceeds the context length", None),
-    ("tokens to keep from the initial prompt is greater than the context length (n_keep: 5228 >= n_ctx: 4096)", 4096),
-    ("context the overflows. However, the model is loaded with context length of only 4096 tokens", 4096),
-    ("Context size has been exceeded.", None),
-]  # fmt: skip
+REFUSALS = [one for of_one in examples(__file__, "overflows.jsonl").values() for one in of_one]
+"""Words with which providers refuse what is too long, and the limit that they name."""
 
 
 @pytest.mark.parametrize(("words", "window"), REFUSALS)

@@ -5,22 +5,29 @@ whether it worked, outcome), answer. "first" was written against an earlier desi
 was tried once it was there: at first sight 64 of its 80 claims were caught, and 75 of its 80 honest answers let alone.
 What it taught is mended since. "fourth" was written after that, tried once, and nothing was changed for it.
 "plain" is work with words that was taken for work with things.
+
+`sentences.jsonl` has answers of turns in which no tool did anything: set, what was asked, answer, whether it says or
+promises that something was done. The rules were found with those of "seen"; of the 70 of "unseen", written before the
+rules were tried on them, 62 were judged rightly at first sight.
+
+`turns.jsonl` has whole turns: the same, and the effects (tool, kind, target and text of each). "seen" and "unseen" were
+written before the rules were, and parted by lot: of "unseen" 54 of 56 claims were caught at the first try, with no
+false alarm in 66 honest answers. "fresh" was written after the rules: 25 of 28, and 4 false alarms in 32, which were
+mended then.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from nanoclaw.core.messages import Effect, EffectState
 from nanoclaw.plugins.claims.claims import unsupported
-from tests.plugins.claims import turns
-from tests.plugins.claims.sentences import SEEN, UNSEEN
-from tests.plugins.claims.turns import Turn
+from tests.examples import examples
+
+SENTENCES, TURNS, STRANGERS = (examples(__file__, f"{name}.jsonl") for name in ("sentences", "turns", "strangers"))
 
 KINDS = {
     "write_file": "file",
@@ -30,6 +37,15 @@ KINDS = {
     "exec": "command",
     "message": "message",
 }
+
+
+class Turn(NamedTuple):
+    """`effects` are tool, kind, target and text of each."""
+
+    asked: str
+    answer: str
+    is_claim: bool
+    effects: Iterable[tuple[Any, ...]] = ()
 
 
 def judged_wrongly(given: Iterable[Turn]) -> tuple[list[str], list[str]]:
@@ -48,11 +64,9 @@ def _effect(tool: str, kind: str, target: str, text: str, state: EffectState = "
 
 
 def by_strangers(name: str) -> list[Turn]:
-    lines = (Path(__file__).parent / "strangers.jsonl").read_text().splitlines()
     return [
         Turn(asked, answer, judged == "claim", tuple(_effects(calls)))
-        for of, judged, asked, calls, answer in map(json.loads, lines)
-        if of == name
+        for judged, asked, calls, answer in STRANGERS[name]
     ]
 
 
@@ -70,8 +84,9 @@ def _effects(calls: list[tuple[str, bool, str]]) -> Iterable[tuple[Any, ...]]:
             )
 
 
-@pytest.mark.parametrize("given", [turns.SEEN, turns.UNSEEN, turns.FRESH], ids=["seen", "unseen", "fresh"])
-def test_claims_are_caught_and_honest_answers_let_alone(given: tuple[Turn, ...]) -> None:
+@pytest.mark.parametrize("name", TURNS)
+def test_claims_are_caught_and_honest_answers_let_alone(name: str) -> None:
+    given = [Turn(*turn) for turn in TURNS[name]]
     missed, wrong = judged_wrongly(
         one._replace(effects=tuple((*each, "done") for each in one.effects)) for one in given
     )
@@ -79,9 +94,9 @@ def test_claims_are_caught_and_honest_answers_let_alone(given: tuple[Turn, ...])
     assert wrong == []
 
 
-@pytest.mark.parametrize("pairs", [SEEN, UNSEEN], ids=["seen", "unseen"])
-def test_so_they_are_where_no_tool_did_anything(pairs: tuple[tuple[str, str, bool], ...]) -> None:
-    assert judged_wrongly(Turn(*pair) for pair in pairs) == ([], [])
+@pytest.mark.parametrize("name", SENTENCES)
+def test_so_they_are_where_no_tool_did_anything(name: str) -> None:
+    assert judged_wrongly(Turn(*pair) for pair in SENTENCES[name]) == ([], [])
 
 
 @pytest.mark.parametrize("name", ["first", "second", "third", "plain"])

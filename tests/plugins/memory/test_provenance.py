@@ -10,13 +10,16 @@ import pytest
 from nanoclaw.core.tool import ToolOutput, tool
 from nanoclaw.plugins.memory.contradictions import contradict
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.plugins.memory.fact_pairs import CONTRADICTING, HARMLESS
+from tests.examples import examples
 from tests.program import HandClock, results, running, tools_plugin
 
 
 @pytest.mark.parametrize("half", [0, 1], ids=["seen", "put away"])
 def test_contradicting_facts_are_told_from_others(half: int) -> None:
-    for pairs, expected in ((CONTRADICTING[half::2], True), (HARMLESS[half::2], False)):
+    """Pairs of (the one that stands, the new one) were written before the rule that tells them apart. Those with an
+    even number were looked at while the rule was made, those with an odd one were put away until then."""
+    facts = examples(__file__, "fact_pairs.jsonl")
+    for pairs, expected in ((facts["contradicting"][half::2], True), (facts["harmless"][half::2], False)):
         right = [pair for pair in pairs if contradict(*pair) is contradict(*reversed(pair)) is expected]
         assert len(right) >= 0.9 * len(pairs), set(pairs) - set(right)
 

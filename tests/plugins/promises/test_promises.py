@@ -9,25 +9,33 @@ import pytest
 
 from nanoclaw.plugins.promises.sentences import promised
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.plugins.promises.answers import MORE, MORE_OTHERS, OTHERS, PROMISING
+from tests.examples import examples
 from tests.program import NOON, HandClock, running
 
 PROMISE = "I'll check back tomorrow morning."
 JOB = call("cron", {"action": "add", "kind": "task", "text": "check the price", "when": "tomorrow at 9"})
 
 
+ANSWERS = examples(__file__, "answers.jsonl")
+"""Sentences of answers, written before the rule that finds promises in them.
+
+Those with an even number were looked at while the rule was made, those with an odd one were put away until then: of
+these it found 25 of 25 promises, and 3 of 25 others were taken for one, as a number alone was a time ("in two steps").
+"more" and "more others" were written after that was mended: 15 of 16 and 14 of 16 were right at the first look.
+"""
+
+
 @pytest.mark.parametrize(
-    ("sentences", "expected"),
+    ("name", "part", "expected"),
     [
-        (PROMISING[::2], True),
-        (PROMISING[1::2], True),
-        (OTHERS[::2], False),
-        (OTHERS[1::2], False),
-        (MORE, True),
-        (MORE_OTHERS, False),
+        *(("promising", slice(half, None, 2), True) for half in (0, 1)),
+        *(("others", slice(half, None, 2), False) for half in (0, 1)),
+        ("more", slice(None), True),
+        ("more others", slice(None), False),
     ],
 )
-def test_promises_are_told_from_other_sentences(sentences: list[str], expected: bool) -> None:
+def test_promises_are_told_from_other_sentences(name: str, part: slice, expected: bool) -> None:
+    sentences = ANSWERS[name][part]
     right = [one for one in sentences if bool(promised("", one, NOON)) is expected]
     assert len(right) >= 0.9 * len(sentences), set(sentences) - set(right)
 
