@@ -22,7 +22,8 @@ HEAD = """\
 
 All settings, written by `make docs` from the code. They go into `~/.nanoclaw/config.toml`, and all are optional: what
 you leave out has the default shown here. A default of `""` is text, `[]` a list of texts, `{}` a table. A misspelled
-key stops the start with a sentence that names the nearest one; `nanoclaw doctor` checks the whole file.
+key stops the start with a sentence that names the nearest one. Keys and passwords are better kept in `secrets.env`
+or the keyring ([secrets.md](secrets.md)).
 
 ```toml
 [model]

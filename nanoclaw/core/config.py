@@ -27,7 +27,7 @@ class Model(NamedTuple):
 
     name: str = ""  # the model, such as "openai/gpt-5"; empty: the first one found on this machine
     api_base: str = ""  # address of an OpenAI-style server, if it isn't the provider's own
-    api_key: str = ""  # its key; better kept in secrets.env or the keyring
+    api_key: str = ""  # its key
     fallback: tuple[str, ...] = ()  # models to ask, in this order, while the first one can't answer
     tool_mode: Literal["auto", "native", "json"] = "auto"  # "json": for models without tool calls
     timeout_seconds: float = 300.0  # seconds without any output after which a request is given up

@@ -31,7 +31,7 @@ class PurposeModel(NamedTuple):
     fallback: tuple[str, ...] = ()
     effort: str = ""  # reasoning effort; empty: the model's own
     api_base: str = ""  # address of its server, if it isn't the provider's own
-    api_key: str = ""  # its key; better kept in secrets.env or the keyring
+    api_key: str = ""  # its key
 
     def __repr__(self) -> str:
         return f"PurposeModel({self.name!r})"  # without the key

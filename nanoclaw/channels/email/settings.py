@@ -14,7 +14,7 @@ class EmailSettings(NamedTuple):
 
     address: str = ""  # address of the assistant
     user: str = ""  # login name; empty: the address
-    password: str = ""  # password; better kept in secrets.env
+    password: str = ""  # the mailbox's password
     imap_host: str = ""  # server to read mail from
     imap_port: int = 993  # its port
     smtp_host: str = ""  # server to send mail with

@@ -12,7 +12,7 @@ class MatrixSettings(NamedTuple):
 
     homeserver: str = ""  # address of the server, such as "https://matrix.example.org"
     user: str = ""  # account, such as "@bot:example.org"
-    password: str = ""  # password, needed for the first login only; better kept in secrets.env
+    password: str = ""  # password, needed for the first login only
 
 
 def make(settings: MatrixSettings, host: ChannelHost) -> Channel:

@@ -10,7 +10,7 @@ from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, LinkHelp
 class TelegramSettings(NamedTuple):
     """The assistant's Telegram bot."""
 
-    token: str = ""  # the bot's token; better kept in secrets.env
+    token: str = ""  # the bot's token
     api_base: str = "https://api.telegram.org"  # address of Telegram's server
     reactions: bool = True  # react to a message that has to wait
 

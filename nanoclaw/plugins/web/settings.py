@@ -12,7 +12,7 @@ class WebSettings(NamedTuple):
 
     # search engine; "ddgs" needs no key, "searxng" is a server of your own
     search: Literal["ddgs", "brave", "tavily", "searxng"] = "ddgs"
-    key: str = ""  # key of brave or tavily; better kept in secrets.env as BRAVE_API_KEY or TAVILY_API_KEY
+    key: str = ""  # key of brave or tavily; in secrets.env it is BRAVE_API_KEY or TAVILY_API_KEY
     api_base: str = ""  # address to use in place of brave's or tavily's
     searxng: str = ""  # address of your SearXNG server, which may be private
     region: str = "us-en"  # country and language of ddgs, such as "de-de"
