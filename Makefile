@@ -44,7 +44,8 @@ figures: .venv/dev
 # all of it, also where a part of it breaks: some hours
 TORTURE := torture.run torture.commands torture.damage removal kills
 torture: .venv/dev
-	@broken=0; for part in $(TORTURE); do $(BIN)/python -m tests.$$part || broken=1; done; exit $$broken
+	@broken=0; $(BIN)/pytest -m hypothesis --hypothesis-profile=random || broken=1; \
+	for part in $(TORTURE); do $(BIN)/python -m tests.$$part || broken=1; done; exit $$broken
 
 docs: .venv/dev
 	$(BIN)/python docs/config.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import random
 import shutil
 import signal
 import socket
@@ -52,6 +53,10 @@ LONGEST = (
 MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--order", help="the order of files and of the tests in them: reversed, or random:SEED")
+
+
 def pytest_configure() -> None:
     """Set what the processes of all tests inherit."""
     _keep_temporary_folders_in_memory()
@@ -61,10 +66,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as where `nohup` did
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    # no example fails for being slow: the machine may be busy
+    # no example fails for being slow: the machine may be busy; the same examples each time, others in `make torture`
     slow = [hypothesis.HealthCheck.too_slow]
-    hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=slow)
-    hypothesis.settings.load_profile("patient")
+    hypothesis.settings.register_profile("same", deadline=None, suppress_health_check=slow, derandomize=True)
+    hypothesis.settings.register_profile("random", deadline=None, suppress_health_check=slow)
+    hypothesis.settings.load_profile("same")
 
 
 def _keep_temporary_folders_in_memory() -> None:
@@ -80,11 +86,19 @@ def _keep_compiled_modules() -> None:
     sys.dont_write_bytecode = False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; within a file the order stays."""
-    tests = Path(__file__).parent
-    place = {tests / name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the longest files first; within a file the order stays, unless `--order` says otherwise."""
+    order = config.option.order
+    if order == "reversed":
+        items.reverse()
+    elif order:
+        drawn = random.Random(order)
+        files = {item.path: drawn.random() for item in items}
+        items.sort(key=lambda item: (files[item.path], drawn.random()))
+    else:
+        tests = Path(__file__).parent
+        place = {tests / name: number for number, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
 
 
 _SECONDS = dict[str, float]()
