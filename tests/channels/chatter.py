@@ -1,17 +1,20 @@
 """A terminal chat with canned turns, for a test to run in a pseudo-terminal: `python -m tests.channels.chatter DIR`.
 
-What is typed chooses the turn; everything handed in is written to DIR/delivered, a line of JSON each.
+What is typed chooses the turn; everything handed in is written to DIR/delivered, a line of JSON each. A turn that
+waits goes on by SIGUSR1.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nanoclaw.channels.terminal import chat
 from nanoclaw.channels.terminal.chat import Terminal
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import (
@@ -65,8 +68,10 @@ class Chatter:
         )
         self.queue: asyncio.Queue[Inbound] = asyncio.Queue()
         self.dropped: list[str] = []
+        self.signals = asyncio.Semaphore(0)
 
     async def main(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.signals.release)
         working = asyncio.create_task(self.work())
         await self.terminal.run(self.deliver)
         working.cancel()
@@ -113,7 +118,7 @@ class Chatter:
             self.show(TextDelta("I gather."))
             joined = [(await self.queue.get()).external_id for _ in range(2)]
             self.show(Joined(tuple(joined)))
-        async for event in events_of(text):
+        async for event in events_of(text, self.signals):
             if isinstance(event, TextDelta):
                 said += event.text
             if isinstance(event, ToolStarted):
@@ -129,7 +134,7 @@ class Chatter:
         await self.terminal.send(Outbound(self.address, text, reply_to=inbound.external_id))
 
 
-async def events_of(text: str) -> AsyncIterator[Event]:
+async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Event]:
     word, _, rest = text.partition(" ")
     if word == "markdown":
         for start in range(0, len(ANSWER), 7):
@@ -174,7 +179,7 @@ async def events_of(text: str) -> AsyncIterator[Event]:
         yield ToolStarted(outer, number=4)
         yield ToolStarted(inner, "o")
         yield ToolProgress(inner, "page 1 of 2", 0.5)
-        await asyncio.sleep(float(rest))
+        await signals.acquire()
         yield ToolFinished(inner, "one\ntwo", False, 0.5, "o")
         yield ToolFinished(outer, "found it", False, 0.6, number=4)
         yield TextDelta("It is there.")
@@ -184,7 +189,7 @@ async def events_of(text: str) -> AsyncIterator[Event]:
         yield ToolStarted(right, number=6)
         yield ToolProgress(left, "compiling a\ncompiling b")
         yield ToolProgress(right, "testing")
-        await asyncio.sleep(float(rest))
+        await signals.acquire()
         yield ToolFinished(right, "[exit status 1]", True, 0.6, number=6)
         yield TextDelta("One is gone.")
     elif word == "steps":
@@ -193,7 +198,7 @@ async def events_of(text: str) -> AsyncIterator[Event]:
             yield ToolStarted(call, number=done + 1)
             yield StatusLines("todo", f"to do: {done} of 2 done\n▸ read \x1b[2J", done == 2)
             yield ToolFinished(call, f"{done} of 2 done", False, 0.01, number=done + 1)
-            await asyncio.sleep(float(rest))
+            await signals.acquire()
         yield ToolFinished(ToolCall("9", "todo", "{}"), "there is no step 9", True, 0.01, number=4)
         yield TextDelta("All done.")
     elif word == "hang":
@@ -205,13 +210,14 @@ async def events_of(text: str) -> AsyncIterator[Event]:
         await asyncio.Event().wait()
     elif word == "pause":
         yield TextDelta("A moment.")
-        await asyncio.sleep(float(rest))
+        await signals.acquire()
     elif word == "warn":
         yield Notice(f"a {'long ' * 20}notice")
     elif word == "load":
         for percent in range(0, 101, 5):
             yield Notice("loading the model", percent / 100)
-            await asyncio.sleep(0.02)
+            if percent == 50:
+                await signals.acquire()
         yield Notice("loading the model")
         yield TextDelta("Loaded.")
     elif word == "evil":
@@ -224,4 +230,5 @@ async def events_of(text: str) -> AsyncIterator[Event]:
 
 
 if __name__ == "__main__":
+    chat._AGAIN_SECONDS = 100.0  # the machine may be busy
     asyncio.run(Chatter(Path(sys.argv[1])).main())

@@ -57,6 +57,10 @@ class Chat:
         file = self.folder / "delivered"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
+    def go_on(self) -> None:
+        """Let a turn that waits continue."""
+        self.signal(signal.SIGUSR1)
+
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 

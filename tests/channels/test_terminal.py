@@ -7,12 +7,15 @@ import re
 import signal
 from pathlib import Path
 
+from nanoclaw.channels.terminal.window import _FRAMES
 from tests.channels.conftest import Chat, Start
 from tests.channels.screen import Screen
 
 
 def idle(screen: Screen) -> bool:
-    return bool(screen.lines) and screen.lines[-1].rstrip() == "›"
+    """Nothing is typed and no turn runs. The prompt alone stands there, too, while an answer still grows above it."""
+    is_running = re.search(f"^ *[{_FRAMES}] ", screen.shown, re.MULTILINE)
+    return bool(screen.lines) and screen.lines[-1].rstrip() == "›" and not is_running
 
 
 def ask(chat: Chat, text: str, last_words: str) -> Screen:
@@ -86,9 +89,10 @@ def test_two_tools_side_by_side_show_what_each_is_doing_and_one_never_heard_of_a
     start: Start,
 ) -> None:
     chat = start()
-    chat.say("side 1")
+    chat.say("side")
     text = chat.expect("  testing").text
-    assert re.search(r"exec left · 0 s\n  compiling a\n  compiling b\n. exec right · 0 s\n  testing", text)
+    assert re.search(r"exec left · \d+ s\n  compiling a\n  compiling b\n. exec right · \d+ s\n  testing", text)
+    chat.go_on()
     lines = chat.expect(lambda screen: "broken off" in screen.text and idle(screen)).lines
     assert "✗ exec right · [exit status 1], 0.60 s #6" in lines
     assert any(re.fullmatch(r"✗ exec left · broken off, \d\.\d+ s", line) for line in lines)
@@ -96,9 +100,10 @@ def test_two_tools_side_by_side_show_what_each_is_doing_and_one_never_heard_of_a
 
 def test_a_call_within_a_call_stands_below_it_while_it_runs_and_afterwards(start: Start) -> None:
     chat = start()
-    chat.say("nest 0.5")
+    chat.say("nest")
     text = chat.expect("page 1 of 2").text
-    assert re.search(r". delegate look it up · 0 s\n  . web_fetch a\.b · 0 s\n    50% page 1 of 2", text)
+    assert re.search(r". delegate look it up · \d+ s\n  . web_fetch a\.b · \d+ s\n    50% page 1 of 2", text)
+    chat.go_on()
     lines = chat.expect(lambda screen: "It is there." in screen.text and idle(screen)).lines
     at = lines.index("✓ delegate look it up · found it, 0.60 s #4")
     assert lines[at + 1] == "  ✓ web_fetch a.b · 0.50 s, 7 B"
@@ -106,8 +111,11 @@ def test_a_call_within_a_call_stands_below_it_while_it_runs_and_afterwards(start
 
 def test_a_list_that_a_tool_keeps_is_one_block_that_changes_in_its_place(start: Start) -> None:
     chat = start()
-    chat.say("steps 0.5")
-    seen = [chat.expect(f"to do: {done} of 2 done").text for done in range(3)]
+    chat.say("steps")
+    seen = []
+    for done in range(3):
+        seen.append(chat.expect(f"to do: {done} of 2 done").text)
+        chat.go_on()
     assert ["".join(re.findall(r"(\d) of 2 done", text)) for text in seen] == ["0", "1", "2"]
     lines = chat.expect(lambda screen: "All done." in screen.text and idle(screen)).lines
     at = lines.index("to do: 2 of 2 done")
@@ -139,11 +147,12 @@ def test_ctrl_o_shows_the_last_result_as_a_whole_and_gives_back_what_was_typed(s
 def test_what_is_said_while_a_result_is_open_comes_when_it_is_closed(start: Start) -> None:
     chat = start(rows=12)
     ask(chat, "tools", "It has three lines.")
-    chat.say("pause 0.3")
+    chat.say("pause")
     chat.expect("A moment.")
     chat.press("\x0f")
     chat.expect("(2 of 2)")
     assert "A moment." not in chat.screen.shown
+    chat.go_on()
     chat.press("\x03")
     lines = chat.expect(lambda screen: "A moment." in screen.text and idle(screen)).lines
     assert lines.count("A moment.") == 1
@@ -152,7 +161,7 @@ def test_what_is_said_while_a_result_is_open_comes_when_it_is_closed(start: Star
 def test_a_running_tool_and_thinking_show_without_the_thoughts(start: Start) -> None:
     chat = start()
     chat.say("hang")
-    chat.expect(" exec sleep 60 · 1 s")
+    chat.expect(lambda screen: re.search(r" exec sleep 60 · [1-9]\d* s", screen.text) is not None)
     assert "secret thoughts" not in chat.raw
 
 
@@ -160,6 +169,7 @@ def test_progress_is_a_bar_and_then_a_line(start: Start) -> None:
     chat = start()
     chat.say("load")
     chat.expect("% loading the model")
+    chat.go_on()
     assert ask(chat, "hi", "You said: hi").lines.count("· loading the model") == 1
 
 
@@ -221,29 +231,34 @@ def test_several_lines_make_one_message(start: Start) -> None:
 
 def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_place(start: Start) -> None:
     chat = start()
-    chat.say("pause 2")
+    chat.say("pause")
     chat.expect("A moment.")
-    chat.say("pause 1")
+    chat.say("pause again")
     chat.say("/help")
     chat.say("fourth")
     chat.expect(lambda screen: screen.text.find("› fourth") > screen.text.find("A moment."))
+    chat.go_on()
+    chat.expect(lambda screen: screen.text.count("A moment.") == 2)
+    chat.go_on()
     lines = chat.expect(lambda screen: "You said: fourth" in screen.text and idle(screen)).lines
-    shown = ["› pause 2", "A moment.", "› /help", "what I can do", "leave", "› pause 1", "A moment.", "› fourth"]
+    shown = ["› pause", "A moment.", "› /help", "what I can do", "leave", "› pause again", "A moment.", "› fourth"]
     places = [0]
     for words in [*shown, "You said: fourth"]:
         places.append(next(n for n, line in enumerate(lines) if n > places[-1] and words in line))
-    assert [sum(line == one for line in lines) for one in ("› pause 1", "› /help", "› fourth")] == [1, 1, 1]
-    assert [one["text"] for one in chat.delivered()] == ["pause 2", "pause 1", "/help", "fourth"]
+    assert [sum(line == one for line in lines) for one in ("› pause again", "› /help", "› fourth")] == [1, 1, 1]
+    assert [one["text"] for one in chat.delivered()] == ["pause", "pause again", "/help", "fourth"]
 
 
 def test_what_code_answers_during_a_turn_stands_right_above_its_answer(start: Start) -> None:
     chat = start()
-    chat.say("pause 1")
+    chat.say("pause")
     chat.expect("A moment.")
     chat.say("second")
     chat.say("remind me")
+    chat.expect("It is set.")
+    chat.go_on()
     lines = chat.expect(lambda screen: "You said: second" in screen.text and idle(screen)).lines
-    shown = ["› pause 1", "A moment.", "› remind me", "It is set.", "› second", "You said: second"]
+    shown = ["› pause", "A moment.", "› remind me", "It is set.", "› second", "You said: second"]
     assert [line for line in lines if line in shown] == shown
 
 
@@ -391,6 +406,7 @@ def test_a_dumb_terminal_gets_no_escape_code(start: Start) -> None:
     enter("markdown", "The end of the answer.")
     enter("tools", "It has three lines.")
     enter("diff", "\n  … 13 lines more, /show 3\nChanged.")
+    chat.go_on()  # ahead of the turn that waits
     enter("load", "Loaded.")
     enter("hang", "⚙ exec sleep 60 …")
     chat.signal(signal.SIGINT)
