@@ -43,6 +43,13 @@ def virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
+def skip(seconds: float) -> None:
+    """What waits for so much time in the running loop, a real one, is due: a limit of time is over when the test says
+    so, however slow the machine is."""
+    loop, ahead = asyncio.get_running_loop(), asyncio.get_running_loop().time
+    loop.time = lambda: ahead() + seconds  # type: ignore[method-assign]
+
+
 def passed() -> float:
     """The seconds that have passed in the running loop."""
     return asyncio.get_running_loop().time()

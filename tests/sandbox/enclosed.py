@@ -14,6 +14,7 @@ import subprocess
 import sysconfig
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -248,6 +249,16 @@ def effects(house: House, before: dict[str, str], ended: Exit) -> list[str]:
     if os.uname().nodename == mark:
         found.append("renamed the machine")
     return found
+
+
+def own_seconds() -> str:
+    """A time to sleep that nobody else on this machine has chosen."""
+    return f"4321.{uuid.uuid4().int}"
+
+
+def sleeping(seconds: str) -> list[Path]:
+    """The processes that sleep so long."""
+    return [one for one in Path("/proc").glob("[0-9]*") if _command_line(one) == f"sleep\0{seconds}\0"]
 
 
 def _command_line(folder: Path) -> str:

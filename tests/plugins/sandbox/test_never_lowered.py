@@ -15,7 +15,7 @@ from nanoclaw.commands.greeting import urgent
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.sandbox import sandbox as library
 from tests.program import results, running
-from tests.sandbox.enclosed import run, strengths
+from tests.sandbox.enclosed import own_seconds, run, sleeping, strengths
 from tests.sandbox.test_protected import Place
 
 at_full = pytest.mark.skipif(
@@ -96,7 +96,8 @@ async def test_a_test_that_fails_the_second_time_is_told_by_doctor(
 @pytest.mark.parametrize("level", [one for one in strengths() if one != "none"])
 async def test_a_command_whose_keeper_is_killed_ends_with_it(tmp_path: Path, level: str) -> None:
     place = Place(tmp_path, level)
-    command = "mkfifo gate; sleep 4324 & exec sleep 4325 > gate"
+    seconds = own_seconds()
+    command = f"mkfifo gate; sleep {seconds} & exec sleep {seconds} > gate"
     ended = asyncio.ensure_future(run(place.encloser, place.grants, command))
     while not (place.workspace / "gate").exists():  # noqa: ASYNC110 - another process makes it
         await asyncio.sleep(0.01)
@@ -104,7 +105,7 @@ async def test_a_command_whose_keeper_is_killed_ends_with_it(tmp_path: Path, lev
     keepers = [pid for pid, line in _commands() if b"launch" in line and command.encode() in line]
     os.kill(max(keepers), signal.SIGKILL)
     assert ((await ended).why, (await ended).status) == ("exited", -signal.SIGKILL)
-    assert not [line for _, line in _commands() if line in (b"sleep\0004324\0", b"sleep\0004325\0")]
+    assert not sleeping(seconds)
     os.close(gate)
 
 
