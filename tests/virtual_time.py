@@ -23,8 +23,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
-        if not ready and scheduled:
-            self._now = max(self._now, scheduled[0].when())
+        if not ready:  # the loop itself would wait for the first one even where a cancelled one stands before it
+            self._now = max(self._now, min((one.when() for one in scheduled if not one.cancelled()), default=0.0))
         super()._run_once()  # type: ignore[misc]
 
 

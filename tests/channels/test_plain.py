@@ -17,6 +17,7 @@ from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
+from tests.virtual_time import passed, virtual_time
 
 HERE = Address("terminal", "main")
 CALL = ToolCall("1", "read_file", '{"path": "a.md"}')
@@ -145,14 +146,16 @@ def test_a_turn_that_asks_once_more_is_not_waited_for() -> None:
     assert plain.is_answered
 
 
-def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:
+@virtual_time
+async def test_a_turn_that_cannot_be_stored_is_told_all_the_same() -> None:
     out, err = Stream(False), Stream(False)
     plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=err)
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, TurnEnded("The disk is full.", "failed"))
 
-    asyncio.run(plain.run(deliver))
+    await plain.run(deliver)
+    assert passed() == 2
     assert (out.getvalue(), err.getvalue(), plain.reason) == ("", "The disk is full.\n", "failed")
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import StoreError
+from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store
@@ -83,7 +84,11 @@ async def test_a_plain_turn_waits_for_the_disk_three_times_and_a_round_of_tools_
     write = call("write_file", {"path": "a.md", "content": "x"})
     model = ScriptedProvider("Hi.", "Hi again.", call("list_dir"), "Listed.", write, write, "Written.")
     channel = FakeChannel(name, Hints(bursts=name == "chat"))
-    options: dict[str, Any] = {"extra": [everybody_is("owner")], "without": ["access"]}
+    options: dict[str, Any] = {
+        "extra": [everybody_is("owner")],
+        "without": ["access"],
+        "manners": Manners(burst_seconds=0),
+    }
     async with running(tmp_path, model, channel=channel, **options) as program:
         disk = disk_of(program.app.store)
         assert [await commits_of(program, disk, text) for text in ("one", "two", "list", "write")] == [3, 3, 5, 7]
