@@ -293,17 +293,17 @@ class Chain:
         for one in self._of["on_reset"]:
             self._in_part(one, "on_reset", tx, partial(one.on_reset, conversation, tx), ())
 
-    async def before_compaction(self, request: ModelRequest, turn: Turn) -> list[str]:
-        """The texts with which a summary ends."""
-        found = list[str]()
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]:
+        """The texts with which a summary ends, and why the model gave no answer to a plugin, if it gave none."""
+        found, failed = list[str](), None
         for one in self._of["before_compaction"]:
             try:
                 found += filter(None, [_checked(await one.before_compaction(request, turn), str)])
-            except ProviderError:
-                raise
+            except ProviderError as error:
+                failed = failed or error
             except FAULTS as error:
                 self.fault(one, "before_compaction", error)
-        return found
+        return found, failed
 
     # --- faults ------------------------------------------------------------------------------------------------------
 

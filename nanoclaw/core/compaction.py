@@ -1,13 +1,13 @@
 """Making room when a conversation outgrows the model's window: one way, whoever asks for it.
 
 Long results of tools are shortened first. Where that is not enough, plugins keep what is worth it of the older part,
-and a summary takes the older part's place; its newest part stays word for word. Everything stays in the store: only
-what is sent changes.
+and a summary takes the older part's place; its newest part stays word for word. Where the model writes none, a line for
+each of the oldest turns stands there until it does. Everything stays in the store: only what is sent changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -15,32 +15,33 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.context import ContextBuilder, recent_talk
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.core.events import Event, Notice
-from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.core.metadata import escape
-from nanoclaw.core.model_call import ModelCalls
+from nanoclaw.core.model_call import ModelCall, ModelCalls, Models
 from nanoclaw.core.provider import CutsHistory
-from nanoclaw.core.store.compactions import shortened
-from nanoclaw.core.store.history import Placed
-from nanoclaw.core.store.sessions import Session
+from nanoclaw.core.store.compactions import SHORT
+from nanoclaw.core.store.history import Placed, shortened_upto
 from nanoclaw.core.summary import (
     FOCUS,
+    LINES,
     QUOTED,
     SUMMARY,
     Part,
     counted,
     cut_before,
     cut_within,
+    cuts_after,
     is_said,
     is_within_a_turn,
     last_before,
     last_before_step,
+    lines_of,
     reason,
     room_of,
     tail_tokens,
     why_nothing,
     with_what_was_lost,
 )
-from nanoclaw.core.summary_model import SummaryModel
 from nanoclaw.core.token_estimate import estimate, estimate_message, estimate_request
 from nanoclaw.core.turn import RunningTurn
 
@@ -53,16 +54,21 @@ FLUSH_TOKENS = 4_000
 WHOLE_TURNS = 3
 """The newest turns, whose tool results are shortened only when nothing else is left."""
 
-ENOUGH = 0.8
+ENOUGH = 0.7
 """Shortening must bring a request down to this share of its room, or the next turn would outgrow it again."""
+
+LOW = 0.5
+"""The share that lines leave of it: so many turns go by until the next change, and the model's next try."""
+
+LEVELS = (16_000, 4_000, SHORT, 300)
+"""Characters that are left of each result, of other texts ten times as many, where no older part can give way."""
 
 PASSES = 12
 """Tries to sum up one part of a conversation after the other."""
 
-PAUSE = 12
-"""Messages until summing up is tried again after it failed."""
-
 INSTRUCTION_TOKENS = 500
+
+INFINITE = float("inf")
 
 LEAST_TOKENS = 200
 """A shorter part is not worth a summary."""
@@ -74,33 +80,29 @@ LEAST_SUMMARY_TOKENS = 4
 
 CALLED = "it was a call of a tool, not a text"
 
+LEAST_SHARE = 1 / 6
+"""The share of what is to be summed up that a window must hold: so many requests may be made one after the other."""
+
 
 class NoSummary(NanoclawError):
     """The model's summary cannot take the place of what it sums up."""
 
 
 class Compaction:
-    """Makes room in any conversation. `failed` are the conversations in which summing up fails, as their person was
-    told, with the number of messages at the last try."""
+    """Makes room in any conversation."""
 
     def __init__(
         self, builder: ContextBuilder, chain: Chain, model_calls: ModelCalls, clock: Callable[[], datetime]
     ) -> None:
         self.builder, self.chain, self.model_calls, self.clock = builder, chain, model_calls, clock
-        self.failed: dict[str, int] = {}
 
     async def make_room(self, turn: RunningTurn, error: ContextTooLong | None) -> bool:
         """Make room if a request would be too long, or was with this `error`. True: it became shorter."""
-        return await self._shrink(turn)(error)
+        return await Shrink(self, turn).make_room(error)
 
     async def by_hand(self, turn: RunningTurn, focus: str) -> str:
         """Sum up all but the newest part, whatever the window; what is to be told. Raises NanoclawError."""
-        return await self._shrink(turn).by_hand(focus)
-
-    def _shrink(self, turn: RunningTurn) -> Shrink:
-        if turn.shrink is None:
-            turn.shrink = Shrink(self, turn)
-        return turn.shrink
+        return await Shrink(self, turn).by_hand(focus)
 
 
 class Shrink:
@@ -109,44 +111,53 @@ class Shrink:
     def __init__(self, means: Compaction, turn: RunningTurn) -> None:
         assert turn.session and turn.model_call
         self._means, self._turn, self._model_call = means, turn, turn.model_call
-        self._session: Session = turn.session
-        self._scale = 1.0  # how much the model's count is above ours, as an overflow showed
+        self._session, self._models = turn.session, means.model_calls.models
+        self._kept: list[str] = []  # what plugins want a summary to end with
 
     @cached_property
     def _summaries(self) -> SummaryModel:
-        return SummaryModel(self._model_call, self._means.model_calls.models, self._show_notices)
+        show = self._turn.show
+        return SummaryModel(self._model_call, self._models, lambda one: show(one) if isinstance(one, Notice) else None)
 
-    async def __call__(self, error: ContextTooLong | None = None) -> bool:
-        """Make room if a request would be too long, or was with this `error`. True: it became shorter."""
-        window = self._learn(error, self._session.history) if error else self._window
+    async def make_room(self, error: ContextTooLong | None) -> bool:
+        """True: the next request is shorter."""
+        window = self._learn(error, None) if error else self._window
         if window is None:
             return False
         before = self._tokens()
-        if not error and before <= room_of(window):
+        room = min(room_of(window), room_of(before)) if error else room_of(window)
+        if before <= room:
             return False
-        await self._make_room(window, error is not None)
+        placed = self._session.placed()
+        if not self._shorten(placed, last_before(placed, WHOLE_TURNS), room * ENOUGH):
+            problem = f"is longer than {self._model} can read"
+            try:
+                await self._sum_up_to(window)
+            except (ProviderError, NoSummary) as failed:
+                problem = f"could not be summed up: {reason(failed)}"
+            room = min(room, room_of(self._window or window))
+            if self._tokens() > room:
+                self._give_way(room, problem)
         return self._tokens() < before
 
-    async def by_hand(self, focus: str) -> str:
-        """Sum up all but the newest part, whatever the window; what is to be told. Raises NanoclawError."""
+    async def by_hand(self, focus: str, most: float = INFINITE) -> str:
+        """What is to be told. Raises NanoclawError."""
         if isinstance(self._model_call.provider, CutsHistory):
             return (
                 f"{self._model} is sent only the newest part of a conversation, as much as it takes in, so a summary "
                 "would make no room. Nothing was changed; /history shows all."
             )
-        window = self._window
-        placed = self._session.placed()
-        sizes = self._sizes(placed)
-        tail = tail_tokens(window)
-        part = self._part(placed, sizes, tail, window, least=LEAST_TOKENS) if sum(sizes) > tail else None
-        if part is None or is_within_a_turn(placed, part.cut):
-            return f"There is nothing to sum up yet: {why_nothing(placed, sum(sizes), tail)}."
+        placed = self._session.unsummed()
         try:
+            part = self._part(placed, most=most, least=LEAST_TOKENS)
+            if part is None or is_within_a_turn(placed, part.cut):
+                why = why_nothing(placed, sum(self._sizes(placed)), tail_tokens(self._window))
+                return f"There is nothing to sum up yet: {why}."
             await self._sum_up(placed, part, focus)
         except ContextTooLong as error:
-            if not await self(error):
-                return f"This conversation could not be summed up: {reason(error)}. It is as it was."
-            return "The older part of this conversation is now a summary. /history shows all."
+            assert part
+            self._learn(error, placed[: part.cut])
+            return await self.by_hand(focus, part.tokens / 2)
         except NoSummary as error:
             return f"This conversation could not be summed up: {reason(error)}. It is as it was."
         after = round(self._size(self._session.history[0]))
@@ -162,196 +173,182 @@ class Shrink:
         return self._model_call.provider.model
 
     @property
-    def _factor(self) -> float:
-        return self._model_call.factor() * self._scale
+    def _window(self) -> int | None:
+        return self._models.window_of(self._model)
 
-    def _tokens(self, history: Sequence[Message] | None = None) -> int:
-        """The tokens of a request now, or of one with another history."""
-        session, system = self._session, SystemPrompt(self._turn.system)
-        messages = session.history if history is None else history
-        memo = session.memo if history is None else None
-        request = ModelRequest(system, tuple(messages), self._specs, memo=memo)
-        return round(estimate_request(request, self._model) * self._factor)
+    @property
+    def _specs(self) -> tuple[ToolSpec, ...]:
+        return self._turn.snapshot.tools if self._turn.snapshot else ()
+
+    def _tokens(self, placed: Iterable[Placed] | None = None) -> int:
+        """The tokens of a request now, or of one with other messages."""
+        messages = self._session.history if placed is None else [one.message for one in placed]
+        memo = self._session.memo if placed is None else None
+        request = ModelRequest(SystemPrompt(self._turn.system), tuple(messages), self._specs, memo=memo)
+        return round(estimate_request(request, self._model) * self._model_call.factor())
 
     def _size(self, message: Message) -> float:
-        return estimate_message(message, self._model) * self._factor
+        return estimate_message(message, self._model) * self._model_call.factor()
 
-    def _sizes(self, placed: Sequence[Placed]) -> list[float]:
+    def _sizes(self, placed: Iterable[Placed]) -> list[float]:
         return [self._size(one.message) for one in placed]
 
-    def _learn(self, error: ContextTooLong, history: Sequence[Message]) -> int:
+    def _learn(self, error: ContextTooLong, placed: Sequence[Placed] | None) -> int:
         """The window that an overflow told, or that follows from what was too long."""
-        tokens, known = self._tokens(history), self._window
+        tokens, known = self._tokens(placed), self._window
         window = error.window or min(tokens, known or tokens)
         if window != known:
-            self._means.model_calls.models.learned_window(self._model, window)
-        if tokens < window:
-            self._scale *= window / max(1, tokens)
-        return window
+            self._models.learned_window(self._model, window)
+        self._means.model_calls.calibration.refused(self._model, tokens, window)
+        return min(window, self._window or window)
 
     # --- making room -------------------------------------------------------------------------------------------------
 
-    async def _make_room(self, window: int, is_urgent: bool) -> None:
-        old = last_before(self._session.placed(), WHOLE_TURNS)
-        if self._would_fit(old, room_of(window) * ENOUGH):
-            self._session.shorten(old)
-            return
-        length = len(self._session.history)
-        if is_urgent or length >= self._means.failed.get(self._session.key, -PAUSE) + PAUSE:
-            try:
-                window = await self._sum_up_to(window)
-            except (ProviderError, NoSummary) as error:
-                self._tell(error)
-                self._means.failed[self._session.key] = length
-        if self._tokens() > room_of(window) and not self._shorten(old, room_of(window)):
-            self._shorten(last_before_step(self._session.placed()), room_of(window))
+    def _shorten(self, placed: Sequence[Placed], upto: int, room: float) -> bool:
+        """Shorten results up to there if that is enough."""
+        short = shortened_upto(placed, upto, SHORT)
+        is_enough = short != placed and self._tokens(short) <= room
+        if is_enough:
+            self._session.shorten(upto)
+        return is_enough
 
-    async def _sum_up_to(self, window: int) -> int:
-        """Sum up part after part until a request fits; the window, which may prove to be smaller. Raises ProviderError
-        and NoSummary."""
-        most, is_told = float("inf"), False
+    async def _sum_up_to(self, window: int) -> None:
+        """Sum up part after part until a request fits without lines. Raises ProviderError and NoSummary."""
+        most, is_told = INFINITE, False
         for number in range(PASSES):
-            placed, room = self._session.placed(), room_of(window)
-            part = self._part(placed, self._sizes(placed), tail_tokens(window), window, room / 2, most)
+            placed, room = self._session.unsummed(), room_of(window)
+            part = self._part(placed, newest=room / 2, most=most)
             enough = room / 2 if self._summaries.is_another else room  # small parts, as it may take in less
-            if part is None or (number and self._tokens() <= enough):
+            if part is None or (number and self._tokens(placed) <= enough):
                 break
-            if is_within_a_turn(placed, part.cut) and self._shorten(last_before_step(placed), room):
+            if is_within_a_turn(placed, part.cut) and self._shorten(placed, last_before_step(placed), room):
                 break
             if not number:
                 self._turn.show(Notice(f"making room: {counted(part.cut)} of this conversation become a summary"))
             try:
                 await self._sum_up(placed, part, "")
             except ContextTooLong as error:  # even the older part alone: half of it goes first
-                window = self._learn(error, [one.message for one in placed[: part.cut]])
-                most = part.tokens / 2
+                window, most = self._learn(error, placed[: part.cut]), part.tokens / 2
                 continue
-            self._means.failed.pop(self._session.key, None)
             if not is_told:
                 is_told = True
                 self._turn.show(Notice(MADE_ROOM, stays="here"))
-        return window
 
-    def _would_fit(self, upto: int, room: float) -> bool:
-        """True where shortening the results up to there brings a request below `room`."""
-        placed = self._session.placed()
-        short = [shortened(one.message) if one.id <= upto else one.message for one in placed]
-        changed = any(now is not one.message for now, one in zip(short, placed, strict=True))
-        return changed and self._tokens(short) <= room
+    # --- what gives way without a summary ----------------------------------------------------------------------------
 
-    def _shorten(self, upto: int, room: int) -> bool:
-        """Shorten results as the last thing that is left; whether that is enough."""
-        placed = self._session.placed()
-        if any(shortened(one.message) is not one.message for one in placed if one.id <= upto):
-            self._session.shorten(upto)
-        return self._tokens() <= room
+    def _give_way(self, room: int, problem: str) -> None:
+        """Shorten old results, and show lines in place of the oldest turns, or of the first steps of the newest one;
+        where even that is not enough, shorten each text that is left. Say so the first time."""
+        whole, was_told = self._session.unsummed(), self._session.has_lines()
+        begin = len(whole) - sum(1 for one in self._session.placed() if one.id)  # of what no lines stand for
+        turns, steps = cuts_after(whole, begin)
+        few, cuts = [begin, *turns][: max(1, len(turns) + 2 - WHOLE_TURNS)], [begin, *turns, *steps]
+        old, step, newest = last_before(whole, WHOLE_TURNS), last_before_step(whole), whole[-1].id
+        ways = [(room * share, upto, 0, where) for share in (LOW, 1) for upto, where in ((old, few), (step, cuts))]
+        for most, upto, chars, where in (*ways, *((room, step, level, cuts) for level in LEVELS)):
+            short = shortened_upto(whole, upto, SHORT)
+            now = shortened_upto(short, newest, chars)
+            if found := self._lines_within(now, where, most):
+                break
+        cut, lines = found or (cuts[-1], self._lines(now, cuts[-1], room) if cuts[-1] > begin else "")
+        for last, left, is_changed in ((upto, SHORT, short != whole), (newest, chars, now != short)):
+            if is_changed:
+                self._session.shorten(last, left)
+        if lines:
+            self._session.shorten(whole[cut - 1].id, lines=lines)
+        if any(is_said(one.message) and one != was for one, was in zip(now[cut:], short[cut:], strict=True)):
+            text = f"what you wrote is longer than {self._model} can read at once, so its middle is left out"
+            self._turn.show(Notice(text, stays="here"))
+        if lines and not was_told:
+            text = f"the older part of this conversation {problem}. Nothing is lost: it is sent shortened for now"
+            self._turn.show(Notice(f"{text}, and /history shows all of it", stays="here"))
 
-    def _tell(self, error: NanoclawError) -> None:
-        """Once, until it works again."""
-        from nanoclaw.core.log import logger
+    def _lines_within(self, placed: Sequence[Placed], cuts: Sequence[int], most: float) -> tuple[int, str] | None:
+        """The first of the cuts with which a request has at most so many tokens, and the lines for what is before it;
+        with the first of all cuts nothing changes."""
+        sizes, left = self._sizes(placed), most - self._tokens(())
+        now = self._session.history
+        taken = sum(map(self._size, now[: len(now) - len(placed) + cuts[0]]))
+        for cut in cuts:
+            lines = ""
+            if cut > cuts[0] and sum(sizes[cut:]) + taken <= left:
+                lines = self._lines(placed, cut, left)
+                taken = self._size(self._by_code(lines)) + (0 if placed[0].id else sizes[0])
+            if sum(sizes[cut:]) + taken <= left:
+                return cut, lines
+        return None
 
-        logger.debug("summing up {} failed: {!r}", self._session.key, error)
-        if self._session.key not in self._means.failed:
-            text = f"the older part of this conversation could not be summed up: {reason(error)}"
-            self._turn.show(
-                Notice(f"{text}. Nothing is lost; long results of tools are shortened for now", stays="here")
-            )
-
-    # --- which part --------------------------------------------------------------------------------------------------
-
-    def _part(
-        self,
-        placed: Sequence[Placed],
-        sizes: Sequence[float],
-        tail: float,
-        window: int | None,
-        newest: float = float("inf"),
-        most: float = float("inf"),
-        least: float = 0,
-    ) -> Part | None:
-        """The part to sum up now, no more than `most` or what a request can hold; None when before the part that
-        stays there are less than `least` tokens, or too few to be worth it."""
-        cut = cut_before(placed, sizes, tail, newest)
-        beside = self._tokens(()) + self._note_tokens() + INSTRUCTION_TOKENS
-        held = min(window - beside if window else most, self._summaries.room(beside, sum(sizes[:cut])))
-        most = min(most, held) if held > 0 else most
-        if sum(sizes[:cut]) > most:
-            cut = min(cut, cut_within(placed, sizes, most) or cut)
-        older = round(sum(sizes[:cut]))
-        if cut == 0 or placed[cut - 1].id == 0 or older < (least or max(tail / 4, LEAST_TOKENS)):
-            return None
-        return Part(cut, placed[cut - 1].id, older)
+    def _lines(self, placed: Sequence[Placed], cut: int, tokens: float) -> str:
+        """Lines of half as many characters as there are tokens, and so of an eighth of them."""
+        room, older = max(200, round(tokens / 2)), [one for one in placed[:cut] if one.id]
+        asked = [text[:room] for text in self._asked_before(placed, cut)]
+        part = Part(len(older), older[-1].id, room // 4)
+        return with_what_was_lost(lines_of(older, room), older, part, asked, self._kept, LINES)
 
     # --- notes and summary -------------------------------------------------------------------------------------------
 
+    def _part(
+        self, placed: Sequence[Placed], *, newest: float = INFINITE, most: float = INFINITE, least: float = 0
+    ) -> Part | None:
+        """The part to sum up now, no more than `most` or what a request can hold; None when before the part that
+        stays there are less than `least` tokens, or too few to be worth it. Raises NoSummary."""
+        sizes, window, tail = self._sizes(placed), self._window, tail_tokens(self._window)
+        cut = cut_before(placed, sizes, tail, newest) if sum(sizes) > tail else 0
+        beside = self._tokens(()) + self._note_tokens() + INSTRUCTION_TOKENS
+        held = self._summaries.room(beside, sum(sizes[:cut]))
+        most = min(most, held, room_of(window) - beside if window else most)
+        if cut and 0 < most < sum(sizes[:cut]) and not (cut := min(cut, cut_within(placed, sizes, most))):
+            raise NoSummary(f"a message of it is longer than {self._model} can read at once")
+        older = round(sum(sizes[:cut]))
+        if most <= 0 or cut == 0 or placed[cut - 1].id == 0 or older < (least or max(tail / 4, LEAST_TOKENS)):
+            return None
+        return Part(cut, placed[cut - 1].id, older)
+
     async def _sum_up(self, placed: Sequence[Placed], part: Part, focus: str) -> None:
-        """Have what is worth it kept, then put the checked summary in place. Raises ProviderError, NoSummary."""
-        forgot = self._session.forgot
-        older = tuple(one.message for one in placed[: part.cut])
+        """Have what is worth it kept, then put the checked summary in place: a new context begins, for which files are
+        read and notes recalled anew. Raises ProviderError, NoSummary."""
+        forgot, turn = self._session.forgot, self._turn
+        older, newer = (tuple(one.message for one in some) for some in (placed[: part.cut], placed[part.cut :]))
         try:
-            kept = await self._flush(older)
-            self._check_nothing_was_forgotten(forgot)
+            request = self._request(older, self._note_tokens(), self._specs)
+            found, failed = await self._means.chain.before_compaction(request, turn)
+            self._kept = [escape(text) for text in found]
+            if failed:
+                raise failed
             summary = await self._summary(older, part, focus)
-            text = with_what_was_lost(summary, placed, part, self._asked_before(placed, part), kept)
         finally:
             self._model_call.said = ""  # no one's answer
-        if self._size(UserMessage(text, self._means.clock(), "runtime")) >= part.tokens:
+        text = with_what_was_lost(summary, placed, part, self._asked_before(placed, part.cut), self._kept)
+        if self._size(self._by_code(text)) >= part.tokens:
             raise NoSummary("the summary is as long as what it sums up")
-        self._check_nothing_was_forgotten(forgot)
-        self._swap(part, text)
+        if self._session.forgot != forgot:  # it must not come back in a summary
+            raise NoSummary("something was forgotten meanwhile")
+        query = next((said.text for said in reversed(newer) if is_said(said)), "") or " ".join(recent_talk(newer))
+        turn.snapshot = self._means.builder.begin(query, turn.profile, turn.address.channel)
+        self._session.compact(part.upto, text, turn.snapshot.dump())
 
-    def _asked_before(self, placed: Sequence[Placed], part: Part) -> list[str]:
+    def _asked_before(self, placed: Sequence[Placed], cut: int) -> list[str]:
         """The person's own words in a turn that the cut goes through."""
-        if not is_within_a_turn(placed, part.cut):
+        if not is_within_a_turn(placed, cut):
             return []
-        said = self._session.of_turn(placed[part.cut].turn, part.upto)
+        said = self._session.of_turn(placed[cut].turn, placed[cut - 1].id)
         return [message.text[:QUOTED] for message in said if is_said(message)]
 
-    def _check_nothing_was_forgotten(self, forgot: int) -> None:
-        """Give up where something was forgotten meanwhile: it must not come back in a summary. Raises NoSummary."""
-        if self._session.forgot != forgot:
-            raise NoSummary("something was forgotten meanwhile")
-
-    def _swap(self, part: Part, text: str) -> None:
-        """A new context begins: files are read and notes recalled anew."""
-        kept = self._session.history[part.cut :]
-        query = next((said.text for said in reversed(kept) if is_said(said)), "")
-        turn = self._turn
-        snapshot = self._means.builder.begin(query or " ".join(recent_talk(kept)), turn.profile, turn.address.channel)
-        self._session.compact(part.upto, text, snapshot.dump())
-        turn.snapshot = snapshot
-
-    async def _flush(self, older: tuple[Message, ...]) -> list[str]:
-        """Let plugins keep what is worth it before it is no longer shown; what the summary is to end with. Raises
-        ProviderError."""
-        if not self._means.chain.has("before_compaction"):
-            return []
-        request = self._request(older, self._note_tokens(), self._specs)
-        return [escape(text) for text in await self._means.chain.before_compaction(request, self._turn)]
-
-    @property
-    def _specs(self) -> tuple[ToolSpec, ...]:
-        return self._turn.snapshot.tools if self._turn.snapshot else ()
-
     def _note_tokens(self) -> int:
-        window = self._window
-        return min(FLUSH_TOKENS, window // 8) if window else FLUSH_TOKENS
-
-    @property
-    def _window(self) -> int | None:
-        return self._means.model_calls.models.window_of(self._model)
+        return min(FLUSH_TOKENS, self._window // 8) if self._window else FLUSH_TOKENS
 
     async def _summary(self, older: tuple[Message, ...], part: Part, focus: str) -> str:
         """Raises NoSummary when what the model writes is none, twice. One that will not stop calling tools, as small
-        ones do, is asked once more without any, though that costs the provider's cache."""
+        ones do, is asked once more without any, though that costs the provider's cache. The request has the system,
+        tools and messages that the conversation has sent before, and one instruction."""
         tokens = max(200, min(SUMMARY_TOKENS, part.tokens // 2))
-        instruction = SUMMARY.format(words=tokens // 2) + (FOCUS.format(focus=focus) if focus else "")
-        specs, problem = self._specs, ""
-        for tools in (specs, specs, ()):
+        instruction, problem = SUMMARY.format(words=tokens // 2) + (FOCUS.format(focus=focus) if focus else ""), ""
+        for tools in (self._specs, self._specs, ()):
             if tools == () and problem != CALLED:
                 break
             again = f"\n(Your last try could not be used: {problem}.)" if problem else ""
-            answer = await self._ask(older, instruction + again, tokens, tools)
+            asked = self._by_code(instruction + again)
+            answer = await self._summaries.complete(self._request((*older, asked), tokens, tools))
             problem = self._problem(answer, part)
             if not problem:
                 return escape(answer.text.strip())
@@ -364,26 +361,55 @@ class Shrink:
             return CALLED if answer.tool_calls else "it was empty"
         if answer.finish == "length":
             return "it was cut off; write a shorter one"
-        size = estimate(answer.text) * self._factor
+        size = estimate(answer.text) * self._model_call.factor()
         if size < min(LEAST_SUMMARY_TOKENS, part.tokens / 100):
             return "it says too little"
-        if size >= part.tokens:
-            return "it is longer than what it sums up"
-        return ""
+        return "it is longer than what it sums up" if size >= part.tokens else ""
 
-    async def _ask(
-        self, older: tuple[Message, ...], instruction: str, tokens: int, tools: tuple[ToolSpec, ...]
-    ) -> AssistantMessage:
-        """The same system, tools and messages as the conversation has sent before, and one instruction."""
-        asked = UserMessage(instruction, self._means.clock(), "runtime")
-        return await self._summaries.complete(self._request((*older, asked), tokens, tools))
+    def _by_code(self, text: str) -> UserMessage:
+        return UserMessage(text, self._means.clock(), "runtime")
 
     def _request(self, messages: tuple[Message, ...], tokens: int, tools: tuple[ToolSpec, ...]) -> ModelRequest:
         assert self._turn.snapshot
-        limits: Limits = self._turn.limits
-        limits = limits._replace(output_tokens=min(tokens, limits.output_tokens))
+        limits = self._turn.limits._replace(output_tokens=min(tokens, self._turn.limits.output_tokens))
         return ModelRequest(self._turn.snapshot.system, messages, tools, limits)
 
-    def _show_notices(self, event: Event) -> None:
-        if isinstance(event, Notice):
-            self._turn.show(event)
+
+class SummaryModel:
+    """Writes summaries: the model of [models], as long as it takes in enough, else the conversation's own."""
+
+    def __init__(self, model_call: ModelCall, models: Models, show: Callable[[Event], None]) -> None:
+        self._main, self._models, self._show = model_call, models, show
+        self._asked = model_call.for_purpose("summaries")
+
+    @property
+    def is_another(self) -> bool:
+        """True where it is another one than the conversation's."""
+        return self._asked is not self._main and self._asked.provider is not self._main.provider
+
+    def room(self, taken: float, wanted: float) -> float:
+        """Tokens of a conversation that it takes in at once beside what else is `taken`, infinite where nobody knows.
+        A model that takes too little of the tokens `wanted` is not asked any more."""
+        window = self._models.window_of(self._asked.provider.model) if self.is_another else None
+        if window is None:
+            return float("inf")
+        if window - taken >= wanted * LEAST_SHARE:
+            return window - taken
+        self._give_up(f"a window of {window:,} tokens")
+        return float("inf")
+
+    async def complete(self, request: ModelRequest) -> AssistantMessage:
+        """Raises ProviderError."""
+        try:
+            return await self._asked.complete(request, self._show)
+        except ContextTooLong as error:
+            if not self.is_another:
+                raise
+            tokens = error.window or estimate_request(request, self._asked.provider.model)
+            self._models.learned_window(self._asked.provider.model, round(tokens))
+            self._give_up("a smaller window")
+            return await self._main.complete(request, self._show)
+
+    def _give_up(self, why: str) -> None:
+        self._show(Notice(f"{self._asked.provider.model} has {why}, so {self._main.provider.model} writes the summary"))
+        self._asked = self._main

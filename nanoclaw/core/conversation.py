@@ -395,6 +395,6 @@ class Conversation:
             await self.reply(Accepted(item.row, item.inbound), text, "failed")
             session = self._runner.sessions.of(self.address)
             session.end_turn()
-            session.reload()  # what was under way has ended there
+            session.unload()  # what was under way has ended there
         except StoreError:  # nothing can be kept, but it can still be shown
             self._channels.show(item.address, TurnEnded(text, "failed"))

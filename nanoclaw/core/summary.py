@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
@@ -36,6 +37,14 @@ FOCUS = "\nAbove all keep what concerns: {focus}"
 BEGIN = "[Summary of the conversation so far, written by you. The messages that it stands for are no longer shown.]"
 END = "[End of the summary]"
 
+LINES = (
+    "[The older turns of the conversation, one line each, written by the program, as there is no summary of them yet. "
+    "Their messages are no longer shown.]"
+)
+
+WORDS = 80
+"""Characters of what a person said that stand in the line of a turn."""
+
 
 class Part(NamedTuple):
     """The older part of a conversation: its messages up to the id `upto`, which are the first `cut` of the history."""
@@ -45,14 +54,35 @@ class Part(NamedTuple):
     tokens: int
 
 
+def lines_of(placed: Iterable[Placed], room: int) -> str:
+    """A line for each turn: when it was, the first words of the person, the tools that ran. The newest lines stay where
+    all have more than `room` characters."""
+    turns: dict[int, list[Message]] = {}
+    for one in placed:
+        turns.setdefault(one.turn, []).append(one.message)
+    lines = [_line(messages) for messages in reversed(turns.values())]
+    ends = accumulate(len(line) + 1 for line in lines)
+    fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room]
+    left = len(lines) - len(fitting)
+    return "\n".join([*([f"({left} turns before these have no line.)"] if left else ()), *reversed(fitting)])
+
+
+def _line(messages: Sequence[Message]) -> str:
+    said = next((message.text for message in messages if is_said(message)), messages[-1].text)
+    words = " ".join(without_documents(own_words(said)).split())
+    ran = Counter(call.name for one in messages if isinstance(one, AssistantMessage) for call in one.tool_calls)
+    tools = ", ".join(name if times == 1 else f"{name} × {times}" for name, times in ran.items())
+    return f"- {messages[0].at:%Y-%m-%d %H:%M} {words[:WORDS]}" + (f" [tools that ran: {tools}]" if tools else "")
+
+
 def with_what_was_lost(
-    summary: str, placed: Sequence[Placed], part: Part, asked: Sequence[str], kept: Sequence[str] = ()
+    summary: str, placed: Sequence[Placed], part: Part, asked: Sequence[str], kept: Sequence[str], begin: str = BEGIN
 ) -> str:
     """The summary as it will stand in the history, with what code finds missing in it; it ends with what is `kept`."""
     older = placed[: part.cut]
     earlier = older[0].message.text.removesuffix(END) if older[0].id == 0 else ""
     room = max(200, min(4_000, part.tokens))
-    parts = [BEGIN, summary]
+    parts = [begin, summary]
     said = [without_documents(own_words(one.message.text)) for one in older if one.id and is_said(one.message)]
     if lines := unmentioned([*carried_lines(earlier), *chain.from_iterable(map(rules, said))], summary, room):
         parts.append("\n".join([f"{CARRIED}:", *(f"- {line}" for line in lines)]))
@@ -100,7 +130,7 @@ def cut_before(placed: Sequence[Placed], sizes: Sequence[float], tail: float, ne
     """Index at which the part begins that stays: at a turn if one fits in `tail`, else at the newest turn if it is no
     longer than `newest`, else at a step of it, never between a call and its result."""
     left = [sum(sizes[at:]) for at in range(len(sizes))]
-    turns = [at for at in range(1, len(placed)) if placed[at].turn != placed[at - 1].turn]
+    turns, _ = cuts_after(placed, 0)
     if fitting := [at for at in turns if left[at] <= tail]:
         return fitting[0]
     if turns and left[turns[-1]] <= newest:
@@ -115,17 +145,11 @@ def is_within_a_turn(placed: Sequence[Placed], cut: int) -> bool:
 
 def cut_within(placed: Sequence[Placed], sizes: Sequence[float], room: float) -> int:
     """End of a first part that fits in `room`: before a turn if there is one, else before a step; 0 for none."""
-    best = {"turn": 0, "step": 0}
-    taken = 0.0
-    for at in range(1, len(placed)):
-        taken += sizes[at - 1]
-        if taken > room:
-            break
-        if placed[at].turn != placed[at - 1].turn and placed[at - 1].id:
-            best["turn"] = at
-        elif isinstance(placed[at].message, AssistantMessage) and placed[at - 1].id:
-            best["step"] = at
-    return best["turn"] or best["step"]
+    ends = accumulate(sizes[:-1])
+    fitting = [at for at, end in enumerate(ends, 1) if end <= room and placed[at - 1].id]
+    turns = [at for at in fitting if placed[at].turn != placed[at - 1].turn]
+    steps = [at for at in fitting if isinstance(placed[at].message, AssistantMessage)]
+    return (turns or steps or [0])[-1]
 
 
 def last_before(placed: Sequence[Placed], turns: int) -> int:
@@ -138,6 +162,13 @@ def last_before_step(placed: Sequence[Placed]) -> int:
     """The id of the last message before the newest answer with its results."""
     at = max((at for at, one in enumerate(placed) if isinstance(one.message, AssistantMessage)), default=0)
     return placed[at - 1].id if at else 0
+
+
+def cuts_after(placed: Sequence[Placed], begin: int) -> tuple[list[int], list[int]]:
+    """Find where turns begin after that index, and where steps of the newest turn do."""
+    turns = [at for at in range(begin + 1, len(placed)) if placed[at].turn != placed[at - 1].turn]
+    steps = range((turns or [begin])[-1] + 1, len(placed))
+    return turns, [at for at in steps if isinstance(placed[at].message, AssistantMessage)]
 
 
 def is_said(message: Message) -> bool:

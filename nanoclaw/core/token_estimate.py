@@ -97,6 +97,12 @@ class Calibration:
     def learn(self, model: str, estimated: int, reported: int) -> None:
         self._learned[model] = _learned(self._known(model), estimated, reported)
 
+    def refused(self, model: str, counted: int, window: int) -> None:
+        """A request of which we `counted` fewer tokens than the window has was too long for it: count more."""
+        factor, lessons = self._known(model)
+        if 0 < counted < window:
+            self._learned[model] = (min(HIGHEST, factor * window / counted), lessons)
+
     def call(self, request: ModelRequest, model: str, answer: AssistantMessage | None, said: str, first: bool) -> Call:
         """A request to be written down. Where the provider told no usage (no `answer`: it was cut off after it had
         `said` something) it is estimated; where it did, the `first` one of a turn is a lesson."""

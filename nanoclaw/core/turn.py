@@ -39,7 +39,7 @@ from nanoclaw.core.stream import Stream
 from nanoclaw.core.tool import Toolbox
 
 if TYPE_CHECKING:
-    from nanoclaw.core.compaction import Compaction, Shrink
+    from nanoclaw.core.compaction import Compaction
     from nanoclaw.core.store.sessions import Session
 
 BROKE_OFF = "the tool broke off; it may have been done in part"
@@ -90,7 +90,6 @@ class RunningTurn:
         self.journal: TurnJournal | None = None
         self.model_call: ModelCall | None = None
         self.session: Session | None = None
-        self.shrink: Shrink | None = None
         self.show: Callable[[Event], None] = silence
         self.messages = 0
         """Messages that it took in."""
@@ -215,8 +214,8 @@ class RunningTurn:
         return answer
 
     async def _complete(self, stream: Stream, steering: Steering) -> AssistantMessage:
-        """One request with all that was said by now, and a second one where the first was longer than the model's
-        window and can be made shorter, or where somebody said more before anything of its answer was shown."""
+        """One request with all that was said by now, and another one where that was longer than the model's window and
+        can be made shorter, or where somebody said more before anything of its answer was shown."""
         compaction, is_shorter = self._parts.compaction, False
         while True:
             await steering.take_in(self)
@@ -225,7 +224,7 @@ class RunningTurn:
             try:
                 return await self._requested(stream)
             except ContextTooLong as error:
-                if is_shorter or not await compaction.make_room(self, error):
+                if not await compaction.make_room(self, error):
                     raise
                 is_shorter = True
             except asyncio.CancelledError:

@@ -140,9 +140,12 @@ class ConfiguredModels:
         has its own short prompt and takes of a conversation as much as fits."""
         from nanoclaw.providers import windows
 
-        if self._is_set(model):
-            return self._config.model.window_tokens
-        return None if model.startswith(LOCAL) else self._facts.window(model) or windows.window_of(model)
+        if model.startswith(LOCAL) and not self._is_set(model):
+            return None
+        learned = self._facts.window(model)
+        if self._is_set(model):  # what a server refuses is too long whatever the config says
+            return min(self._config.model.window_tokens, learned or self._config.model.window_tokens)
+        return learned or windows.window_of(model)
 
     def window_in_words(self, model: str) -> str:
         """'' where nobody knows it."""

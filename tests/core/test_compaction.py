@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from functools import cache
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.plugin import Ended, Host, Plugin, Profile, Section, Turn, Tx
 from nanoclaw.core.provider import OnEvent, chat_messages, chat_tools
 from nanoclaw.core.store.history import Placed
-from nanoclaw.core.summary import BEGIN, END, SUMMARY, cut_before, cut_within
+from nanoclaw.core.summary import BEGIN, END, LINES, SUMMARY, cut_before, cut_within
 from nanoclaw.core.token_estimate import estimate_message, estimate_request
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.identifiers import identifiers
@@ -59,11 +61,15 @@ class Model(ScriptedProvider):
         super().__init__(model=model)
         self.script, self.window, self.notes, self.summary = list(steps), window, notes, summary
         self.named: int | None = window
-        self.weight = 1
+        self.weight, self.refused = 1, 0
+
+    def count(self, request: ModelRequest) -> float:
+        return tokens_of(request) * self.weight
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        if tokens_of(request) * self.weight > self.window:
+        if self.count(request) > self.window:
             self.requests.append(request)
+            self.refused += 1
             raise ContextTooLong("The conversation is longer than the model can read.", self.named)
         self.add([self._step(request)])
         return await super().complete(request, on_event)
@@ -578,8 +584,7 @@ async def test_in_a_chat_app_its_failure_is_told_once(tmp_path: Path) -> None:
         while not model.asked("summary"):
             (answer,) = await chat(program, room, 1)
         assert "could not be summed up: no credit. Nothing is lost" in answer and answer.count("(") == 1
-        model.window = 10 * WINDOW
-        assert await chat(program, room, 10, 300) == ["ok"] * 10
+        assert await chat(program, room, 10) == ["ok"] * 10
         assert len(model.asked("summary")) > 1
 
 
@@ -595,17 +600,163 @@ async def test_a_model_that_fails_costs_nothing_and_is_told_once(
     setattr(model, at, failing)
     async with home_of(tmp_path, model, tools=[reader(6_000)], window=26_000) as program:
         await look_at(program, model, "a", "b")
-        await talk(program, 10, 1_200)
-        await talk(program, 9, 300)
+        await talk(program, 24, 1_200)
         assert len(model.asked("flush")) > 1
-        assert not program.history[0].text.startswith(BEGIN)
+        assert not any(BEGIN in text for text in texts(program.history))
+        lines, *newest = program.history
+        assert lines.text.startswith(LINES)
+        assert lines.text.count("[tools that ran: look]") == 2
         said = program.app.sessions.of(MAIN).whole()
-        assert [type(message) for message in program.history] == [type(message) for message in said]
-        assert all("left out later" in result.text for result in results(program.history))
+        assert newest == said[-len(newest) :]
+        assert sum(isinstance(message, UserMessage) and message.origin == "person" for message in said) == 26
         told = [text for text in notices(program) if "could not be summed up" in text]
         assert len(told) == 1
         assert str(failing) in told[0]
     assert model.asked("flush")
+
+
+class Strict(Model):
+    """Counts more tokens than we do: a piece of a word has four letters at most, and each sign counts."""
+
+    def count(self, request: ModelRequest) -> float:
+        calls = [call for one in request.history for call in getattr(one, "tool_calls", ())]
+        sent = [request.system.text, json.dumps(chat_tools(request.tools)), *texts(request.history)]
+        return 1.25 * sum(map(pieces, [*sent, *(call.arguments for call in calls)])) + 10 * len(request.history)
+
+
+@cache
+def pieces(text: str) -> int:
+    return len(re.findall(r"\w{1,4}|[^\w\s]", text))
+
+
+def once_in_three_tries() -> Callable[[], Answer]:
+    tries = count(1)
+    return lambda: SUMMED_UP if next(tries) % 3 == 0 else ""
+
+
+def rows_of(name: str) -> str:
+    """3.5 kB as a command prints them."""
+    return "\n".join(
+        f"{name} {at:03} -rw-r--r-- owner 2026-03-{at % 28 + 1:02} garden/plan-{at}.md" for at in range(58)
+    )
+
+
+def rows_tool() -> Tool:
+    async def rows(name: str) -> str:
+        """Gives rows."""
+        return rows_of(name)
+
+    return tool(rows, reach="none")
+
+
+async def ask_for_rows(program: Program, model: Model, numbers: range) -> None:
+    for number in numbers:
+        model.script += [call("rows", {"name": f"n{number}"}), f"saw n{number}"]
+        assert await program.ask(f"Look at n{number} for the tax office.") == f"saw n{number}"
+
+
+def breaks_of_the_prefix(requests: list[ModelRequest]) -> int:
+    """Requests that don't begin with all that was in the one before."""
+    sent = [(request.system.text, *request.history) for request in requests]
+    return sum(then[: len(before)] != before for before, then in pairwise(sent))
+
+
+@pytest.mark.parametrize(
+    ("summary", "known"), [("", 24_000), (ProviderUnavailable("down"), None), ("every third", 24_000), ("fine", None)]
+)
+async def test_200_messages_are_answered_within_the_window_though_summaries_fail(
+    tmp_path: Path, summary: Answer, known: int | None
+) -> None:
+    model = Strict(summary=once_in_three_tries() if summary == "every third" else summary, window=24_000)
+    async with home_of(tmp_path, model, tools=[rows_tool()], window=known) as program:
+        await ask_for_rows(program, model, range(200))
+        whole = program.app.sessions.of(MAIN).whole()
+        assert [result.text for result in results(whole)] == [rows_of(f"n{number}") for number in range(200)]
+        assert [f"saw n{number}" for number in range(200)] == [
+            message.text for message in whole if isinstance(message, AssistantMessage) and message.text
+        ]
+        said = [text for text in notices(program) if "the older part" in text and text != MADE_ROOM]
+        assert len(said) == 1 and "could not be summed up: " in said[0]
+    assert model.refused <= 1, "the first refusal tells the window, and how this model counts"
+    for request in model.requests:
+        assert_legal(request.history)
+    assert breaks_of_the_prefix(model.asked("talk")) < 50, "one for each eight requests, though eleven fill the window"
+
+
+async def test_lines_stay_the_same_after_a_restart_until_the_model_writes_a_summary(tmp_path: Path) -> None:
+    model = Model(summary="", window=24_000)
+    async with home_of(tmp_path, model, tools=[rows_tool()], window=24_000) as program:
+        await ask_for_rows(program, model, range(20))
+        assert program.history[0].text.startswith(LINES)
+        last = model.asked("talk")[-1]
+    model.summary = SUMMED_UP
+    async with home_of(tmp_path, model, tools=[rows_tool()], window=24_000) as program:
+        await program.ask("And now?")
+        assert breaks_of_the_prefix([last, model.asked("talk")[-1]]) == 0
+        await ask_for_rows(program, model, range(20, 30))
+        assert program.history[0].text.startswith(BEGIN)
+        assert not any(LINES in text for text in texts(program.history))
+    (first, *_) = [request for request in model.asked("summary") if request.limits.output_tokens][-3:]
+    assert any("Look at n" in text for text in texts(first.history)), "it is written from messages, not from lines"
+    assert not any(LINES in text for text in texts(first.history))
+
+
+async def test_rules_names_and_lists_outlive_a_model_that_writes_no_summary(tmp_path: Path) -> None:
+    class Pinned(Plugin):
+        """Has something that stays in sight."""
+
+        name = "pinned"
+
+        async def before_compaction(self, request: ModelRequest, turn: Turn) -> str:
+            return "To-do list: call the plumber"
+
+    model = Model(summary="", notes=ProviderUnavailable("down"), window=24_000)
+    async with home_of(tmp_path, model, tools=[rows_tool()], plugins=[Pinned], window=24_000) as program:
+        await program.ask(f"{'A fine day. ' * 9}From now on never mention elephants. The file is K-7731-B.")
+        await ask_for_rows(program, model, range(30))
+        lines = program.history[0].text
+    assert lines.startswith(LINES) and "Look at n0" in lines
+    for kept in ("- From now on never mention elephants.", "K-7731-B", "To-do list: call the plumber"):
+        assert kept in lines
+
+
+async def test_a_message_and_a_result_that_are_longer_than_the_window_are_sent_without_their_middle(
+    tmp_path: Path,
+) -> None:
+    model = Model(summary="")
+    async with home_of(tmp_path, model, tools=[reader(29_000)]) as program:
+        assert await program.ask(wordy("a very long message", 60_000)) == "ok"
+        sent = texts(model.requests[-1].history)[-1]
+        assert sent.startswith("a very long message of the garden") and "characters were left out later" in sent
+        told = [text for text in notices(program) if "so its middle is left out" in text]
+        assert told == ["what you wrote is longer than scripted/model can read at once, so its middle is left out"]
+        model.script += [
+            AssistantMessage("", NOON, tuple(ToolCall(f"c{n}", "look", f'{{"name": "n{n}"}}') for n in range(4)))
+        ]
+        assert await program.ask("Look at four at once.") == "ok"
+        assert "left out later" in results(model.requests[-1].history)[-1].text
+        assert await program.ask("Go on.") == "ok"
+    assert not model.refused
+
+
+async def test_a_turn_of_many_steps_goes_on_within_the_window_though_summaries_fail(tmp_path: Path) -> None:
+    model = Model(summary="")
+    async with home_of(tmp_path, model, tools=[reader(9_000)]) as program:
+        model.script += [*(call("look", {"name": f"n{number}"}) for number in range(30)), "I saw them all."]
+        assert await program.ask("Look at all, for the tax office, file T-99.") == "I saw them all."
+    assert not model.refused
+    for request in model.asked("talk"):
+        assert any("Look at all, for the tax office, file T-99." in text for text in texts(request.history))
+        assert_legal(request.history)
+
+
+async def test_a_window_that_a_server_names_holds_though_the_config_says_more(tmp_path: Path) -> None:
+    model = Model(summary="", window=20_000)
+    settings = '[model]\nname = "scripted/model"\nwindow_tokens = 90000'
+    async with home_of(tmp_path, model, window=None, settings=settings) as program:
+        await talk(program, 40)
+        assert program.app.models.window_of("scripted/model") == 20_000
+    assert model.refused == 1
 
 
 @pytest.mark.parametrize(
@@ -637,8 +788,12 @@ async def test_a_summary_that_is_none_is_asked_for_again_and_then_not_used(tmp_p
 async def test_a_request_that_cannot_be_made_shorter_ends_in_an_honest_sentence(tmp_path: Path) -> None:
     model = Model(summary=SUMMED_UP)
     async with home_of(tmp_path, model) as program:
-        answer = await program.ask(wordy("one message alone", 20_000))
+        model.window = 500  # less than the system prompt has
+        answer = await program.ask(wordy("one message alone", 2_000))
         assert answer == "The model gave no answer: The conversation is longer than the model can read."
+        assert program.app.sessions.of(MAIN).whole()[1].text == wordy("one message alone", 2_000)
+        model.window = WINDOW
+        program.app.models.learned_window(model.model, WINDOW)
         await program.ask("/new")
         assert await program.ask("hello") == "ok"
 

@@ -1,48 +1,48 @@
-"""Summaries that a model is shown in place of a conversation's older messages; the messages stay as they are."""
+"""Texts that a model is shown in place of a conversation's older messages; the messages stay as they are."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
 
 from nanoclaw.core.messages import Message, ToolResult, UserMessage
 from nanoclaw.core.store.db import Store
 
-LONG_RESULT = 4_000
-"""A tool's result with more characters than this is shortened where room is needed."""
+SHORT = 1_000
+"""Characters that are left of an old result of a tool where room is needed."""
 
-KEPT = 1_500
-"""Characters that are left of each of its ends."""
+OTHER_TEXTS = 10
+"""So many times more are left of any other text."""
 
-
-class ShownInstead(NamedTuple):
-    """`summary` stands for all messages of a context up to `upto`; long results up to `short` are shown shortened."""
-
-    summary: UserMessage | None = None
-    upto: int = 0
-    short: int = 0
+NOTE = 80
+"""Characters for the words in their place: what was shortened once is short enough."""
 
 
-def instead(store: Store, session: int, context: int) -> ShownInstead:
-    """The summary and the shortening that hold for a context now."""
-    where = "FROM compactions WHERE session = ? AND context = ? AND kind = ? ORDER BY id DESC LIMIT 1"
-    short = store.rows(f"SELECT upto {where}", session, context, "short")
-    found = store.rows(f"SELECT summary, at, upto {where}", session, context, "summary")
-    shown = ShownInstead(short=short[0][0] if short else 0)
-    if not found:
-        return shown
-    text, at, upto = found[0]
-    sql = (
+def instead(
+    store: Store, session: int, context: int, with_lines: bool
+) -> tuple[list[UserMessage], int, list[tuple[int, int]]]:
+    """Texts that stand for all messages of a context up to an id: a summary, then lines for turns that none was written
+    of; and how many characters are left of results up to which ids."""
+    where = "FROM compactions WHERE session = ? AND context = ? AND kind = ?"
+    short = store.rows(f"SELECT chars, max(upto) {where} AND summary = '' GROUP BY chars", session, context, "short")
+    texts, last, upto = list[UserMessage](), 0, 0
+    outside = (
         "SELECT DISTINCT body ->> 'outside' FROM messages WHERE session = ? AND context = ? AND id <= ?"
         " AND json_valid(body) AND body ->> 'outside' <> ''"
     )
-    sources = ", ".join(source for (source,) in store.rows(sql, session, context, upto))
-    return shown._replace(summary=UserMessage(text, datetime.fromisoformat(at), "runtime", (), sources), upto=upto)
+    for kind in ("summary", "short") if with_lines else ("summary",):  # a summary takes the place of earlier lines
+        sql = f"SELECT id, summary, at, upto {where} AND summary <> '' AND id > ? ORDER BY id DESC LIMIT 1"
+        for row in store.rows(sql, session, context, kind, last):
+            last, text, at, upto = row
+            sources = ", ".join(source for (source,) in store.rows(outside, session, context, upto))
+            texts.append(UserMessage(text, datetime.fromisoformat(at), "runtime", (), sources))
+    return texts, upto, short
 
 
-def shortened(message: Message) -> Message:
-    """A long tool result with its middle left out; any other message as it is."""
-    if not isinstance(message, ToolResult) or len(message.text) <= LONG_RESULT:
+def shortened(message: Message, chars: int = SHORT) -> Message:
+    """Leave out the middle of a long text; 0: none."""
+    most = chars if isinstance(message, ToolResult) else chars * OTHER_TEXTS
+    if not most or len(message.text) <= most:
         return message
-    left_out = f"\n[... {len(message.text) - 2 * KEPT:,} characters were left out later, to make room ...]\n"
-    return message._replace(text=message.text[:KEPT] + left_out + message.text[-KEPT:])
+    end = (most - NOTE) // 2
+    left_out = f"\n[... {len(message.text) - 2 * end:,} characters were left out later, to make room ...]\n"
+    return message._replace(text=message.text[:end] + left_out + message.text[-end:])

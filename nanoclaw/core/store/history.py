@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage
@@ -104,16 +104,19 @@ def whole_history(store: Store, key: str) -> list[Message] | None:
     return [placed.message for placed in _placed(store, rows)]
 
 
-def shown(store: Store, session: int, context: int) -> list[Placed]:
-    """Messages of a context as the model is sent them."""
-    now = instead(store, session, context)
+def shown(store: Store, session: int, context: int, *, with_lines: bool = True) -> list[Placed]:
+    """Messages of a context as the model is sent them; not `with_lines`: all of which there is no summary."""
+    texts, upto, short = instead(store, session, context, with_lines)
     sql = "SELECT id, turn, body FROM messages WHERE session = ? AND context = ? AND id > ? ORDER BY id"
-    found = _placed(store, store.rows(sql, session, context, now.upto))
-    if now.short:
-        found = [
-            placed._replace(message=shortened(placed.message)) if placed.id <= now.short else placed for placed in found
-        ]
-    return [Placed(0, 0, now.summary), *found] if now.summary else found
+    found = _placed(store, store.rows(sql, session, context, upto))
+    for chars, last in short:
+        found = shortened_upto(found, last, chars)
+    return [*(Placed(0, 0, text) for text in texts), *found]
+
+
+def shortened_upto(placed: Iterable[Placed], upto: int, chars: int) -> list[Placed]:
+    """Shorten the long texts up to an id."""
+    return [one._replace(message=shortened(one.message, chars)) if 0 < one.id <= upto else one for one in placed]
 
 
 def _placed(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:

@@ -21,6 +21,7 @@ from nanoclaw.core.metadata import program_remark
 from nanoclaw.core.plugin import Tx
 from nanoclaw.core.provider import HistoryMemo
 from nanoclaw.core.store import codec, history, outbox, usage
+from nanoclaw.core.store.compactions import SHORT
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import Placed, TurnRecord
 from nanoclaw.core.store.inbox import OpenTurn, unfinished
@@ -111,10 +112,6 @@ class Session:
         self.forgot += 1
         if self.is_in_turn:
             self._forgetting.append((clean, is_here))
-        self.reload()
-
-    def reload(self) -> None:
-        """Take up what another hand changed in the store."""
         self.unload()
 
     def placed(self) -> list[Placed]:
@@ -125,6 +122,15 @@ class Session:
         self._history, self._is_loaded = [placed.message for placed in shown], True
         self._last = shown[-1].id if shown else 0
         return shown
+
+    def unsummed(self) -> list[Placed]:
+        """The summary if there is one, and all messages since, also those of which lines are shown."""
+        return history.shown(self._store, self.id, self.context, with_lines=False)
+
+    def has_lines(self) -> bool:
+        """True where lines were ever shown in place of turns of this context."""
+        sql = "SELECT 1 FROM compactions WHERE session = ? AND context = ? AND kind = 'short' AND summary <> ''"
+        return bool(self._store.rows(sql, self.id, self.context))
 
     def whole(self) -> list[Message]:
         """All that was ever said, older contexts included."""
@@ -141,24 +147,25 @@ class Session:
     def compact(self, upto: int, summary: str, snapshot: str) -> None:
         """From now on show the summary in place of all messages up to that id, after a new prompt snapshot."""
         with self.transactions.open() as tx:
-            self._note_compaction(tx.db, "summary", upto, self.clean_text(summary))
             tx.db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (snapshot, self.id))
-        self.reload()
+            self._note_compaction(tx.db, "summary", upto, SHORT, summary)
+        self.unload()
 
-    def shorten(self, upto: int) -> None:
-        """From now on show the long tool results up to that id shortened."""
+    def shorten(self, upto: int, chars: int = SHORT, lines: str = "") -> None:
+        """From now on show long texts up to that id shortened, or lines in place of all messages up to it."""
         with self.transactions.open() as tx:
-            self._note_compaction(tx.db, "short", upto, "")
-        self.reload()
+            self._note_compaction(tx.db, "short", upto, chars, lines)
+        self.unload()
 
     def called(self, call: usage.Call) -> None:
         """Note a request to a model that was made outside any turn."""
         with self.transactions.open() as tx:
             usage.record(tx.db, [call], tx.now, session=self.id)
 
-    def _note_compaction(self, db: sqlite3.Connection, kind: str, upto: int, summary: str) -> None:
-        sql = "INSERT INTO compactions (session, context, at, kind, upto, summary) VALUES (?, ?, ?, ?, ?, ?)"
-        db.execute(sql, (self.id, self.context, self._clock().isoformat(), kind, upto, summary))
+    def _note_compaction(self, db: sqlite3.Connection, kind: str, upto: int, chars: int, text: str) -> None:
+        row = (self.id, self.context, self._clock().isoformat(), kind, upto, chars, self.clean_text(text))
+        columns = "session, context, at, kind, upto, chars, summary"
+        db.execute(f"INSERT INTO compactions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def reset(self, tx: Tx) -> None:
         """Start a new context; what was said stays in the store."""
@@ -356,7 +363,7 @@ class Sessions:
     def take_back(self, tx: Transaction, session: Session, turn: int) -> None:
         """Take the question of a turn that was given up out of the history: the next one goes without it."""
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)
-        tx.after(session.reload)
+        tx.after(session.unload)
 
     def drop(self, tx: Transaction, session: Session, turn: int) -> None:
         """Keep nothing of a turn that has ended but what it cost, nor of a conversation that was nothing else."""
@@ -379,4 +386,4 @@ class Sessions:
     def reload(self) -> None:
         """Take up what another hand changed in the store."""
         for session in self._open.values():
-            session.reload()
+            session.unload()

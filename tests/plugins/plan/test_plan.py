@@ -486,10 +486,10 @@ async def test_the_approved_plan_stands_in_a_summary_within_its_turn(tmp_path: P
         await hang.reached.wait()
         turn = program.app.conversations.of(Address("terminal", "main"))._turn
         assert turn is not None
-        texts = await program.app.chain.before_compaction(model.requests[-1], turn)
+        texts, _ = await program.app.chain.before_compaction(model.requests[-1], turn)
         assert texts == [f"The plan that the person approved for this turn:\n{PLAN}"]
         await program.ask("/stop")
-        texts = await program.app.chain.before_compaction(model.requests[-1], turn)
+        texts, _ = await program.app.chain.before_compaction(model.requests[-1], turn)
         assert texts == []
 
 
