@@ -375,7 +375,7 @@ def disturbed(
             broken.append(f"rows that were {name} are lost: {_counted(rows)}; the person was told: {told}")
     if asides and "some of the last" not in told:
         for table, missing in left(home.rows, has, is_changed=False).items():
-            words = NAMES.get(table, table)
+            words = NAMES.get(table, f"rows of {table.replace('_', ' ')}")
             if not re.search(rf"(some|at most [\d,]+) {words}\b", told) and "Nothing of it could be read" not in told:
                 broken.append(f"{len(missing)} rows of {table} are missing, and the person was told: {told}")
     if lives:

@@ -18,9 +18,9 @@ from nanoclaw.core.errors import StoreError, WorkspaceError
 from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.copies import BODIES, daily_copies, is_whole
 from nanoclaw.core.store.format import bring_up, format_of, newest_format
-from nanoclaw.core.store.pages import DAMAGED
 from nanoclaw.core.store.table_list import SEQUENCE, WHOLE_TABLES, Columns, Listed, listed
 from nanoclaw.core.store.wal import WriteAheadLog
+from nanoclaw.sqlite_salvage.pages import DAMAGED
 
 if TYPE_CHECKING:
     from nanoclaw.core.plugin import Plugin
@@ -110,7 +110,7 @@ class Table(NamedTuple):
         return self if self.missing is None else self._replace(missing=self.missing + dropped)
 
     def __str__(self) -> str:
-        words = NAMES.get(self.name, self.name)
+        words = NAMES.get(self.name, f"rows of {self.name.replace('_', ' ')}")
         return f"some {words}" if self.missing is None else f"at most {self.missing:,} {words}"
 
 
@@ -121,8 +121,14 @@ NAMES = {
     "sessions": "conversations",
     "usage": "records of usage",
     "ledger": "records of effects",
+    "turns": "turns of conversations",
+    "compactions": "summaries of conversations",
+    "flags": "switches",
+    "models": "facts about models",
+    "images": "pictures",
+    WHOLE_TABLES: WHOLE_TABLES,
 }
-"""The person's words for tables; others are called as they are."""
+"""The person's words for tables; of others the rows are told."""
 
 
 def _fill(draft: Path, damaged: Path, plugins: Sequence[type[Plugin]]) -> list[Table]:

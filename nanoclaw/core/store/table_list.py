@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from nanoclaw.core.store.copies import CHECK
-from nanoclaw.core.store.pages import DAMAGED, LEAF, Pages, Row
+from nanoclaw.sqlite_salvage.pages import DAMAGED, LEAF, Pages, Row
 
 WHOLE_TABLES = "whole tables"
 """Stands for those that nobody knows."""
@@ -100,9 +100,8 @@ def _parts(
 ) -> dict[str, list[int]]:
     """The trees by table that a lost page held together: each fits one table that lacks a part, and has none of the
     rows that are there."""
-    parts, taken = defaultdict[str, list[int]](list), dict[str, set[int]]()
-    for name in fitting:
-        taken[name] = {row for row, _ in pages.rows(roots[name])} if name in roots else set()
+    parts = defaultdict[str, list[int]](list)
+    taken = {name: {row for row, _ in pages.rows(roots.get(name, pages.nowhere))} for name in fitting}
     for tree in sorted(left):
         rows = {row for row, _ in pages.rows(tree)}
         lacking = [name for name in fitting if name not in roots or 0 in pages.leaves(roots[name])]
@@ -116,7 +115,7 @@ def _parts(
 def _fitting(pages: Pages, tables: Mapping[str, str], trees: Iterable[int]) -> dict[str, set[int]]:
     """The trees, by table, whose rows could all stand in it."""
     rows = {tree: pages.rows(tree) for tree in trees}
-    fitting = {name: set[int]() for name in tables}
+    fitting = dict[str, set[int]]()
     for name, sql in tables.items():
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
             db.execute(_bare(sql))
