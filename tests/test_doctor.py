@@ -190,7 +190,7 @@ def test_what_is_closed_to_its_owner_is_opened(home: Home, server: ModelServer) 
 class Powerless(Home):
     """Its commands have the rights of an owner alone, also where these tests run as root."""
 
-    warm = None
+    is_forked = False
 
     def command(self, *arguments: str) -> list[str]:
         caps = "-dac_override,-dac_read_search"

@@ -1,4 +1,4 @@
-"""A terminal chat with canned turns, for a test to run in a pseudo-terminal: `python -m tests.channels.chatter DIR`.
+"""A terminal chat with canned turns, for a test to run in a pseudo-terminal; its argument is a folder DIR.
 
 What is typed chooses the turn; everything handed in is written to DIR/delivered, a line of JSON each. A turn that
 waits goes on by SIGUSR1.
@@ -229,6 +229,6 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
         yield TextDelta(f"You said: {text}")
 
 
-if __name__ == "__main__":
+def main() -> None:
     chat._AGAIN_SECONDS = 100.0  # the machine may be busy
     asyncio.run(Chatter(Path(sys.argv[1])).main())

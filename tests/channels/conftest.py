@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import select
 import signal
-import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.channels.screen import Screen
+from tests.forked import KEPT, Forked
 
 SECONDS = 100.0  # until which what is expected must be there
-ROOT = Path(__file__).parents[2]
 
 
 class Chat:
@@ -27,12 +25,19 @@ class Chat:
 
     def __init__(self, folder: Path, columns: int = 80, rows: int = 24, **environment: str) -> None:
         self.folder, self.screen, self.raw = folder, Screen(columns, rows), ""
-        variables = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLORTERM")}
-        variables |= {"TERM": "xterm", "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"} | environment
-        self.pid, self.descriptor = pty.fork()
-        if self.pid == 0:
-            termios.tcsetwinsize(0, (rows, columns))
-            os.execve(sys.executable, [sys.executable, "-m", "tests.channels.chatter", str(folder)], variables)
+        variables = {key: os.environ[key] for key in KEPT if key in os.environ} | {"TERM": "xterm"} | environment
+        self.descriptor, terminal = os.openpty()
+        termios.tcsetwinsize(terminal, (rows, columns))
+        self.process: Forked[bytes] = Forked(
+            "tests.channels.chatter:main",
+            [str(folder)],
+            env=variables,
+            terminal=True,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+        )
+        os.close(terminal)
 
     def press(self, keys: str) -> None:
         os.write(self.descriptor, keys.encode())
@@ -50,8 +55,7 @@ class Chat:
 
     def expect_left(self) -> None:
         self.expect("left")
-        assert os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]) == 0
-        self.pid = 0
+        assert self.process.wait() == 0
 
     def delivered(self) -> list[dict[str, Any]]:
         file = self.folder / "delivered"
@@ -62,12 +66,11 @@ class Chat:
         self.signal(signal.SIGUSR1)
 
     def signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        self.process.send_signal(number)
 
     def close(self) -> None:
-        if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+        self.process.kill()
+        self.process.wait()
         os.close(self.descriptor)
 
     def _read(self, seconds: float) -> None:

@@ -16,14 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nanoclaw.core.build import build
 from nanoclaw.core.config import Config
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Said
-from tests.journeys.warm import WarmProgram
+from tests.forked import KEPT, PROGRAM, Forked, can_be_forked
 from tests.program import MAIN, REPOSITORY, config_of, do_without_sandbox
+from tests.virtual_time import PACE
 
 KEY = "sk-canary-7f3a9c21d84e"
 SECONDS = 100.0
@@ -32,12 +33,13 @@ SECONDS = 100.0
 
 @dataclass
 class Home:
-    """`environment` is all a child gets besides the path of the home."""
+    """`environment` is all a child gets besides the path of the home; its pauses last `pace` times as long."""
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
-    warm: ClassVar[WarmProgram | None] = WarmProgram()
-    """Runs the commands of all homes; None where each is to be a new interpreter's."""
+    pace: float = PACE
+    is_forked: ClassVar[bool] = True
+    """Whether what it starts is forked: no where another program starts it."""
 
     @property
     def workspace(self) -> Path:
@@ -52,7 +54,7 @@ class Home:
 
     def variables(self) -> Mapping[str, str]:
         # only what a program needs to start, so that no key or proxy of the developer's gets in
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         return {**kept, "NANOCLAW_HOME": str(self.root), "HOME": str(self.root.parent), **self.environment}
 
     def command(self, *arguments: str) -> list[str]:
@@ -61,31 +63,29 @@ class Home:
     def run(self, *arguments: str, stdin: str | bytes | None = None, check: int | None = 0) -> Ended:
         """Run to the end; `check` is the exit status it must have."""
         data = stdin.encode() if isinstance(stdin, str) else stdin or b""
-        done = self.warm and self.warm.run(arguments, self.variables(), data, SECONDS)
-        done = done or subprocess.run(
-            self.command(*arguments),
-            input=data,
-            capture_output=True,
-            env=self.variables(),
-            cwd=REPOSITORY,
-            timeout=SECONDS,
-        )
-        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        with self.opened(*arguments, stdin=-1, stdout=-1, stderr=-1) as process:
+            try:
+                out, err = process.communicate(data, SECONDS)
+            except BaseException:
+                process.kill()
+                raise
+        ended = Ended(process.returncode, out.decode(), err.decode())
         if check is not None:
             assert ended.status == check, ended
         assert "Traceback" not in ended.err + ended.out, ended
         return ended
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.variables(),
-            cwd=REPOSITORY,
-        )
+        return self.opened(*arguments, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
+
+    def opened(self, *arguments: str, terminal: bool = False, **streams: Any) -> subprocess.Popen[Any]:
+        """The process; with `terminal` its stdin is the terminal of a session of its own."""
+        variables = {**self.variables(), "TERM": "dumb"} if terminal else self.variables()
+        if self.is_forked and can_be_forked(variables):
+            return Forked(PROGRAM, arguments, env=variables, terminal=terminal, pace=self.pace, **streams)
+        if terminal:
+            streams |= {"start_new_session": True, "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
+        return subprocess.Popen(self.command(*arguments), env=variables, cwd=REPOSITORY, **streams)
 
 
 def remind(home: Home, text: str, due: datetime, address: Address = MAIN, sender: str = "owner") -> None:
@@ -122,16 +122,7 @@ class Running:
     def __init__(self, home: Home, *arguments: str) -> None:
         self.text = ""
         self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            home.command(*arguments),
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**home.variables(), "TERM": "dumb"},
-            cwd=REPOSITORY,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C in it reaches the process
-        )
+        self.process = home.opened(*arguments, stdin=slave, stdout=slave, stderr=slave, terminal=True)
         os.close(slave)
 
     def say(self, line: str) -> None:

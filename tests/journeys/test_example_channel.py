@@ -39,7 +39,7 @@ def letters(home: Home, server: ModelServer, tmp_path: Path) -> Iterator[Path]:
     )
     home.configure(server.base, more=block("toml", "[channels.folder]"))
     variables = {**home.variables(), "PYTHONPATH": str(site)}
-    gateway = subprocess.Popen(
+    gateway = subprocess.Popen(  # a fresh interpreter: its path is that of PYTHONPATH
         home.command("gateway"), env=variables, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True
     )
     folder = Path(variables["NANOCLAW_HOME"]) / "letters"

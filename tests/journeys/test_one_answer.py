@@ -80,7 +80,7 @@ def test_what_is_piped_in_is_part_of_the_question(home: Home, server: ModelServe
 
 def test_a_text_of_odd_bytes_on_the_command_line_is_answered(home: Home, server: ModelServer) -> None:
     server.script(says("Odd."))
-    ended = subprocess.run(
+    ended = subprocess.run(  # by a fresh interpreter, which decodes what it is given
         [*map(os.fsencode, home.command("-m")), b"caf\xe9"],
         input=b"",
         capture_output=True,
@@ -215,11 +215,9 @@ def test_a_signal_during_the_stream_ends_it_legally_and_the_next_start_works(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
 def test_output_that_finds_no_room_is_told_in_a_sentence(home: Home) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            home.command("status"), stdout=full, stderr=subprocess.PIPE, env=home.variables(), text=True, check=False
-        )
-    assert (done.returncode, done.stderr) == (1, "nanoclaw: not all could be written: No space left on device\n")
+    with Path("/dev/full").open("w") as full, home.opened("status", stdout=full, stderr=-1, text=True) as process:
+        _, told = process.communicate(timeout=100)
+    assert (process.returncode, told) == (1, "nanoclaw: not all could be written: No space left on device\n")
 
 
 def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answered(
@@ -458,9 +456,7 @@ def test_a_label_is_whole_where_the_output_goes_into_a_pipe(home: Home, server: 
     server.script(calls("exec", {"command": command}), says("It failed."))
     master, slave = os.openpty()
     try:
-        with subprocess.Popen(
-            home.command(), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=home.variables(), text=True
-        ) as process:
+        with home.opened(stdin=slave, stdout=-1, stderr=-1, text=True) as process:
             os.write(master, b"go\n\x04")
             out, err = process.communicate(timeout=100)
     finally:

@@ -29,7 +29,7 @@ class Mounted(Home):
     """A home over which something is mounted, for each command alone."""
 
     mount: str = ""
-    warm = None
+    is_forked = False
 
     def command(self, *arguments: str) -> list[str]:
         given = super().command(*arguments)
