@@ -38,7 +38,7 @@ def listed(content: bytes, known: Mapping[str, str]) -> Listed:
     trees = pages.trees()
     lists = {tree: pages.rows(tree) for tree in trees if pages[tree][0] == LEAF}
     lists = {tree: rows for tree, rows in lists.items() if any(_is_listing(values) for _, values in rows)}
-    said, others, unclear = dict[str, int](), dict[str, str](), 0
+    said, others, unclear, blank = dict[str, int](), dict[str, str](), 0, set[str]()
     for _, values in chain.from_iterable(lists.values()):
         type_, name, tbl_name, root, sql = [*values, None, None, None, None, None][:5]
         names = [str(each).removeprefix("sqlite_") for each in (name, tbl_name, *_NAMED.findall(str(sql)))]
@@ -49,6 +49,7 @@ def listed(content: bytes, known: Mapping[str, str]) -> Listed:
             others |= {name: sql} if is_legible else {}
         elif called or (is_legible and _bare(sql)):
             said[called or name] = root if pages.is_table(root) else 0
+            blank |= {called or name} if isinstance(root, int) and not any(pages[root]) else set()
             others |= {} if called else {name: sql}
         else:
             unclear += 1
@@ -65,8 +66,8 @@ def listed(content: bytes, known: Mapping[str, str]) -> Listed:
     left -= {tree for found in parts.values() for tree in found}
     empty = pages.empty() - set(roots.values())
     astray = [name for name in said.keys() | parts.keys() if name not in roots]
-    is_enough = len(empty) >= len(astray)
-    roots |= {name: empty.pop() if is_enough and name not in parts else pages.nowhere for name in astray}
+    may_be_empty = set(astray) - parts.keys() - blank if len(empty) >= len(astray) else set()
+    roots |= {name: empty.pop() if name in may_be_empty else pages.nowhere for name in astray}
     unlike = left.difference(*fitting.values())
     lost = {name for name, found in fitting.items() if name not in roots and (unlike or left & found)}
     is_whole_list = not unclear and leaves == {tree: len(rows) for tree, rows in lists.items()}
