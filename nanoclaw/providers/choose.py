@@ -140,21 +140,19 @@ class ConfiguredModels:
         has its own short prompt and takes of a conversation as much as fits."""
         from nanoclaw.providers import windows
 
-        if model.startswith(LOCAL) and not self._is_set(model):
-            return None
-        learned = self._facts.window(model)
+        learned, said = self._facts.window(model), self._config.model.window_tokens
         if self._is_set(model):  # what a server refuses is too long whatever the config says
-            return min(self._config.model.window_tokens, learned or self._config.model.window_tokens)
-        return learned or windows.window_of(model)
+            return min(said, learned or said)
+        return None if model.startswith(LOCAL) else learned or windows.window_of(model)
 
     def window_in_words(self, model: str) -> str:
         """'' where nobody knows it."""
         tokens = self.window_of(model)
         if tokens is None:
             return ""
-        is_learned = self._facts.window(model)
-        source = "as config.toml says" if self._is_set(model) else "as is known of it"
-        source = "learned from an error" if is_learned and not self._is_set(model) else source
+        is_set = self._is_set(model) and tokens == self._config.model.window_tokens
+        source = "as config.toml says" if is_set else "as is known of it"
+        source = "learned from an error" if self._facts.window(model) and not is_set else source
         return f"window: {tokens:,} tokens, {source}"
 
     def learned_window(self, model: str, tokens: int) -> None:
