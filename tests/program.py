@@ -273,12 +273,13 @@ async def running(
     after: float = 0,
     keeps_copy: bool = False,
     seconds: float = 100.0,
+    makes_store: bool = False,
 ) -> AsyncIterator[Program]:
     """The program at work. The owner is at terminal:main; the same folder may be opened again. The first provider is
     the configured one, /model finds the others by name. `settings` is the text of config.toml; `extra` are plugins
     beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background, `after` so many
     seconds. `manners` take the place of the usual pauses; with `keeps_copy` the day's copy of the store is kept at the
-    end."""
+    end; with `makes_store` a new store is made step by step, as a person's first start does."""
     config = config_of(root, settings, **(environment or {}))
     now, own = clock or HandClock(), channel or FakeChannel()
     chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
@@ -286,7 +287,8 @@ async def running(
         chosen = [*(BUILT_IN if chosen is None else chosen), *extra]
     left_out = BUILT_IN.keys() & without  # whichever are there
     off = {*left_out, *config.plugins.off}
-    _lay_new_store(root, (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen)))
+    if not makes_store:
+        _lay_new_store(root, (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen)))
     app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=left_out)
     app.store.committer = AtOnce()
     if not keeps_copy:

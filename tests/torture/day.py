@@ -235,7 +235,9 @@ async def awake(home: Path, ledger: Ledger, model: Model, *, refuse: int = 0) ->
     channels = (Platform(LETTERS.channel, ledger), Platform(WIRE.channel, ledger, refuse))
     provider = ScriptedProvider(*[model] * 300)
     summary.TAIL_TOKENS = 300  # so that a short day has an older part, too
-    async with running(home, provider, clock=clock, channel=channels[0], others=channels[1:]) as program:
+    async with running(
+        home, provider, clock=clock, channel=channels[0], others=channels[1:], makes_store=True
+    ) as program:
         _link_the_owner(program, channels)
         yield Live(program, ledger, channels, clock)
 
