@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -232,22 +232,24 @@ def left(home: Path, ledger: Path) -> dict[str, Any]:
     return found
 
 
-@cache
-def expected(name: str) -> dict[str, Any]:
-    """The same after an undisturbed life."""
-    with TemporaryDirectory() as folder:
-        home, ledger = Path(folder) / "home", Path(folder) / "ledger"
-        prepare(home, name)
-        for _ in range(2):
-            assert run(home, ledger, name) == 0, name
-        return left(home, ledger)
+def expected(name: str, kept: Path) -> dict[str, Any]:
+    """The same after an undisturbed life; it is lived once, and kept in that file."""
+    if not kept.exists():
+        with TemporaryDirectory() as folder:
+            home, ledger = Path(folder) / "home", Path(folder) / "ledger"
+            prepare(home, name)
+            for _ in range(2):
+                assert run(home, ledger, name) == 0, name
+            kept.write_text(json.dumps(left(home, ledger)))
+    found: dict[str, Any] = json.loads(kept.read_text())
+    return found
 
 
 def violations(home: Path, ledger: Path, name: str, statuses: list[int]) -> list[str]:
     """One line for each difference to an undisturbed life."""
     if any(statuses):
         return [f"the next start did not come to its end: {[e for e in read(ledger) if e['what'] == 'ended'][-1:]}"]
-    wanted, found = expected(name), left(home, ledger)
+    wanted, found = expected(name, home.parent.with_name("expected")), left(home, ledger)
     if name in ("forget", "note", "backup"):  # said otherwise: what broke off, and what is in its place already
         wanted, found = (
             {key: value for key, value in one.items() if key not in ("said", "ledger")} for one in (wanted, found)

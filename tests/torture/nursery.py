@@ -35,7 +35,7 @@ class Job:
     """One life in the folder `place`, which holds home, ledger and what the shim wrote down.
 
     `kind` is "day" for the first one, "again" for one that starts on what was left, and "check" for two of these and a
-    look at everything. `kill_after` is a number of seconds after which the process is killed from outside.
+    look at everything. After `kill_after` calls it is killed at whatever it does then.
     """
 
     place: str
@@ -43,7 +43,7 @@ class Job:
     at: int = 0
     how: How = "-"
     data: bool = False
-    kill_after: float | None = None
+    kill_after: int = 0
     sabotage: str = ""
     story: str = ""
     """The name of one of the commands in the place of the day."""
@@ -97,7 +97,7 @@ class Nursery:
     ) -> None:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait()
         self._process.stdout.close()
 
 
@@ -115,11 +115,7 @@ def _raise(job: Job) -> Ended:
     child = os.fork()
     if not child:
         os._exit(_live(job, place))
-    killer = threading.Timer(job.kill_after or 0, os.kill, (child, signal.SIGKILL))
-    if job.kill_after is not None:
-        killer.start()
     _, status = os.waitpid(child, 0)
-    killer.cancel()
     _wait_for_lock(place / "home" / "state.lock")
     verdict = place / "verdict"
     found = tuple(json.loads(verdict.read_text())) if job.kind == "check" and verdict.exists() else ()
@@ -128,16 +124,10 @@ def _raise(job: Job) -> Ended:
 
 
 def _wait_for_lock(path: Path) -> None:
-    """A command that the dead process was just starting holds what it held until it runs, for some milliseconds."""
-    if not path.exists():
-        return
-    with path.open() as lock:
-        for _ in range(100):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                time.sleep(0.01)
+    """A command that the dead process was just starting holds what it held until it runs."""
+    if path.exists():
+        with path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
 
 
 def _live(job: Job, place: Path) -> int:
@@ -155,12 +145,21 @@ def _live(job: Job, place: Path) -> int:
             (place / "verdict").write_text(json.dumps(_violations(job, home, ledger, statuses)))
             return 0
         shim.arm(home, place / "log", job.at, job.how, data=job.data)
+        if job.kill_after:
+            threading.Thread(target=_die_after, args=(job.kill_after,), daemon=True).start()
         return _lived(job, home, ledger, again=job.kind == "again")
     except BaseException:
         traceback.print_exc()
         return 70
     finally:
         sys.stderr.flush()
+
+
+def _die_after(calls: int) -> None:
+    """Beside the work, so that it ends between two calls or in the middle of one."""
+    while shim.count() < calls:
+        time.sleep(0.0005)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _lived(job: Job, home: Path, ledger: Path, *, again: bool) -> int:

@@ -47,11 +47,8 @@ def kinds(seed: int) -> list[Kind]:
     def at_random(trials: Trials, points: Sequence[Point]) -> Iterable[Outcome]:
         for number in points:
             random = Random(seed * 1_000_000 + number)
-            if number % 5:
-                at = random.randint(1, len(trials.undisturbed.calls))
-                yield trials.killed(at, random.choice(KILLS), random)
-            else:
-                yield trials.killed_after(random.uniform(0, trials.undisturbed.seconds))
+            at = random.randint(1, len(trials.undisturbed.calls))
+            yield trials.killed(at, random.choice(KILLS), random) if number % 5 else trials.killed_after(at)
 
     return [
         at_each("killed before each call", "before"),
@@ -69,9 +66,8 @@ def kinds(seed: int) -> list[Kind]:
     ]
 
 
-def seen(kind: Kind, many: Sequence[Trials], points: slice) -> list[Outcome]:
-    """The outcomes of some of a kind's points, by several processes side by side."""
-    chosen = kind.points(many[0])[points]
+def seen(kind: Kind, many: Sequence[Trials], chosen: Sequence[Point]) -> list[Outcome]:
+    """The outcomes of these points of a kind, by several processes side by side."""
     with ThreadPoolExecutor(len(many)) as pool:
         shares = [chosen[number :: len(many)] for number in range(len(many))]
         parts = pool.map(lambda trials, share: list(kind.outcomes(trials, share)), many, shares)
@@ -120,7 +116,7 @@ def main() -> int:
         for kind in kinds(given.seed):
             if given.only in kind.name:
                 begun = time.monotonic()
-                outcomes = seen(kind, many, slice(given.seed % given.stride, None, given.stride))
+                outcomes = seen(kind, many, kind.points(many[0])[given.seed % given.stride :: given.stride])
                 broken = [outcome for outcome in outcomes if outcome.broken]
                 seconds = time.monotonic() - begun
                 print(f"{kind.name:<36}{len(outcomes):>8,}{len(broken):>8,}{seconds:>9.1f}", flush=True)

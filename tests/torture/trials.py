@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,14 +44,12 @@ class Trials:
     def undisturbed(self) -> Undisturbed:
         """The day as it should be, which must keep every promise itself."""
         place = self._place()
-        begun = time.monotonic()
         ended = self._run(place, "day", data=True)
-        seconds = time.monotonic() - begun
         entries, calls = day.read(place / "ledger"), read_log(place / "log")
         assert (ended.signal, ended.status, ended.stderr.count("Traceback")) == (0, 0, 0), ended.stderr
         broken = self._run(place, "check")
         assert not broken.violations and not broken.status, broken
-        return Undisturbed(place / "home", tuple(calls), tuple(entries), seconds)
+        return Undisturbed(place / "home", tuple(calls), tuple(entries))
 
     def killed(self, at: int, how: How, random: Random | None = None) -> Outcome:
         """Killed at one call; with `random` perhaps once more at the start after it."""
@@ -67,14 +64,14 @@ class Trials:
                 point += f", then {how} {read_log(place / 'log')[-1]}"
         return self._looked_at(place, point)
 
-    def killed_after(self, seconds: float) -> Outcome:
-        """Killed from outside, at whatever it was doing; earlier, if the day was over by then."""
+    def killed_after(self, calls: int) -> Outcome:
+        """Killed at whatever it was doing after so many calls; earlier, if the day was over by then."""
         place = self._place()
-        ended = self._run(place, "day", kill_after=seconds)
+        ended = self._run(place, "day", kill_after=calls)
         if not ended.signal:
             shutil.rmtree(place)
-            return self.killed_after(seconds / 2)
-        return self._looked_at(place, f"SIGKILL after {seconds:.3f} s, {len(read_log(place / 'log'))} calls")
+            return self.killed_after(calls // 2)
+        return self._looked_at(place, f"SIGKILL after {len(read_log(place / 'log'))} calls")
 
     def refused(self, at: int, how: How) -> Outcome:
         """One call fails, or all from one on: the day goes on, or ends with a sentence."""
@@ -144,7 +141,6 @@ class Undisturbed:
     home: Path
     calls: tuple[Call, ...]
     entries: tuple[dict[str, Any], ...]
-    seconds: float
 
     def of_kinds(self, *kinds: str) -> list[int]:
         """The numbers of the calls of these kinds, of all without one."""
