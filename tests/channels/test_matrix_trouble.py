@@ -36,6 +36,7 @@ from tests.channels.homeserver import (
 )
 from tests.channels.test_matrix import UNFETCHED
 from tests.dial import story
+from tests.virtual_time import skip
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 UNKNOWN_TOKEN = (401, {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access token passed."})
@@ -185,13 +186,15 @@ async def test_without_the_password_a_revoked_login_says_what_to_do(tmp_path: Pa
 
 
 @story
-async def test_a_server_that_falls_silent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "REQUEST_SECONDS", 0.2)
+async def test_a_server_that_falls_silent_is_noticed(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [{}]
         channel = make(server, tmp_path)
+        running = asyncio.create_task(channel.run(ignore))
+        await server.until("/sync", 2)
+        skip(5 * client.REQUEST_SECONDS)
         with pytest.raises(ChannelError, match="took too long"):
-            await channel.run(ignore)
+            await running
         assert channel.alive == NOW
 
 

@@ -808,8 +808,7 @@ async def test_a_stop_ends_it_and_leaves_the_conversation_as_it_was(tmp_path: Pa
         await program.say("/compact")
         await hang.reached.wait()
         await program.say("/stop")
-        async with asyncio.timeout(20):
-            assert (await program.answer()).startswith("Stopped.")
+        assert (await program.answer()).startswith("Stopped.")
         assert [ended.reason for ended in program.channel.ended][-1] == "cancelled"  # so a terminal waits no more
         assert program.history == history
 
@@ -828,8 +827,7 @@ async def test_a_stop_in_the_midst_of_a_turn_ends_it_too(tmp_path: Path, at: str
         while not program.channel.sent.empty():
             program.channel.sent.get_nowait()
         await program.say("/stop")
-        async with asyncio.timeout(20):
-            assert await program.answer() == "Stopped."
+        assert await program.answer() == "Stopped."
         assert not program.history[0].text.startswith(BEGIN)
         assert not any("half a summary" in text for text in texts(program.history))
         assert_legal(program.history)
@@ -1017,17 +1015,17 @@ async def test_summaries_are_written_by_their_own_model_and_the_talk_goes_on_wit
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_a_summary_model_with_a_smaller_window_sums_up_part_after_part(tmp_path: Path, is_known: bool) -> None:
-    model, own = Model(summary="by the usual one", window=40_000), writer(9_000)
+    model, own = Model(summary="by the usual one", window=40_000), writer(12_000)
     async with home_of(tmp_path, model, own, window=40_000, settings=FOR_SUMMARIES) as program:
         if is_known:
-            program.app.models.learned_window("scripted/short", 9_000)
+            program.app.models.learned_window("scripted/short", 12_000)
         await talk(program, 30)
         assert program.history[0].text.startswith(BEGIN)
-        assert program.app.models.window_of("scripted/short") == 9_000
+        assert program.app.models.window_of("scripted/short") == 12_000
         told = "\n".join(notices(program))
     assert ("scripted/short has a smaller window, so scripted/model writes the summary" in told) is not is_known
     assert len(model.asked("summary")) == (0 if is_known else 1)
-    assert all(tokens_of(request) <= 9_000 for request in own.requests[0 if is_known else 1 :])
+    assert all(tokens_of(request) <= 12_000 for request in own.requests[0 if is_known else 1 :])
     assert len(own.asked("summary")) > is_known
 
 

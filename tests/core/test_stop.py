@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -49,9 +48,7 @@ async def test_a_stop_during_the_stream_keeps_what_was_said(tmp_path: Path, word
     async with bare(tmp_path, ScriptedProvider(hang)) as program:
         await program.say("tell me")
         await hang.reached.wait()
-        started = time.monotonic()
         assert await program.ask(word) == "Stopped."
-        assert time.monotonic() - started < 20
         last = program.history[-1]
         assert isinstance(last, AssistantMessage)
         assert last.text == "The first half"

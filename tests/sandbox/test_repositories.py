@@ -224,10 +224,10 @@ def _index(*entries: tuple[int, bytes, bool]) -> bytes:
 
 
 def test_an_index_of_long_names_is_read_as_quickly_as_another() -> None:
-    index = _index((0, b"x" * 2_000_000, False), (1, b"y", True), *[(1, b"y", False)] * 10_000)
+    index = _index((0, b"x" * 10_000_000, False), (1, b"y", True), *[(1, b"y", False)] * 10_000)
     began = time.process_time()
     gitlinks(index)
-    assert time.process_time() - began < 0.3
+    assert time.process_time() - began < 5  # of a minute when each name was copied from the one before
 
 
 def test_a_submodule_behind_a_long_name_is_found() -> None:

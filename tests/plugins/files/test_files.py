@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import stat
-import time
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,8 @@ def test_an_image_is_shown_as_an_image(hands: Hands) -> None:
 
 def test_what_is_no_file_is_refused_at_once(hands: Hands) -> None:
     os.mkfifo(hands.root / "pipe")
-    started = time.monotonic()
     for path in ("pipe", "/dev/zero", "/proc/self/mem", "/dev/stdin"):
         assert hands.error("read_file", path=path)
-    assert time.monotonic() - started < 20
     assert "is a folder" in hands.error("read_file", path=".")
     assert "does not exist" in hands.error("read_file", path="missing.txt")
     assert "NUL" in hands.error("read_file", path="a\0b")
@@ -117,23 +116,32 @@ def test_shipped_skills_can_be_read_but_not_changed(hands: Hands, tmp_path: Path
     assert "outside the workspace" in hands.error("write_file", path=path, content="x")
 
 
+@contextmanager
+def little_memory() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 20_000_000
+
+
 def test_a_file_of_three_gigabytes_is_paged_with_flat_memory(hands: Hands) -> None:
     with (hands.root / "big.txt").open("wb") as file:
         file.write(b"a line\n" * 10_000)
         file.truncate(3_000_000_000)  # sparse: one more line, of NUL characters
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert hands("read_file", path="big.txt", offset=9_999, limit=1).startswith("9999\ta line\n[more")
-    assert "line of 100,0" in hands("read_file", path="big.txt", offset=10_001)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+    with little_memory():
+        assert hands("read_file", path="big.txt", offset=9_999, limit=1).startswith("9999\ta line\n[more")
+        assert "line of 100,0" in hands("read_file", path="big.txt", offset=10_001)
 
 
 def test_a_picture_of_three_gigabytes_is_refused_unread(hands: Hands) -> None:
     with (hands.root / "big.png").open("wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")
         file.truncate(3_000_000_000)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert "has more than 50 MB. Make it smaller first." in hands.error("read_file", path="big.png")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+    with little_memory():
+        assert "has more than 50 MB. Make it smaller first." in hands.error("read_file", path="big.png")
 
 
 def test_one_line_of_ten_megabytes_is_cut_and_the_next_is_read(hands: Hands) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import assert_legal, results, running
 
 
-async def test_a_stop_ends_a_running_command_within_a_second(tmp_path: Path) -> None:
-    step = call("exec", {"command": "mkfifo gate; echo > begun; cat gate", "timeout_seconds": 60})
+async def test_a_stop_ends_a_running_command_at_once(tmp_path: Path) -> None:
+    step = call("exec", {"command": "mkfifo gate; echo > begun; cat gate", "timeout_seconds": 600})
     async with running(tmp_path, ScriptedProvider(step), plugins=["shell"]) as program:
         await program.say("sleep")
         while not (program.workspace / "begun").exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.01)
-        started = time.monotonic()
         assert await program.ask("/stop") == "Stopped."
-        assert time.monotonic() - started < 20
         assert_legal(program.history)
         assert [result.is_error for result in results(program.history)] == [True]
