@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -501,7 +502,8 @@ def test_a_server_that_sends_nothing_is_given_up(server: ModelServer, waits: Wai
     async def run() -> AssistantMessage:
         provider = make(server, waits)
         asking = asyncio.create_task(provider.complete(request()._replace(limits=Limits(timeout_seconds=50)), heard))
-        for reached in (lambda: len(server.asked) == 1, lambda: heard.text == "He"):
+        has_come: tuple[Callable[[], bool], ...] = (lambda: len(server.asked) == 1, lambda: heard.text == "He")
+        for reached in has_come:
             while not reached():  # noqa: ASYNC110  (the server is a thread)
                 await asyncio.sleep(0.01)
             skip(50)

@@ -58,6 +58,13 @@ async def text_of(program: Program, number: int = -1) -> str:
     return results(program.history)[number].text
 
 
+@pytest.fixture(autouse=True)
+def a_busy_machine_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn begins with its servers, however long their start takes."""
+    monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.CONTEXT_SECONDS", 100.0)
+    monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.Mcp.seconds", 200.0)
+
+
 class Watching(FakeChannel):
     """Tells when a running tool shows something."""
 
