@@ -329,6 +329,7 @@ async def test_a_result_that_no_parser_takes_is_told_and_the_next_call_runs(tmp_
 
 async def test_a_line_without_an_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nanoclaw.plugins.mcp.program.MOST_MESSAGE_BYTES", 4_000_000)
+    monkeypatch.setattr("nanoclaw.plugins.mcp.program.CLOSE_SECONDS", 0)  # it never reads that its input has ended
     model = ScriptedProvider(call("l__endless"), call("l__good"), "I see.")
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar", more="seconds = 20.0")) as here:
         await here.public("mcp").connections()["l"].ready()
@@ -338,7 +339,8 @@ async def test_a_line_without_an_end_is_not_kept(tmp_path: Path, monkeypatch: py
         assert inside(second.text) == "{}"
 
 
-async def test_a_program_that_writes_no_protocol_is_ended(tmp_path: Path) -> None:
+async def test_a_program_that_writes_no_protocol_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nanoclaw.plugins.mcp.program.CLOSE_SECONDS", 0)
     model = ScriptedProvider("hi")
     async with running(tmp_path, model, settings='[mcp.y]\ncommand = "yes"\n') as here:
         assert await here.ask("hello") == "hi"
