@@ -27,7 +27,11 @@ TELEGRAM = '[channels.telegram]\ntoken = "123:abc"\n'
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
+    return made(tmp_path / "home")
+
+
+def made(root: Path) -> Home:
+    home = Home(root)
     home.configure("http://127.0.0.1:9")
     home.root.chmod(0o700)
     (home.root / "config.toml").chmod(0o600)
@@ -133,32 +137,37 @@ def short_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def test_ports_and_sockets_of_the_process_that_runs_and_of_its_programs_are_told(home: Home) -> None:
-    app = build(load(home.variables()), provider=())  # this process owns the home
-    child = subprocess.Popen([sys.executable, "-c", LISTENS], stdin=-1, stdout=-1, text=True)
-    own, open_ = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
-    with socket.socket() as port, own, open_, short_folder() as shared:
-        port.bind(("127.0.0.1", 0))
-        own.bind(str(home.root / "gateway.sock"))
-        try:
-            open_.bind(str(shared / "s"))
-            shared.chmod(0o755)
-            (shared / "s").chmod(0o666)
-            (home.root / "gateway.sock").chmod(0o600)
-            port_of_this = port.getsockname()[1]
-            for one in (port, own, open_):
-                one.listen()
-            assert child.stdout
-            of_child = int(child.stdout.readline())
-            found = [(one.risk, one.text) for one in listening(app.config)]
-        finally:
-            app.store.close()
-            child.communicate()
-    assert ("note", f"port {port_of_this} listens to programs of this machine") in found
-    assert ("note", f"{home.root / 'gateway.sock'} (600) listens to your own programs") in found
-    assert ("bad", f"{shared / 's'} (666) lets other users of this machine in: run chmod 600 {shared / 's'}") in found
-    (told,) = [text for risk, text in found if risk == "warning" and f"process {child.pid}" in text]
-    assert told.startswith(f"port {of_child} listens to other machines (")
+def test_ports_and_sockets_of_the_process_that_runs_and_of_its_programs_are_told() -> None:
+    with short_folder() as shared:
+        home = made(shared / "home")
+        app = build(load(home.variables()), provider=())  # this process owns the home
+        child = subprocess.Popen([sys.executable, "-c", LISTENS], stdin=-1, stdout=-1, text=True)
+        own, open_ = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+        with socket.socket() as port, own, open_:
+            port.bind(("127.0.0.1", 0))
+            own.bind(str(home.root / "gateway.sock"))
+            try:
+                open_.bind(str(shared / "s"))
+                shared.chmod(0o755)
+                (shared / "s").chmod(0o666)
+                (home.root / "gateway.sock").chmod(0o600)
+                port_of_this = port.getsockname()[1]
+                for one in (port, own, open_):
+                    one.listen()
+                assert child.stdout
+                of_child = int(child.stdout.readline())
+                found = [(one.risk, one.text) for one in listening(app.config)]
+            finally:
+                app.store.close()
+                child.communicate()
+        assert ("note", f"port {port_of_this} listens to programs of this machine") in found
+        assert ("note", f"{home.root / 'gateway.sock'} (600) listens to your own programs") in found
+        assert (
+            "bad",
+            f"{shared / 's'} (666) lets other users of this machine in: run chmod 600 {shared / 's'}",
+        ) in found
+        (told,) = [text for risk, text in found if risk == "warning" and f"process {child.pid}" in text]
+        assert told.startswith(f"port {of_child} listens to other machines (")
 
 
 def test_sockets_in_folders_that_commands_may_open_are_told(home: Home) -> None:

@@ -41,6 +41,7 @@ from nanoclaw.core.events import (
 )
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 from tests.program import REPOSITORY, FakeChannel
+from tests.virtual_time import skip
 
 MAIN = Address("terminal", "main")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -201,13 +202,25 @@ async def test_a_terminal_that_vanishes_before_it_showed_it_has_not_got_it(tmp_p
 
 @in_loop
 async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "_SHOWN_SECONDS", 0.05)
+    shown = asyncio.Event()
     async with place(tmp_path) as here:
         _, writer = await here.raw()
         writer.write(hello())
         await until(lambda: here.terminals.attached == 1)
         async with here.chat() as terminal:
-            assert await here.terminals.send(Outbound(MAIN, "hi"))
+            _, other = here.terminals._terminals
+            send = other.send
+
+            async def send_and_say(outbound: Outbound) -> str:
+                identity = await send(outbound)
+                shown.set()
+                return identity
+
+            monkeypatch.setattr(other, "send", send_and_say)
+            sending = asyncio.create_task(here.terminals.send(Outbound(MAIN, "hi")))
+            await shown.wait()
+            skip(frames._SHOWN_SECONDS)
+            assert await sending
             assert terminal.sent.qsize() == 1
         await until(lambda: here.terminals.attached == 0)
 
