@@ -48,8 +48,8 @@ torture: .venv/dev
 	for part in $(TORTURE); do $(BIN)/python -m tests.$$part || broken=1; done; exit $$broken
 
 docs: .venv/dev
-	$(BIN)/python docs/config.py
-	$(BIN)/python docs/picture.py
+	$(BIN)/python docs/make/config.py
+	$(BIN)/python docs/make/picture.py
 
 bench: .venv/dev
 	$(BIN)/python bench/run.py

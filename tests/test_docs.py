@@ -11,17 +11,17 @@ import pytest
 from tests.program import REPOSITORY
 from tests.test_wrong_settings import SETTINGS
 
-SCRIPT = REPOSITORY / "docs" / "config.py"
+SCRIPT, PAGE = REPOSITORY / "docs" / "make" / "config.py", REPOSITORY / "docs" / "config.md"
 
 
 def test_the_page_of_settings_is_what_the_code_says() -> None:
     written = runpy.run_path(str(SCRIPT))["page"]()
-    assert SCRIPT.with_suffix(".md").read_text("utf-8") == written, "docs/config.md is out of date: run `make docs`."
+    assert PAGE.read_text("utf-8") == written, "docs/config.md is out of date: run `make docs`."
 
 
 def test_the_page_of_settings_has_every_key() -> None:
     table, keys = "", set()
-    for line in SCRIPT.with_suffix(".md").read_text("utf-8").splitlines():
+    for line in PAGE.read_text("utf-8").splitlines():
         if title := re.fullmatch(r"## \[(.+)\]", line):
             table = title[1]
             keys.add(f"{table.partition('.')[0]}.*")
@@ -34,7 +34,7 @@ def test_the_page_of_settings_has_every_key() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_picture_shows_a_reminder_a_diff_and_a_question(theme: str) -> None:
-    picture = REPOSITORY / "docs" / f"chat-{theme}.svg"
+    picture = REPOSITORY / "docs" / "pictures" / f"chat-{theme}.svg"
     lines = dict[str, str]()
     for text in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text"):
         lines[text.get("y", "")] = lines.get(text.get("y", ""), "") + (text.text or "").replace("\xa0", " ")

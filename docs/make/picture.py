@@ -1,4 +1,4 @@
-"""Draw docs/chat-light.svg and docs/chat-dark.svg: the real program in a terminal, answered by a scripted model."""
+"""Draw docs/pictures/chat-light.svg and chat-dark.svg: the real program in a terminal, answered by a scripted model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER.parent))
+DOCS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(DOCS.parent))
 
 from rich.console import Console  # noqa: E402
 from rich.terminal_theme import TerminalTheme  # noqa: E402
@@ -195,4 +195,4 @@ if __name__ == "__main__":
         "chat-dark": _theme("0d1117", "e6edf3", DARK_USUAL, DARK_BRIGHT),
     }
     for name, theme in themes.items():
-        (FOLDER / f"{name}.svg").write_text(draw(lines, theme, name), encoding="utf-8")
+        (DOCS / "pictures" / f"{name}.svg").write_text(draw(lines, theme, name), encoding="utf-8")

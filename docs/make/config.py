@@ -15,7 +15,7 @@ from nanoclaw.core import config, purposes
 from nanoclaw.core.build import classes, prefix_of
 from nanoclaw.plugins.mcp.settings import ServerSettings
 
-PAGE = Path(__file__).with_suffix(".md")
+PAGE = Path(__file__).resolve().parents[1] / "config.md"
 
 HEAD = """\
 # Settings
