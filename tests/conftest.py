@@ -68,8 +68,9 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # no example fails for being slow: the machine may be busy; the same examples each time, others in `make torture`
     slow = [hypothesis.HealthCheck.too_slow]
-    hypothesis.settings.register_profile("same", deadline=None, suppress_health_check=slow, derandomize=True)
-    hypothesis.settings.register_profile("random", deadline=None, suppress_health_check=slow)
+    same = hypothesis.settings(max_examples=40, deadline=None, suppress_health_check=slow, derandomize=True)
+    hypothesis.settings.register_profile("same", same)
+    hypothesis.settings.register_profile("random", same, max_examples=400, derandomize=False)
     hypothesis.settings.load_profile("same")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from wcwidth import iter_graphemes
@@ -67,7 +67,6 @@ def assert_cut_well(text: str, limit: int, units: Units) -> list[str]:
 @example("> ```py\n" + "> x = 1\n" * 40 + "> ```\n", 60, "characters")
 @example("\n" * 500, 30, "bytes")
 @example(FAMILY * 20, 1, "utf-16")
-@settings(max_examples=400)
 def test_every_piece_fits_and_together_they_are_the_text(text: str, limit: int, units: Units) -> None:
     assert assert_cut_well(text, limit, units) == pieces(text, limit, units)
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanoclaw.markdown.html import to_html
@@ -127,7 +127,6 @@ def safe(text: str) -> Tags:
 @example(">" * 300 + " deep")
 @example("> > a\n- b\n\n  > c")
 @example("**[a `b` c](http://x.y)**")
-@settings(max_examples=400)
 def test_any_text_is_rendered_and_never_longer_than_it_was(text: str) -> None:
     shown, entities = to_telegram(text)
     assert_legal(shown, entities)

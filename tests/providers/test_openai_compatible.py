@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
@@ -596,7 +596,6 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=4), max_size=4))
 def test_whatever_a_server_invents_is_an_answer_or_a_sentence(chunks: list[dict[str, Any]]) -> None:
     for model, make_reader in (("openai/x", openai_compatible._reader), ("anthropic/x", anthropic_reader)):

@@ -69,10 +69,11 @@ def outcome(case: Case) -> object:
             return "ask"
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", ["phrases.tsv", "phrases_held_out.tsv"])
 def test_phrases_in_six_languages_are_read_right_and_never_silently_wrong(name: str) -> None:
-    """Each at fifteen moments in five zones, many of them before the clocks change."""
-    table = list(cases(name))
+    """Each at fifteen moments in five zones, many of them before the clocks change; in the suite at every fourth."""
+    table = list(cases(name))[:: 1 if settings.get_current_profile_name() == "random" else 4]
     wrong, right = [], 0
     for case in table:
         found = outcome(case)
@@ -603,7 +604,6 @@ def check_heard(heard: Result, now: datetime) -> None:
 
 
 @given(words=TIMELY | st.text(max_size=40), now=MOMENTS)
-@settings(max_examples=300, deadline=None)
 def test_any_text_is_a_future_time_a_question_or_a_refusal(words: str, now: datetime) -> None:
     try:
         heard = read(words, now, str(now.tzinfo))
