@@ -25,58 +25,10 @@ from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.store.usage import Call
 from nanoclaw.core.token_estimate import Calibration, estimate, estimate_request, image_tokens
 from nanoclaw.providers.scripted import Say, ScriptedProvider
+from tests.examples import examples
 from tests.program import NOON, bare
 
-COUNTED = {
-    "English": (
-        "Anna called this morning. She moved the dinner with her parents to Friday, because her brother's train arrives"
-        " late on Thursday. Could you remind me to book a table for six near the station, somewhere quiet, and to ask"
-        " whether they have something for Ben, who doesn't eat wheat? The last time we went there he had only salad.",
-        68,
-    ),
-    "Markdown": (
-        "# Trip to Lisbon\n\n## Before we go\n\n- [ ] renew **passport** (ends 2026-05-12)\n- [x] book flights: TP 535,"
-        " 07:25 → 09:40\n- [ ] ask Maria about the *apartment*\n\n| day | plan | cost |\n|---|---|--:|\n| Mon | Belém,"
-        " tower and pastries | 24 € |\n| Tue | Sintra by train | 18 € |\n\nSee [the map](https://example.com/lisbon).\n",
-        113,
-    ),
-    "Python": (
-        "def moving_average(values: list[float], window: int = 5) -> list[float]:\n    if window <= 0:\n        raise"
-        ' ValueError(f"window must be positive, not {window!r}")\n    sums, result = 0.0, []\n    for index, value in'
-        " enumerate(values):\n        sums += value\n        if index >= window:\n            sums -= values[index -"
-        " window]\n        result.append(sums / min(index + 1, window))\n    return result\n",
-        102,
-    ),
-    "JSON": (
-        '{"id": "evt_1029", "kind": "calendar", "start": "2026-03-06T09:30:00+01:00", "attendees": [{"name": "Anna",'
-        ' "email": "anna@example.com", "optional": false}, {"name": "Ben", "email": "ben@example.com", "optional":'
-        ' true}], "location": null, "reminders": [10, 60, 1440], "notes": "Bring the printed contract."}',
-        107,
-    ),
-    "Chinese": (
-        "今天早上安娜打来电话，说她把和父母的晚餐改到了星期五，因为她弟弟的火车星期四晚上才到。请提醒我在车站附近订一张六人的桌子，"
-        "最好安静一点，还要问一下有没有适合本的菜，他不能吃小麦。上次我们去的时候，他只吃了沙拉。",
-        81,
-    ),
-    "German": (
-        "Anna hat heute Morgen angerufen. Sie hat das Abendessen mit ihren Eltern auf Freitag verschoben, weil der Zug"
-        " ihres Bruders am Donnerstag erst spät ankommt. Erinnere mich bitte daran, einen ruhigen Tisch für sechs"
-        " Personen in der Nähe des Bahnhofs zu reservieren und zu fragen, ob es etwas ohne Weizen für Ben gibt.",
-        71,
-    ),
-    "French": (
-        "Anna a appelé ce matin. Elle a déplacé le dîner avec ses parents à vendredi, parce que le train de son frère"
-        " n'arrive que tard jeudi soir. Rappelle-moi de réserver une table pour six personnes près de la gare, dans un"
-        " endroit calme, et de demander s'ils ont quelque chose pour Ben, qui ne mange pas de blé.",
-        72,
-    ),
-    "Russian": (
-        "Сегодня утром звонила Анна. Она перенесла ужин с родителями на пятницу, потому что поезд её брата приходит в"
-        " четверг поздно вечером. Напомни мне заказать тихий столик на шестерых недалеко от вокзала и спросить, есть ли"
-        " у них что-нибудь для Бена: ему нельзя пшеницу. В прошлый раз он ел только салат.",
-        86,
-    ),
-}
+COUNTED = {kind: found[0] for kind, found in examples(__file__, "token_counts.jsonl").items()}
 """Texts with their number of tokens in o200k."""
 
 
