@@ -123,9 +123,8 @@ class Servers:
         return found
 
     async def started(self) -> None:
-        """Wait for servers that are being started: until each is connected or has failed, `seconds` of its settings
-        at most."""
-        starting = [one for one in self._made.values() if one.state == "connecting" and not one.error]
+        """Wait until each server that is being started is connected or has failed."""
+        starting = (one for one in self._made.values() if one.state == "connecting" and not one.error)
         await asyncio.gather(*(one.ready() for one in starting))
 
     def reload(self) -> None:
@@ -190,10 +189,8 @@ class Mcp(Plugin):
         for one in self._servers.connections().values():
             is_there = one.state not in ("failed",) and (one.state != "connecting" or not one.error)
             for listed in one.listing.tools:
-                run, made = (
-                    partial(_run, one, listed.name),
-                    partial(Tool, listed.spec, is_there=is_there, is_foreign=True),
-                )
+                run = partial(_run, one, listed.name)
+                made = partial(Tool, listed.spec, is_there=is_there, is_foreign=True)
                 if one.settings.only_reads(listed.name):
                     found.append(made(run, "none", True))
                 else:
@@ -240,7 +237,6 @@ class Mcp(Plugin):
 _OPEN_TO = frozenset(("person", "job", "heartbeat", "helper", "rehearsal"))
 """Names of the profiles that have tools of servers."""
 
-
 _CHOSEN = "The person chose this prompt of an MCP server: do what it asks for, as far as it is what they may want."
 
 
@@ -266,9 +262,7 @@ async def _resources(session: Any, _: Any) -> str:
 
 def _trouble(one: Connection) -> str:
     """Reason why a server that was tried is not there, '' for none."""
-    if one.state == "connected":
-        return ""
-    return one.error or ("" if one.state == "not started" else _SILENT)
+    return "" if one.state == "connected" else one.error or ("" if one.state == "not started" else _SILENT)
 
 
 def _absent(one: Connection) -> str:

@@ -101,8 +101,7 @@ class ToolSearch(Plugin):
 
     def _may_come(self) -> bool:
         """True where servers may bring tools while a context lasts."""
-        servers = self._host.get("mcp")
-        return bool(servers and servers.names)
+        return bool((servers := self._host.get("mcp")) and servers.names)
 
     async def _tool_search(
         self, context: ToolContext, query: Annotated[str, "a few words, or the name of a tool"]
@@ -114,8 +113,8 @@ class ToolSearch(Plugin):
         profile = Profile(context.profile, mode, only=context.only)
         if servers := self._host.get("mcp"):
             await servers.started()
-        there = (one.spec for one in self._host.tools(profile, anew=True).values())
-        specs = [spec for spec in there if spec.name not in (SEARCH, CALL_TOOL)]
+        there = self._host.tools(profile, anew=True)
+        specs = [one.spec for name, one in there.items() if name not in (SEARCH, CALL_TOOL)]
         skills = self._skills(profile)
         candidates = [Candidate(spec.name, spec.description, spec.parameters) for spec in specs]
         candidates += [Candidate(skill.name, skill.description, {}) for skill in skills]
