@@ -78,7 +78,7 @@ def main() -> "NoReturn":
         _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGALRM})  # it is for this thread
         _thread.start_new_thread(answer, (hearing, task))
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
-    watch(task, own, passed)
+    watch(task, own, relay, passed)
     status = wait_for(child)
     if relay:
         send({relay}, _signal.SIGKILL)
@@ -124,13 +124,13 @@ def answer(hearing: "socket", task: "Task") -> None:
         posix.close(listener)  # from now on all of it is refused by the kernel
 
 
-def watch(task: "Task", own: int, passed: list[str]) -> None:
+def watch(task: "Task", own: int, relay: int, passed: list[str]) -> None:
     """Look many times a second at what the command takes, and end it where that is too much."""
     from nanoclaw.sandbox import limits
 
     most, folders = task["disk"]
     is_first = posix.getpid() == 1
-    tasks = limits.Tasks(*task["tasks"], all_others if is_first else descendants)
+    tasks = limits.Tasks(*task["tasks"], lambda: (all_others() if is_first else descendants()) - {relay})
     disk = limits.Disk(most, folders, own, descendants) if most else None
 
     def look(number: int, frame: object) -> None:
@@ -249,9 +249,9 @@ def collect() -> bool:
         return False
 
 
-def all_others() -> list[int]:
+def all_others() -> set[int]:
     """Processes of a namespace beside its first one. Much cheaper than to ask each where it comes from."""
-    return [int(name) for name in posix.listdir("/proc") if name.isdigit() and name != "1"]
+    return {int(name) for name in posix.listdir("/proc") if name.isdigit() and name != "1"}
 
 
 def descendants(*, living: bool = False) -> set[int]:

@@ -17,12 +17,13 @@ _THREADS = 17  # a field of /proc/PID/stat, counted from the state
 
 
 class Tasks:
-    """The processes and threads of a command. `pids` lists its processes, ended ones that nobody has collected too."""
+    """The processes and threads of a command. `pids` lists its processes, ended ones that nobody has collected too: of
+    these, those count that it is to collect itself."""
 
     def __init__(self, processes: int, threads: int, pids: Callable[[], Iterable[int]]) -> None:
         """`threads`: the most of all together."""
         self._most, self._pids = (processes, threads), pids
-        self._newest, self._room = _newest(), min(self._most)
+        self._newest, self._room = _newest(), 0  # it may have begun any number by now: the first look counts
 
     def begun(self) -> int:
         """So many began, here or beside it, since they were counted; 0 where that can't be told."""
@@ -34,9 +35,13 @@ class Tasks:
         newest = _newest()
         if newest is not None and self._newest is not None and 0 <= newest - self._newest < self._room:
             return False
-        found = list(self._pids())
-        room = self._most[0] - len(found)
-        self._newest, self._room = newest, min(room, self._most[1] - sum(map(_threads, found))) if room >= 0 else room
+        processes, threads = self._most
+        for pid in self._pids():
+            found = _threads(pid)
+            processes, threads = processes - (found > 0), threads - found
+            if processes < 0 or threads < 0:
+                break
+        self._newest, self._room = newest, min(processes, threads)
         return self._room < 0
 
 
@@ -50,11 +55,14 @@ def _newest() -> int | None:
 
 
 def _threads(pid: int) -> int:
+    """Threads of a process; none of one that is gone, or has ended and is this process's to collect."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return max(1, int(file.read().rpartition(b")")[2].split()[_THREADS]))
+            fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return 0  # gone meanwhile
+    threads = max(1, int(fields[_THREADS]))  # some may run on after the first one
+    return 0 if threads == 1 and fields[0] in b"ZX" and int(fields[1]) == os.getpid() else threads
 
 
 RESERVE_BYTES, MOST_FILES = 500_000_000, 1_000_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from nanoclaw.sandbox import launch
-from nanoclaw.sandbox.limits import Disk
+from nanoclaw.sandbox.limits import Disk, Tasks
 from nanoclaw.sandbox.sandbox import Allowance, Encloser
 from nanoclaw.sandbox.view import Grants
 from nanoclaw.spawn import Bounds, Exit, Keeper, run_process
@@ -24,11 +26,12 @@ LARGE = Bounds(100_000, 100_000_000_000, 500_000_000)
 """No bounds from outside: what holds is the sandbox's."""
 
 
-def run(root: Path, level: str, command: str, allowance: Allowance, bounds: Bounds = LARGE) -> Exit:
+def run(root: Path, level: str, command: str, allowance: Allowance, bounds: Bounds = LARGE, relay: str = "") -> Exit:
     workspace = root / "home" / "workspace"
     workspace.mkdir(parents=True, exist_ok=True)
     grants = Grants(workspace, (workspace.parent,), root / "home", os.environ["PATH"])
-    made = Encloser(grants, strengths()[level]).enclose(("/bin/bash", "-c", command), {"PATH": grants.path}, allowance)
+    encloser, said = Encloser(grants, strengths()[level]), ("/bin/bash", "-c", command)
+    made = encloser.enclose(said, {"PATH": grants.path}, allowance, relay)
     keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
     arguments, environment = made.arguments, made.environment
     return asyncio.run(
@@ -76,10 +79,40 @@ def test_threads_are_bounded_too(tmp_path: Path, level: str) -> None:
 
 
 @at_each_level
-def test_as_many_processes_as_are_allowed_may_run(tmp_path: Path, level: str) -> None:
+@pytest.mark.parametrize("has_relay", [False, True])
+def test_as_many_processes_as_are_allowed_may_run(tmp_path: Path, level: str, has_relay: bool) -> None:
     bounds = LARGE._replace(processes=4)
-    ended = run(tmp_path, level, "sleep 0.7 & sleep 0.7 & sleep 0.7 & wait", Allowance(4), bounds)
+    with TemporaryDirectory(dir="/tmp") as short, socket.socket(socket.AF_UNIX) as proxy:
+        proxy.bind(path := f"{short}/proxy")
+        command = "sleep 0.7 & sleep 0.7 & sleep 0.7 & wait"
+        ended = run(tmp_path, level, command, Allowance(4), bounds, path if has_relay else "")
     assert (ended.why, ended.status) == ("exited", 0), ended
+
+
+@pytest.fixture
+def sleepers() -> Iterator[list[int]]:
+    """Four processes that go on."""
+    begun = [subprocess.Popen(("sleep", "60")) for _ in range(4)]
+    yield [one.pid for one in begun]
+    for one in begun:
+        one.kill()
+        one.wait()
+
+
+def test_processes_count_that_began_before_anybody_looked(sleepers: list[int]) -> None:
+    assert Tasks(3, 100, lambda: sleepers).are_too_many()
+    assert Tasks(100, 3, lambda: sleepers).are_too_many()
+    assert not Tasks(4, 4, lambda: sleepers).are_too_many()
+
+
+def test_orphans_that_have_ended_do_not_count(sleepers: list[int]) -> None:
+    """Whoever looks is the one to collect them, and may not have come to that."""
+    tasks = Tasks(4, 4, lambda: sleepers)
+    ended = subprocess.Popen("true")
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    sleepers.append(ended.pid)
+    assert not tasks.are_too_many()
+    ended.wait()
 
 
 @at_each_level
