@@ -141,7 +141,7 @@ class Shrink:
         return self._tokens() < before
 
     async def by_hand(self, focus: str, most: float = INFINITE) -> str:
-        """What is to be told. Raises NanoclawError."""
+        """Summarise now, with a `focus`; returns the sentence for the person. Raises NanoclawError."""
         if isinstance(self._model_call.provider, CutsHistory):
             return (
                 f"{self._model} is sent only the newest part of a conversation, as much as it takes in, so a summary "
