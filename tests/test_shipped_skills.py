@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
@@ -96,13 +97,15 @@ def until(shown: str) -> str:
 
 @pytest.fixture
 def tmux(tmp_path: Path) -> Iterator[Path]:
-    """A folder for sockets of its own, with the person's session `work` on the default one."""
+    """A folder for sockets of its own, with the person's session `work` on the default one. The path of a socket has
+    108 bytes."""
     if not shutil.which("tmux"):
         pytest.skip("no tmux here")
     session = "tmux -f /dev/null new-session -d -s work -x 100 -y 20 'PS1=ready: exec sh -i'"
-    run(f"{session}; {until('ready:')}", tmp_path, TMUX_TMPDIR=str(tmp_path))
-    yield tmp_path
-    run("tmux kill-server", tmp_path, TMUX_TMPDIR=str(tmp_path))
+    with TemporaryDirectory(dir="/tmp") as short:
+        run(f"{session} && {until('ready:')}", tmp_path, TMUX_TMPDIR=short)
+        yield Path(short)
+        run("tmux kill-server", tmp_path, TMUX_TMPDIR=short)
 
 
 def test_tmux_looks_into_the_persons_sessions_and_types_there(tmux: Path) -> None:
