@@ -8,7 +8,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,7 +26,7 @@ ASKED = (
 FOLDERS = {"spring": ("rain.txt",), "summer": ("heat.txt", "rain.txt"), "autumn": ("fog.txt",)}
 TASKS = {folder: f"Say which files are in the folder {folder}." for folder in FOLDERS}
 PLAN = "1. Write the list of all files to files.txt.\n2. Build it in the background."
-BUILD = "cat files.txt > built.txt; mkfifo gate; read go < gate; echo built"
+BUILD = "cat files.txt > built.txt; read go < gate; echo built"
 
 
 class Planner:
@@ -77,17 +77,16 @@ class Planner:
         return Say("The build is done: built.txt is there." if is_done else "The list is in files.txt; the build runs.")
 
 
-Until = Callable[[Program], object]
+Until = Callable[[Program], Awaitable[object]]
 
 
 async def live(root: Path, said: str, until: Until, stuck: str = "") -> None:
-    """One start of the program: say something, go on until that is true, and die."""
+    """One start of the program: say something, go on until that has come, and die."""
     channel = LoggingChannel(root / "sent")
     async with running(root / "home", Planner(stuck), channel=channel, wakes=True) as program:
         if said:
             await program.say(said)
-        while not until(program):  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        await until(program)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -95,12 +94,13 @@ async def an_hour_later(root: Path) -> None:
     """The last start: the question's time is over, and the build comes to its end."""
     gate, clock = root / "home" / "workspace" / "gate", HandClock(NOON + timedelta(minutes=61))
     channel = LoggingChannel(root / "sent")
+    os.mkfifo(gate)
     async with running(root / "home", Planner(), clock=clock, channel=channel, wakes=True) as program:
-        while not gate.exists() or not told(root, "the build runs"):  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
-        gate.write_text("go\n")
-        while not told(root, "The build is done"):  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        await program.answer_with("the build runs")
+        opened = os.open(gate, os.O_RDWR)  # for reading too, so that it waits for nobody
+        os.write(opened, b"go\n")
+        await program.answer_with("The build is done")
+        os.close(opened)
         await program.app.conversations.idle()
         assert_legal(program.history)
 
@@ -115,12 +115,17 @@ def told(root: Path, text: str) -> int:
     return sum(text in one for one in sent(root))
 
 
-def two_have_reported(program: Program) -> bool:
-    return len(program.rows("SELECT 1 FROM delegate_helpers WHERE report LIKE 'In %'")) == 2
+async def two_have_reported(program: Program) -> None:
+    while len(program.rows("SELECT 1 FROM delegate_helpers WHERE report LIKE 'In %'")) < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 def is_asked(text: str) -> Until:
-    return lambda program: program.rows("SELECT 1 FROM outbox WHERE state = 'delivered' AND text LIKE ?", f"%{text}%")
+    async def comes(program: Program) -> None:
+        await program.answer_with(text)
+        await program.app.delivery.flush("terminal")
+
+    return comes
 
 
 def test_a_plan_with_helpers_a_question_and_a_build_comes_to_its_end_over_three_kills(tmp_path: Path) -> None:
