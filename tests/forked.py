@@ -41,8 +41,11 @@ IMPORTED = (
     *("nanoclaw.core.build", "nanoclaw.channels.plain", "nanoclaw.channels.terminal.chat"),
     *("nanoclaw.channels.socket.terminals", "nanoclaw.providers.openai_compatible"),
     *("nanoclaw.plugins.schedule.job_service", "nanoclaw.plugins.memory.search", "nanoclaw.time_words.parser"),
+    *("nanoclaw.cli", "nanoclaw.plugins.mcp.cli", "nanoclaw.plugins.skills.drafts", "nanoclaw.plugins.taint.sources"),
+    *("loguru", "anyio._backends._asyncio", "httpx", "yaml", "tomlkit", "tomllib", "ctypes", "dateutil.parser"),
+    *("dateutil.relativedelta", "croniter", "dateparser", "PIL.Image", "prompt_toolkit", "rich.console"),
 )
-"""Modules that most programs need, beside those of the plugins."""
+"""Modules that many programs need, beside those of the plugins."""
 
 
 def can_be_forked(environment: Mapping[str, str]) -> bool:
