@@ -274,22 +274,18 @@ class Repeats:
 
     def count(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:
         """Count for each call of an answer how often its result has come. A change of the workspace that is made again
-        is the same whatever is said of it: the second of two reminders has another number. Otherwise the same result is
-        one however the arguments are varied, once for each answer; what succeeds and may have changed something takes
-        twice as long, as many commands have nothing to say."""
+        is the same whatever is said of it: the second of two reminders has another number. The same error is one
+        however the arguments are varied, once for each answer; other calls with the same result are no loop, as many
+        commands have nothing to say."""
         alike = {(result.name, result.text) for result in results}
         self._seen.update(alike)
         return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
 
     def _repeated(self, call: ToolCall, result: ToolResult) -> int:
-        reach, is_error = self._toolbox.reach(call.name), result.is_error
-        is_change = reach == "workspace" and not is_error
+        is_change = self._toolbox.reach(call.name) == "workspace" and not result.is_error
         same = (call.name, call.arguments, "" if is_change else result.text)
         self._seen[same] += 1
-        if is_change:
-            return self._seen[same]
-        varied = self._seen[(result.name, result.text)]
-        return max(self._seen[same], varied if is_error or reach == "none" else varied // 2)
+        return max(self._seen[same], self._seen[(result.name, result.text)] if result.is_error else 0)
 
 
 def warned_of(result: ToolResult, repeats: int) -> ToolResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -294,32 +295,33 @@ def warned(ended: Ended) -> list[bool]:
     return ["The same result again" in result.text for result in ended.results]
 
 
-def test_a_loop_of_varied_arguments_with_one_result_ends_like_any_other(tmp_path: Path) -> None:
-    async def search(words: str) -> str:
+def test_a_loop_of_varied_arguments_with_one_error_ends_like_any_other(tmp_path: Path) -> None:
+    async def look(path: str) -> str:
         """Finds nothing."""
-        return "[nothing matches]"
+        raise ToolError("the disk is gone")
 
-    steps = [call("search", {"words": f"word {number}"}) for number in range(6)]
-    ended = ask(tmp_path, *steps, tools=[tool(search, reach="none")])
+    ended = ask(tmp_path, *[call("look", {"path": f"{number}.txt"}) for number in range(6)], tools=[tool(look)])
     assert ended.turn.reason == "loop"
     assert warned(ended) == [False, False, True, True, True, True]
 
 
-def test_what_may_have_changed_something_is_a_loop_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reach", ["none", "workspace", "outside"])
+def test_other_calls_with_one_result_are_no_loop(
+    tmp_path: Path, reach: Literal["none", "workspace", "outside"]
+) -> None:
     async def run(command: str) -> str:
         """Has nothing to say."""
         return "[exit status 0]"
 
-    steps = [call("run", {"command": f"mkdir {number}"}) for number in range(12)]
-    ended = ask(tmp_path, *steps, tools=[tool(run)])
-    assert ended.turn.reason == "loop"
-    assert warned(ended) == [False] * 5 + [True] * 7
+    steps = [call("run", {"command": f"mkdir {number}"}) for number in range(20)]
+    ended = ask(tmp_path, *steps, "Made.", tools=[tool(run, reach=reach)])
+    assert (ended.turn.reason, any(warned(ended))) == ("answered", False)
 
 
-def test_many_calls_of_one_answer_with_one_result_are_no_loop(tmp_path: Path) -> None:
+def test_many_calls_of_one_answer_with_one_error_are_no_loop(tmp_path: Path) -> None:
     async def search(words: str) -> str:
         """Finds nothing."""
-        return "[nothing matches]"
+        raise ToolError("nothing matches")
 
     many = Say(calls=tuple(("search", {"words": f"word {number}"}) for number in range(8)))
     ended = ask(tmp_path, many, "There is none.", tools=[tool(search, reach="none")])
