@@ -266,15 +266,15 @@ class Shrink:
     def _lines_within(self, placed: Sequence[Placed], cuts: Sequence[int], most: float) -> tuple[int, str] | None:
         """The first of the cuts with which a request has at most so many tokens, and the lines for what is before it;
         with the first of all cuts nothing changes."""
-        sizes, left = self._sizes(placed), most - self._tokens(())
-        now = self._session.history
-        taken = sum(map(self._size, now[: len(now) - len(placed) + cuts[0]]))
+        begin, left, now = cuts[0], most - self._tokens(()), self._session.history
+        sizes = self._sizes(placed[begin:])
+        taken = sum(map(self._size, now[: len(now) - len(sizes)]))
         for cut in cuts:
             lines = ""
-            if cut > cuts[0] and sum(sizes[cut:]) + taken <= left:
+            if cut > begin and sum(sizes[cut - begin :]) + taken <= left:
                 lines = self._lines(placed, cut, left)
-                taken = self._size(self._by_code(lines)) + (0 if placed[0].id else sizes[0])
-            if sum(sizes[cut:]) + taken <= left:
+                taken = self._size(self._by_code(lines)) + sum(self._sizes(one for one in placed[:1] if not one.id))
+            if sum(sizes[cut - begin :]) + taken <= left:
                 return cut, lines
         return None
 

@@ -129,7 +129,7 @@ def room_of(window: int) -> int:
 def cut_before(placed: Sequence[Placed], sizes: Sequence[float], tail: float, newest: float) -> int:
     """Index at which the part begins that stays: at a turn if one fits in `tail`, else at the newest turn if it is no
     longer than `newest`, else at a step of it, never between a call and its result."""
-    left = [sum(sizes[at:]) for at in range(len(sizes))]
+    left = [*accumulate(reversed(sizes))][::-1]
     turns, _ = cuts_after(placed, 0)
     if fitting := [at for at in turns if left[at] <= tail]:
         return fitting[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, Usage
 from nanoclaw.core.provider import HistoryMemo, tools_text
@@ -32,6 +32,9 @@ def _weight(text: str) -> float:
     return tokens
 
 
+_weight_of_system = lru_cache(4)(_weight)  # each request has the same system message and tools as the one before
+
+
 def estimate_request(request: ModelRequest, model: str = "") -> int:
     """Tokens of a whole request; the model's name says how its provider counts pictures."""
     tools = tools_text(request.tools)
@@ -39,7 +42,7 @@ def estimate_request(request: ModelRequest, model: str = "") -> int:
     memo, history = request.memo or HistoryMemo(), request.history
     by_tiles = model.startswith("openai/")
     counted = memo.state("tokens", by_tiles, history, len(history), partial(_Counted, model), _Counted.add)
-    return counted.around + max(0, round(counted.tokens + (_weight(before) if before else 0)))
+    return counted.around + max(0, round(counted.tokens + (_weight_of_system(before) if before else 0)))
 
 
 class _Counted:

@@ -27,7 +27,7 @@ def instead(
     texts, last, upto = list[UserMessage](), 0, 0
     outside = (
         "SELECT DISTINCT body ->> 'outside' FROM messages WHERE session = ? AND context = ? AND id <= ?"
-        " AND json_valid(body) AND body ->> 'outside' <> ''"
+        " AND instr(body, '\"outside\"') AND json_valid(body) AND body ->> 'outside' <> ''"
     )
     for kind in ("summary", "short") if with_lines else ("summary",):  # a summary takes the place of earlier lines
         sql = f"SELECT id, summary, at, upto {where} AND summary <> '' AND id > ? ORDER BY id DESC LIMIT 1"
