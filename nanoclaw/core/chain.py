@@ -315,7 +315,7 @@ class Chain:
         self.faults[one.name] = said
         from nanoclaw.core.log import logger
 
-        logger.opt(exception=error).error("the plugin {} failed in {}; that step is skipped", one.name, hook)
+        logger.opt(exception=error).error("the plugin {} failed in {}; that step is skipped", one.name, said)
 
     async def _step(self, one: Plugin, hook: str, step: Callable[[], Awaitable[T | None]], kinds: Kinds) -> T | None:
         try:

@@ -251,7 +251,7 @@ async def test_a_plugin_that_raises_in_every_hook_costs_no_answer_and_is_named_i
             assert findings and not any(finding.is_well for finding in findings)
             assert_legal(program.history)
     assert done == ["x"]
-    assert any("the plugin broken failed in before_answer" in line for line in log)
+    assert any(f"the plugin broken failed in before_answer: {error.__name__}" in line for line in log)
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
