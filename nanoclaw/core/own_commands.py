@@ -132,8 +132,8 @@ class OwnCommands:
         faults = [f"The plugin {name} failed: {fault}" for name, fault in self.router.chain.faults.items()]
         troubles = [f"The model for {name} does not answer: {why}" for name, why in self._models.troubles().items()]
         model = f"Model: {self._model_name(session)}"
-        lines = [self._program.about(), model, *troubles, _length(session.history), *faults]
-        return "\n".join(lines)
+        frozen = ["Everything is frozen by /panic until /resume."] if self.router.is_frozen else []
+        return "\n".join([*frozen, self._program.about(), model, *troubles, _length(session.history), *faults])
 
     async def _panic(self, said: Said) -> str:
         self._flags.set(PANIC, str(self._outbox.last()))

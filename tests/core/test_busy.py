@@ -358,7 +358,7 @@ async def test_panic_stops_everything_and_holds_what_comes_until_resume_over_res
     with ScriptedProvider("I am.") as model:
         async with bare(tmp_path, model) as program:
             await program.app.conversations.idle()
-            assert "nanoclaw" in await program.ask("/status")
+            assert (await program.ask("/status")).startswith("Everything is frozen by /panic until /resume.\n")
             assert model.requests == []
             await program.say("/resume")
             assert {await program.answer(), await program.answer()} == {
@@ -366,6 +366,7 @@ async def test_panic_stops_everything_and_holds_what_comes_until_resume_over_res
                 "I am.",
             }
             assert await program.ask("/resume") == "Nothing is frozen."
+            assert "frozen" not in await program.ask("/status")
 
 
 class SlowDisk(ThreadPoolExecutor):
