@@ -212,7 +212,7 @@ def read_reply(raw: str) -> JsonReply:
     match said:
         case {"reply": str(text)}:
             return JsonReply(whole_characters(text))
-        case {"tool": str(name), "args": dict(arguments)}:
+        case {"tool": str(name), "args": dict(arguments)} | {"tool": str(name), "arguments": dict(arguments)}:
             return JsonReply("", (_new_call(name, arguments),))
         case str(text):
             return JsonReply(whole_characters(text))

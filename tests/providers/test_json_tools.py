@@ -242,9 +242,10 @@ def test_a_call_streams_nothing() -> None:
     assert ReplyReader().feed('{"tool":"write_file","args":{"path":"reply"}}') == ""
 
 
-def test_a_reply_and_a_call_are_told_apart() -> None:
+@pytest.mark.parametrize("key", ["args", "arguments"])
+def test_a_reply_and_a_call_are_told_apart(key: str) -> None:
     assert read_reply('{"reply":"hi"}').text == "hi"
-    (call,) = read_reply('{"tool":"write_file","args":{"path":"ü"}}').calls
+    (call,) = read_reply(f'{{"tool":"write_file","{key}":{{"path":"ü"}}}}').calls
     assert (call.name, call.arguments) == ("write_file", '{"path":"ü"}')
     assert call.id
 
