@@ -116,12 +116,7 @@ def shown(store: Store, session: int, context: int, *, with_lines: bool = True) 
 
 def shortened_upto(placed: Iterable[Placed], upto: int, chars: int) -> list[Placed]:
     """Shorten the long texts up to an id."""
-
-    def short(one: Placed) -> Placed:
-        message = shortened(one.message, chars) if 0 < one.id <= upto else one.message
-        return one if message is one.message else one._replace(message=message)
-
-    return list(map(short, placed))
+    return [one._replace(message=shortened(one.message, chars)) if 0 < one.id <= upto else one for one in placed]
 
 
 def _placed(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:
