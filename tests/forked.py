@@ -1,8 +1,9 @@
-"""Programs as processes of their own, forked from one that has imported them: `python -m tests.forked FD`.
+"""Programs as processes of their own, forked from one that has imported them: `python -m tests.forked FD WARM`.
 
 Tests start some hundred programs; fresh interpreters would spend three times what these need on imports. What is forked
 is a process like any other, with its own environment, streams and session. Each process that runs tests has one such
-server, from its first program to its own end; only the server waits for what it forked and says how it ended.
+server, from its first program to its own end, and tests whose programs need more have another; only the server waits
+for what it forked and says how it ended.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Forked(subprocess.Popen[AnyStr]):
     """A process that calls `target`, a "module:function", with these arguments; its environment is `env`.
 
     With `terminal` it leads a session whose terminal is its stdin. Its pauses last `pace` times as long as the
-    product's.
+    product's. `server` is what forks it, if not the usual one.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class Forked(subprocess.Popen[AnyStr]):
         cwd: Path = REPOSITORY,
         terminal: bool = False,
         pace: float = PACE,
+        server: Server | None = None,
         **streams: Any,
     ) -> None:
+        self._server = server or _server
         self._asked = {"target": target, "terminal": terminal, "pace": pace}
         self._told: socket.socket
         super().__init__([target, *arguments], env=env, cwd=cwd, **streams)
@@ -81,7 +84,7 @@ class Forked(subprocess.Popen[AnyStr]):
         theirs = [number if there == -1 else there for number, there in enumerate((pipes[0], pipes[3], pipes[5]))]
         self._told, other = socket.socketpair()
         with other:
-            _server.ask(*theirs, other.fileno())
+            self._server.ask(*theirs, other.fileno())
         asked = {**self._asked, "arguments": args[1:], "environment": dict(env), "cwd": str(cwd)}
         self._told.sendall(json.dumps(asked).encode())
         self._told.shutdown(socket.SHUT_WR)
@@ -110,10 +113,12 @@ class Forked(subprocess.Popen[AnyStr]):
         return self.returncode
 
 
-class _Server:
-    """The process that forks, from outside."""
+class Server:
+    """The process that forks, from outside. It calls `warm`, a "module:function", before the first fork, and has
+    these variables beside the usual ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, warm: str = f"{__name__}:import_programs", **variables: str) -> None:
+        self._warm, self.variables = warm, variables
         self._lock = Lock()
         self._socket: socket.socket | None = None
 
@@ -123,27 +128,28 @@ class _Server:
             self._socket = self._socket or self._start()
             socket.send_fds(self._socket, [b"."], descriptors)
 
+    def close(self) -> None:
+        if self._socket:
+            self._socket.close()
+            self._process.wait(30)
+            self._socket = None
+
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forked", str(theirs.fileno())],
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.forked", str(theirs.fileno()), self._warm],
                 pass_fds=[theirs.fileno()],
                 cwd=REPOSITORY,
-                env={name: os.environ[name] for name in os.environ if name in KEPT},
+                env={name: os.environ[name] for name in os.environ if name in KEPT} | self.variables,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for who runs the tests
             )
-
-        def end() -> None:
-            ours.close()
-            process.wait(30)
-
-        atexit.register(end)
+        atexit.register(self.close)
         return ours
 
 
-_server = _Server()
+_server = Server()
 
 
 def _serve(control: socket.socket) -> Any:
@@ -211,22 +217,45 @@ def _become(asked: Mapping[str, Any], streams: Sequence[int]) -> None:
     time.tzset()
 
 
-def _import() -> None:
+def import_programs() -> None:
     from nanoclaw.core.build import BUILT_IN
 
     for name in (*IMPORTED, *(one.partition(":")[0] for one in BUILT_IN.values())):
         import_module(name)
 
 
+def _call(target: str, *arguments: str) -> Any:
+    name, _, function = target.partition(":")
+    module = import_module(name)
+    sys.argv = [str(module.__file__), *arguments]
+    return getattr(module, function)()
+
+
+def _end(status: object) -> None:
+    """End as an interpreter does, without taking apart all that was imported: for that most would need longer than for
+    all else that they do."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if status is None or isinstance(status, int):
+        with suppress(OSError, ValueError):  # which an interpreter tells in its own way
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit((status or 0) & 0xFF)
+    sys.exit(status)  # type: ignore[arg-type]
+
+
 if __name__ == "__main__":
-    _import()
+    control = socket.socket(fileno=int(sys.argv[1]))
+    _call(sys.argv[2])
     gc.collect()
     gc.freeze()  # what all have is not looked through in each
     assert threading.active_count() == 1, "a lock that another thread holds would never be given back in a fork"
-    asked = _serve(socket.socket(fileno=int(sys.argv[1])))
+    asked = _serve(control)
     import nanoclaw.core.clock
 
     nanoclaw.core.clock.set_pace(asked["pace"])
-    module = import_module(asked["target"].partition(":")[0])
-    sys.argv = [str(module.__file__), *asked["arguments"]]
-    sys.exit(getattr(module, asked["target"].partition(":")[2])())
+    try:
+        status = _call(asked["target"], *asked["arguments"])
+    except SystemExit as end:
+        status = end.code
+    _end(status)

@@ -1,16 +1,14 @@
 """Journeys through the program, each with the plugins that it uses: what must work whichever other one is taken out.
 
 `python -m tests.removal` takes each plugin's folder out of a source tree and goes through all that don't use it; the
-tests only pretend, in one process and with a sample for each: `python -m tests.removal serve`.
+tests only pretend, each in a fork of one process that has imported all, and with a sample for each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import builtins
-import gc
 import importlib
-import json
 import os
 import pickle
 import re
@@ -18,8 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +24,9 @@ from unittest.mock import patch
 
 from nanoclaw.core import build
 from nanoclaw.core.messages import Address, Attachment
-from nanoclaw.core.plugin import Profile
+from nanoclaw.core.plugin import Command, Profile
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.tool import Tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import FakeChannel, assert_legal, results, running
 
@@ -55,11 +53,23 @@ def way(*uses: str) -> Callable[[Journey], Journey]:
     return register
 
 
+BROUGHT: dict[str, set[str]] = {}
+"""The tools and commands that each plugin brings, where that is known."""
+
+
+def _capabilities(*all: Iterable[Tool | Command]) -> set[str]:
+    return {one.name for some in all for one in some}
+
+
 @way()
 async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
     async with running(root, ScriptedProvider("Hello."), without=without) as program:
         assert await program.ask("Hi") == "Hello."
         assert "/new" in await program.ask("/help")
+        if not without:
+            BROUGHT.update((one.name, _capabilities(one.tools(), one.commands())) for one in program.app.plugins)
+        there = _capabilities(program.app.chain.tools(), program.app.commands.of(PERSON).values())
+        assert not there & set[str]().union(*(BROUGHT.get(name, ()) for name in without)), "what it brought is there"
     async with running(root, ScriptedProvider("Again."), without=without) as program:
         assert await program.ask("Still there?") == "Again."
         assert_legal(program.history)
@@ -287,9 +297,10 @@ def ways(without: frozenset[str]) -> list[str]:
 
 
 def sample(without: str) -> list[str]:
-    """Of the ways without a plugin the first and every fifth, from another one on for each plugin."""
+    """Of the ways without a plugin the first and two more, other ones for each plugin."""
     first, *others = ways(frozenset([without]))
-    return [first, *others[list(build.BUILT_IN).index(without) % 5 :: 5]]
+    at = 2 * list(build.BUILT_IN).index(without)
+    return [first, others[at % len(others)], others[(at + 1) % len(others)]]
 
 
 async def all_ways(root: Path, without: frozenset[str], names: Sequence[str] = ()) -> list[str]:
@@ -337,18 +348,25 @@ def _needing(package: str) -> set[str]:
     return found
 
 
-def _import() -> None:
+_WHOLE: list[str] = []
+"""The journeys that were gone with all plugins."""
+
+
+def warm() -> None:
     """Import what the journeys need: a child that goes them all says what that is. None is gone in this process, so
     nothing that a plugin's files say is known yet."""
     read, write = os.pipe()
     if not os.fork():
         with tempfile.TemporaryDirectory() as folder, os.fdopen(write, "wb") as told:
-            asyncio.run(all_ways(Path(folder), frozenset()))
-            pickle.dump((list(sys.modules), [(pattern, flags) for _, pattern, flags in vars(re)["_cache"]]), told)
+            _WHOLE.extend(asyncio.run(all_ways(Path(folder), frozenset())))
+            patterns = [(pattern, flags) for _, pattern, flags in vars(re)["_cache"]]
+            pickle.dump((list(sys.modules), patterns, _WHOLE, BROUGHT), told)
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as answer:
-        names, patterns = pickle.load(answer)
+        names, patterns, gone, brought = pickle.load(answer)
+    _WHOLE.extend(gone)
+    BROUGHT.update(brought)
     usual = builtins.__import__
 
     def noted(name: str, within: Any = None, *given: Any) -> Any:
@@ -368,27 +386,15 @@ def _import() -> None:
     os.wait()
 
 
-def serve() -> None:
-    """For each line, the name of a plugin: go its sample of ways without it, in a fork. Answers with their names, or
-    with a traceback."""
-    _import()
-    gc.disable()  # none of them lives long
-    for line in sys.stdin:
-        if not os.fork():
-            os._exit(_answer(line.strip()))
-        os.wait()
-
-
-def _answer(gone: str) -> int:
-    try:
+def answer() -> None:
+    """Print the names of the ways that were gone with all plugins, or go the sample without one and print theirs."""
+    names = _WHOLE
+    if gone := sys.argv[1]:
         names = sample(gone)
         Removal(gone)
         with tempfile.TemporaryDirectory() as folder:
-            said = " ".join(asyncio.run(all_ways(Path(folder), frozenset([gone]), names)))
-    except BaseException:
-        said = traceback.format_exc()
-    print(json.dumps(said), flush=True)
-    return 0
+            asyncio.run(all_ways(Path(folder), frozenset([gone]), names))
+    print(*names)
 
 
 def take_out(name: str, source: Path) -> None:
@@ -425,8 +431,6 @@ def go_without(name: str) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["serve"]:
-            serve()
         case [one]:
             go_without(one)
         case _:

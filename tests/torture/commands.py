@@ -261,13 +261,13 @@ def story(trials: Trials, name: str) -> Trials:
     """Trials of a command in the place of the day."""
     from tests.torture.trials import Trials
 
-    made = Trials(trials.nursery, trials.folder / name.replace(" ", "-"), story=name)
+    made = Trials(trials.server, trials.folder / name.replace(" ", "-"), story=name)
     made.folder.mkdir()
     return made
 
 
 def main() -> int:
-    from tests.torture.run import nurseries
+    from tests.torture.run import warmed
 
     parser = argparse.ArgumentParser(prog="python -m tests.torture.commands", description=__doc__)
     parser.add_argument("--stride", type=int, default=1, help="only every n-th point (default: every one)")
@@ -277,7 +277,7 @@ def main() -> int:
         print(f"not run: {reason}.")
         return 2
     count, broken, begun = 0, 0, time.monotonic()
-    with nurseries(1) as (trials,):
+    with warmed(1) as (trials,):
         for name in STORIES:
             if given.only not in name:
                 continue

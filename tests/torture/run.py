@@ -10,14 +10,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import get_args
 
-from tests.torture import day, shim
-from tests.torture.nursery import Nursery
+from tests.torture import day, lives, shim
 from tests.torture.shim import KILLS, How
 from tests.torture.trials import NO_SPACE, Outcome, Trials
 
@@ -75,7 +74,7 @@ def seen(kind: Kind, many: Sequence[Trials], chosen: Sequence[Point]) -> list[Ou
 
 
 @contextmanager
-def nurseries(many: int) -> Iterator[list[Trials]]:
+def warmed(many: int) -> Iterator[list[Trials]]:
     """So many warm processes, on a disk in memory where there is one."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="torture-", dir=memory if memory.is_dir() else None))
@@ -84,9 +83,8 @@ def nurseries(many: int) -> Iterator[list[Trials]]:
         with ExitStack() as stack:
             trials = []
             for number in range(many):
-                place = folder / str(number)
-                place.mkdir()
-                trials.append(Trials(stack.enter_context(Nursery(library, place)), place))
+                (place := folder / str(number)).mkdir()
+                trials.append(Trials(stack.enter_context(closing(lives.server(library, place))), place))
             yield trials
     finally:
         shutil.rmtree(folder)
@@ -110,7 +108,7 @@ def main() -> int:
     if given.at:
         return _one(given.at, given.how, given.keep)
     found: list[Outcome] = []
-    with nurseries(given.processes) as many:
+    with warmed(given.processes) as many:
         print(f"a day of {len(many[0].undisturbed.calls)} calls that change something\n")
         print(f"{'':<36}{'points':>8}{'broken':>8}{'seconds':>9}")
         for kind in kinds(given.seed):
@@ -127,7 +125,7 @@ def main() -> int:
 
 
 def _one(at: int, how: How, keep: Path) -> int:
-    with nurseries(1) as (trials,):
+    with warmed(1) as (trials,):
         trials.keep = keep
         outcome = trials.killed(at, how) if how in KILLS else trials.refused(at, how)
     for entry in day.read(keep / "ledger"):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.torture import shim
 from tests.torture.commands import STORIES, story
-from tests.torture.run import Kind, kinds, nurseries, seen
+from tests.torture.run import Kind, kinds, seen, warmed
 from tests.torture.shim import How
 from tests.torture.trials import Trials
 
@@ -28,7 +28,7 @@ def many() -> Iterator[list[Trials]]:
             pytest.fail(f"the torture did not run: {reason}")
         warnings.warn(f"the torture did not run: {reason}", stacklevel=1)
         pytest.skip(reason)
-    with nurseries(1) as trials:
+    with warmed(1) as trials:
         yield trials
 
 
@@ -64,7 +64,7 @@ def test_a_command_wherever_it_is_killed_has_one_effect_and_one_reply(many: list
 
 @pytest.fixture
 def sabotaged(many: list[Trials], request: pytest.FixtureRequest) -> Iterator[Trials]:
-    trials = Trials(many[0].nursery, many[0].folder / request.param.replace(" ", "-"), request.param)
+    trials = Trials(many[0].server, many[0].folder / request.param.replace(" ", "-"), request.param)
     trials.folder.mkdir()
     yield trials
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.torture import day
-from tests.torture.nursery import Ended, Job, Nursery
+from tests.forked import Server
+from tests.torture import day, lives
+from tests.torture.lives import Ended, Job
 from tests.torture.power import LOSSES, Disk, Loss
 from tests.torture.shim import KILLS, Call, How, read_log
 
@@ -33,7 +34,7 @@ class Trials:
     """`folder` holds one day at a time; a memory disk will do, as what is on a disk is worked out from the log. What is
     left of the last day is copied to `keep`, to be looked at."""
 
-    nursery: Nursery
+    server: Server
     folder: Path
     sabotage: str = ""
     story: str = ""
@@ -119,7 +120,7 @@ class Trials:
 
     def _run(self, place: Path, kind: str, **options: Any) -> Ended:
         place.mkdir(exist_ok=True)
-        return self.nursery.run(Job(str(place), kind, sabotage=self.sabotage, story=self.story, **options))
+        return lives.run(self.server, Job(str(place), kind, sabotage=self.sabotage, story=self.story, **options))
 
     def _looked_at(self, place: Path, point: str, wrong: Iterable[str] = ()) -> Outcome:
         seen = self._run(place, "check")
