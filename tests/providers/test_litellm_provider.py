@@ -7,13 +7,25 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given
 
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.core.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
+from tests.providers import validators
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
+from tests.providers.test_wire_forms import asking, histories
 
 
 def ask(server: ModelServer, waits: Waits, heard: Heard, model: str, asked: ModelRequest) -> AssistantMessage:
@@ -119,3 +131,22 @@ def test_the_effort_is_sent_and_an_answer_comes_without_it_where_it_is_refused(
     server.script(failing(400, refusal), says("ok"))
     assert ask(server, waits, heard, "openai/gpt-5-mini", request()._replace(effort="low")).text == "ok"
     assert [one.json.get("reasoning_effort") for one in server.asked] == ["low", None]
+
+
+@given(history=histories)
+@example(history=())
+@example(history=(UserMessage("x", NOW), AssistantMessage("", NOW, (ToolCall("", "f", "{}"),) * 3)))
+def test_any_history_is_legal_for_gemini(history: tuple[Message, ...]) -> None:
+    """As litellm makes it of what we hand over."""
+    messages = LiteLLM(Endpoint("gemini/gemini-2.5-flash"))._arguments(asking(history))["messages"]
+    validators.gemini(gemini_contents(messages))
+
+
+def gemini_contents(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from nanoclaw.providers.litellm_provider import load_litellm
+
+    load_litellm()
+    from litellm.llms.vertex_ai.gemini.transformation import gemini_convert_messages_with_history
+
+    spoken = [message for message in messages if message["role"] != "system"]
+    return json.loads(json.dumps(gemini_convert_messages_with_history(spoken, "gemini-2.5-flash")))  # type: ignore[no-any-return]
