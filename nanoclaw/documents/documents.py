@@ -141,7 +141,7 @@ def _read(file: BinaryIO, suffix: str, name: str, budget: int, stopped: Callable
         child = subprocess.Popen(
             (sys.executable, "-I", "-S", "-c", _CHILD, str(Path(__file__).parents[2]), json.dumps(request)),
             cwd="/",
-            env={"OPENBLAS_NUM_THREADS": "1"},  # openpyxl imports numpy where there is one
+            env={},
             stdin=file,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

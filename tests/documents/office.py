@@ -17,7 +17,7 @@ _DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 
 
 def pack(path: Path, parts: Mapping[str, str | bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
     return path
@@ -49,7 +49,8 @@ def pdf(path: Path, *pages: str, trailer: str = "") -> Path:
 def packed_stream_pdf(path: Path, megabytes: int) -> Path:
     """A page whose drawing unpacks to so many megabytes."""
     packer = zlib.compressobj(1)
-    drawn = b"".join(packer.compress(b"BT (x) Tj ET \n" * 75_000) for _ in range(megabytes)) + packer.flush()
+    begin, more = (packer.compress(b"BT (x) Tj ET \n" * 75_000) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    drawn = begin + more * (megabytes - 1)
     pdf(path, "x")
     whole = path.read_bytes()
     start, end = whole.index(b"<< /Length"), whole.index(b"endstream")

@@ -8,16 +8,16 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from nanoclaw.documents import documents
+from nanoclaw.documents import documents, reader
 from nanoclaw.documents.documents import DocumentError
 from nanoclaw.documents.marks import escape, without_documents
-from nanoclaw.documents.reader import MEMORY_BYTES
 from tests.documents import office
 
 REPOSITORY = Path(__file__).parents[2]
@@ -339,10 +339,9 @@ def test_bombs_end_at_the_cap(tmp_path: Path) -> None:
         archive.open("word/document.xml", "w", force_zip64=True) as part,
     ):
         part.write(b"<x>")
-        for _ in range(300):
-            part.write(b" " * 1_000_000)
+        part.write(b" " * 200_000_000)
     with zipfile.ZipFile(tmp_path / "many.docx", "w") as archive:
-        for number in range(20_000):
+        for number in range(10_000):
             archive.writestr(f"word/{number}.xml", "")
         archive.writestr("word/document.xml", "<x/>")
     assert "unpacks to more than 200 MB" in refusal(tmp_path / "bomb.docx")
@@ -365,7 +364,7 @@ def test_of_an_endless_text_only_the_beginning_is_read(tmp_path: Path) -> None:
 def test_memory_stays_flat(tmp_path: Path) -> None:
     bombs = [
         office.packed_stream_pdf(tmp_path / "bomb.pdf", 100),
-        office.xlsx(tmp_path / "a.xlsx", '<row><c t="s"><v>199999</v></c></row>', ["x" * 90] * 200_000),
+        office.xlsx(tmp_path / "a.xlsx", '<row><c t="s"><v>49999</v></c></row>', ["x" * 360] * 50_000),
         office.docx(tmp_path / "a.docx", f'<w:x y="{"x" * 150_000_000}"/>'),
     ]
     code = (
@@ -380,7 +379,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=100, check=True)
     own, childs = map(int, done.stdout.split())
     assert own < 50_000  # kB
-    assert childs < MEMORY_BYTES // 1024
+    assert childs < reader.MEMORY_BYTES // 1024
 
 
 @pytest.mark.parametrize("make", ["pdf", "docx", "xlsx", "pptx", "html"])
@@ -398,13 +397,19 @@ def test_damage_anywhere_gives_text_or_a_sentence(tmp_path: Path, make: str) -> 
         case _:
             path.write_text("<html><p>Hello</p></html>")
     whole, dice = path.read_bytes(), random.Random(7)
-    for _ in range(12):
+    for number in range(12):
         damaged = bytearray(whole)
         for _ in range(dice.randrange(1, 6)):
             damaged[dice.randrange(len(damaged))] = dice.randrange(256)
         path.write_bytes(damaged[: dice.choice((len(damaged), dice.randrange(1, len(damaged))))])
         try:
-            assert read_document(path).startswith("[attached file ")
+            if number % 6:  # as the child reads it, without the start of one
+                said = list[Mapping[str, Any]]()
+                with path.open("rb") as file:
+                    reader.read(file, path.suffix, 12_000, said.append)
+                assert any("text" in one or "fault" in one for one in said)
+            else:
+                assert read_document(path).startswith("[attached file ")
         except DocumentError as error:
             assert str(error).startswith(f"'{path.name}' ")
 
