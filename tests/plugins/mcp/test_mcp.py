@@ -15,6 +15,7 @@ import tomllib
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,9 @@ from nanoclaw.core.profiles import PROFILES
 from nanoclaw.outside_text import inside
 from nanoclaw.plugins.mcp.listing import tools_of
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.forked import Forked
 from tests.net.web_server import reply, serving
-from tests.program import MAIN, REPOSITORY, FakeChannel, Program, config_of, results, running
+from tests.program import MAIN, FakeChannel, Program, config_of, results, running
 
 SERVER = Path(__file__).with_name("server.py")
 running = partial(running, without=("taint",))  # one call of a server after the other, unasked
@@ -400,36 +402,29 @@ async def test_a_session_that_has_expired_is_renewed_and_so_is_one_with_a_server
         server.wait()
 
 
-KILLED = """
-import asyncio, os, signal
-from pathlib import Path
-from tests.program import running
-
-def command(pid):
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
-
-async def main():
-    settings = '[mcp.s]\\ncommand = "sleep"\\nargs = ["1000"]\\n'
+async def live_until_the_server_runs() -> None:
+    settings = '[mcp.s]\ncommand = "sleep"\nargs = ["1000"]\n'
     async with running(Path.cwd(), settings=settings) as here:
         here.public("mcp").connections()["s"].want()
         children = Path(f"/proc/self/task/{os.getpid()}/children")
-        while not command((children.read_text().split() or ["self"])[0]).endswith(b"1000\\0"):
+        while b"1000" not in Path("/proc", children.read_text().strip() or "self", "cmdline").read_bytes().split(b"\0"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         print(children.read_text(), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(main())
-"""
+
+def live() -> None:
+    """Run in what is forked."""
+    asyncio.run(live_until_the_server_runs())
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="util-linux is not here")
 def test_a_killed_program_leaves_no_server_behind(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    while is_alive(int(killed.stdout)):
+    place: dict[str, Any] = {"cwd": tmp_path, "env": os.environ, "stdout": subprocess.PIPE, "text": True}
+    with Forked("tests.plugins.mcp.test_mcp:live", [], **place) as killed:
+        said, _ = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    while is_alive(int(said)):
         time.sleep(0.01)
 
 
@@ -637,39 +632,39 @@ def test_a_missing_extra_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_call_that_may_change_something_asks_first_and_an_hour_covers_this_tool_alone(tmp_path: Path) -> None:
-    env, weather = call("t__env", {"name": "[x](http://a.example)"}), call("t__weather", {"city": "Rome"})
-    model = ScriptedProvider(call("t__add", {"a": 1, "b": 2}), env, "One.", env, "Two.", weather, "Three.")
-    async with running(tmp_path, model, settings=stdio("t", more='reads = ["add"]')) as here:
+    odd, long = call("t__odd", {"name": "[x](http://a.example)"}), call("t__long", {"city": "Rome"})
+    model = ScriptedProvider(call("t__good", {"a": 1}), odd, "One.", odd, "Two.", long, "Three.")
+    async with running(tmp_path, model, settings=stdio("t", "--liar", more='reads = ["good"]')) as here:
         await here.public("mcp").connections()["t"].ready()
         asked = await here.ask("go")  # not about the first, which only reads
-        assert asked.startswith("Run `env` of the MCP server t with `name: [x](http://a.example)`?\n\n1. Yes\n")
-        assert "2. Yes for an hour: `env` of the MCP server t\n3. No\n" in asked
+        assert asked.startswith("Run `odd` of the MCP server t with `name: [x](http://a.example)`?\n\n1. Yes\n")
+        assert "2. Yes for an hour: `odd` of the MCP server t\n3. No\n" in asked
         assert '"name": "[x](http://a.example)"' in await here.ask("/answer 1")
         await here.say("hour")
         assert "One." in {await here.answer() for _ in range(2)}
         assert await here.ask("again") == "Two."
-        assert (await here.ask("and the weather")).startswith("Run `weather` of the MCP server t with `city: Rome`?")
+        assert (await here.ask("and the long one")).startswith("Run `long` of the MCP server t with `city: Rome`?")
         await here.say("no")
         assert "Three." in {await here.answer() for _ in range(2)}
-        assert "not set in" in results(here.history)[1].text
+        assert "http://a.example" in results(here.history)[1].text
         assert results(here.history)[-1].is_error
 
 
 async def test_with_others_text_it_is_one_question_and_in_a_task_a_refusal(tmp_path: Path) -> None:
-    read, env = call("t__add", {"a": 1, "b": 2}), call("t__env", {"name": "X"})
-    model = ScriptedProvider(read, env, "Done.", env, "Not done.")
-    settings = stdio("t", more='reads = ["add"]')
+    read, odd = call("t__good", {"a": 1}), call("t__odd", {"name": "X"})
+    model = ScriptedProvider(read, odd, "Done.", odd, "Not done.")
+    settings = stdio("t", "--liar", more='reads = ["good"]')
     async with running(tmp_path, model, settings=settings, without=()) as here:
         await here.public("mcp").connections()["t"].ready()
         asked = await here.ask("go")
-        assert asked.startswith("Run `env` of the MCP server t with `name: X`?\n\nMay I use t__env with this?")
+        assert asked.startswith("Run `odd` of the MCP server t with `name: X`?\n\nMay I use t__odd with this?")
         await here.say("yes")
         assert {await here.answer() for _ in range(2)} == {"Yes: it goes on.", "Done."}
         await here.ask("/new")
         inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
         here.app.transactions.write_now(lambda tx: tx.deliver(inbound))
         assert await here.answer() == "Not done."
-        assert "Run `env` of the MCP server t" in results(here.history)[-1].text
+        assert "Run `odd` of the MCP server t" in results(here.history)[-1].text
 
 
 def test_what_a_tool_is_said_to_do_has_no_tokens_of_templates() -> None:

@@ -1,4 +1,4 @@
-"""Tools of a real MCP server: found, called, gone and back, while the prompt stays as it was sent."""
+"""Tools of an MCP server: found, called, gone and back, while the prompt stays as it was sent."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tests.program import REPOSITORY, results, running
 
 SERVER = REPOSITORY / "tests" / "plugins" / "mcp" / "server.py"
 ALLOWED = '[tools]\nallow = ["far__*"]\n'
-SETTINGS = f"{ALLOWED}[mcp.far]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(SERVER))}]\n"
+SETTINGS = f'{ALLOWED}[mcp.far]\ncommand = "{sys.executable}"\nargs = ["{SERVER}", "--liar"]\nreads = ["good"]\n'
 
 
 async def test_the_prefix_is_kept_while_a_server_grows_dies_and_comes_back(tmp_path: Path) -> None:
-    add = call("call_tool", {"name": "far__add", "arguments": {"a": 2, "b": 3}})
+    five = call("call_tool", {"name": "far__good", "arguments": {"a": 5}})
     provider = ScriptedProvider(
-        *(call("tool_search", {"query": "add two numbers"}), add, "Five."),
-        *(call("call_tool", {"name": "far__grow"}), call("tool_search", {"query": "far grown"}), "It has grown."),
-        *(call("call_tool", {"name": "far__die"}), "It is dead."),
-        *(add, "Five again."),
+        *(call("tool_search", {"query": "what works?"}), five, "Five."),
+        *(call("call_tool", {"name": "far__long"}), call("tool_search", {"query": "far later"}), "It has grown."),
+        *(call("call_tool", {"name": "far__quit"}), "It is dead."),
+        *(five, "Five again."),
     )
     async with running(tmp_path, provider, settings=SETTINGS) as program:
-        for question in ("Two and three?", "Grow", "Die", "Two and three again?"):
+        for question in ("Five?", "Grow", "Die", "Five again?"):
             await program.ask(question)
-        found, five, _, _, dead, again = results(program.history)
-    assert json.loads(found.text.splitlines()[0])["name"] == "far__add"
-    assert "5" in five.text and five.outside == "mcp:far" == again.outside
-    assert dead.is_error and "5" in again.text
+        found, first, _, _, dead, again = results(program.history)
+    assert json.loads(found.text.splitlines()[0])["name"] == "far__good"
+    assert '"a": 5' in first.text and first.outside == "mcp:far" == again.outside
+    assert dead.is_error and '"a": 5' in again.text
     assert not [name for name in names(provider.requests[0]) if "__" in name]
     for before, now in pairwise(map(wire, provider.requests)):
         assert now[0] == before[0]
@@ -47,14 +47,14 @@ async def test_a_search_waits_for_a_server_that_is_being_started(
     monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.CONTEXT_SECONDS", 0.01)  # the turn begins without it
     os.mkfifo(fifo := tmp_path / "start")
     start = os.open(fifo, os.O_RDWR)
-    settings = SETTINGS.replace(f'"{SERVER}"]', f'"{SERVER}", "--after", "{fifo}"]')
+    settings = SETTINGS.replace("--liar", f'--liar", "--after", "{fifo}')
 
     def searches(_: ModelRequest) -> Say:
         os.write(start, b"!")
-        return call("tool_search", {"query": "add two numbers"})
+        return call("tool_search", {"query": "what works?"})
 
     async with running(tmp_path / "home", ScriptedProvider(searches, "Found."), settings=settings) as program:
-        await program.ask("Two and three?")
+        await program.ask("Five?")
         (found,) = results(program.history)
     os.close(start)
-    assert json.loads(found.text.splitlines()[0])["name"] == "far__add"
+    assert json.loads(found.text.splitlines()[0])["name"] == "far__good"
