@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from nanoclaw.core.messages import Effect
 from nanoclaw.plugins.claims import lexicon
 
 LONGEST_TASK = 1000
-"""Characters of a request; of a longer one the last paragraph is looked at, what stands before is an attached text."""
+"""Characters of a request; of a longer one the end of its last paragraph is looked at, all else is an attached text."""
 LONGEST = 300
 """Characters of an answer that claims by what it is about; a longer one has to say plainly that it was done."""
 LONGEST_ANSWER = 4000
@@ -55,8 +56,7 @@ def unsupported(
     done = [effect for effect in effects if effect.state != "failed"]
     kinds = {effect.kind for effect in done}
     is_anything = bool(kinds & {"command", "call"})  # of these nobody knows what they did
-    claims = list(_claims(request, answer))
-    if not claims:
+    if not (claims := list(_claims(request, answer))):
         return ""
     if not is_anything:
         missing = (name for name in _names(answer) if (name in asked or len(answer) <= LONGEST) and not exists(name))
@@ -91,15 +91,15 @@ def unsupported(
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(2)
 def understand(asked: str) -> Request:
     """The request's clauses by their verbs; what stands in quotes, or behind a verb and a colon, is a text."""
-    text = asked.strip() if len(asked) <= LONGEST_TASK else asked.strip().rpartition("\n\n")[2]
-    if text.lower().rstrip(" .!") in _GREETINGS:  # which costs no pattern
-        return Request(frozenset(), False, False, True)
-    if (reworded := re.match(lexicon.REWORDS, text.lower())) and not _names(reworded[0]):
+    text = asked.strip().lower()
+    text = text if len(asked) <= LONGEST_TASK else text.rpartition("\n\n")[2][-LONGEST_ANSWER:]
+    if text.rstrip(" .!") in _GREETINGS or ((given := re.match(lexicon.REWORDS, text)) and not _names(given[0])):
         return Request(frozenset(), False, False, True)
     orders, asks, wants_words, has_things = set[str](), False, False, False
-    for sentence in re.split(r"(?<=[.!?。！？])\s+|\n", _without_texts(text.lower())):
+    for sentence in re.split(r"(?<=[.!?。！？])\s+|\n", _without_texts(text)):
         is_asking = re.search("[?？]", sentence) is not None or _has(lexicon.QUESTION, sentence)
         frame = re.search(lexicon.FRAME, sentence)
         if _has(lexicon.LANGUAGE, sentence) and not _names(sentence):
