@@ -15,7 +15,6 @@ from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, n
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.events import (
     Event,
-    Joined,
     Notice,
     Reason,
     Receipt,
@@ -154,11 +153,9 @@ class Plain:
                 self._turning, self._is_own_turn = True, reply_to == self.id
             case TurnPaused() if self._was_for_code:
                 self._over.set()
-            case Joined(ids) if self.id in ids:
-                self._is_own_turn = True
             case StatusLines():  # the lines of its calls tell the same
                 return
-            case Notice() | Joined():
+            case Notice():
                 pass
             case _:
                 self._turning = True

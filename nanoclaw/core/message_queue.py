@@ -124,13 +124,13 @@ class MessageQueue:
     def more_of(self, first: Inbound, since: datetime | None = None, until: datetime | None = None) -> list[Accepted]:
         """Messages next in the queue that can be answered together with the first: talk from the same address, under
         the same profile, said `since` and `until` then. A message that an earlier process left gets an answer of its
-        own."""
+        own, and so does each of `nanoclaw -m`, which may be a script's."""
         found = list[Accepted]()
         for item in self._items:
             if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:
                 break
             inbound = (item := self.as_it_reads_now(item)).inbound
-            if not is_talk(inbound) or profile_of(inbound) != profile_of(first) or inbound.patience != first.patience:
+            if not is_talk(inbound) or profile_of(inbound) != profile_of(first) or inbound.patience or first.patience:
                 break
             if (since and inbound.message.at < since) or (until and inbound.message.at > until):
                 break

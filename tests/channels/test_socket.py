@@ -323,20 +323,6 @@ async def test_a_question_sees_its_own_turn_only(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_question_that_joined_a_turn_gets_the_answer_of_that_turn(tmp_path: Path) -> None:
-    async with place(tmp_path) as here:
-        await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
-        await here.got.get()
-        here.terminals.show(MAIN, ToolStarted(CALL))
-        reader, writer, own = await asking(here, "mine")
-        here.terminals.show(MAIN, Joined((own,)))
-        here.terminals.show(MAIN, TurnEnded("for both", "answered"))
-        printing = asyncio.create_task(printed(reader, writer))
-        await here.terminals.send(Outbound(MAIN, "for both", reply_to="earlier"))
-        assert await printing == ("for both\n", 0)
-
-
-@in_loop
 async def test_a_question_does_not_wait_for_a_turn_that_had_nothing_to_say(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         await here.say(hello() + b'{"said": "thanks", "id": "earlier"}\n')

@@ -61,6 +61,17 @@ def test_a_question_is_answered_by_the_process_that_runs(home: Home, server: Mod
     assert stat.S_IMODE((home.root / "gateway.sock").lstat().st_mode) == 0o600
 
 
+def test_each_of_many_questions_at_once_gets_an_answer_of_its_own(
+    home: Home, server: ModelServer, start: Start
+) -> None:
+    start("gateway")
+    server.script(*(says(f"Answer {number}.") for number in range(12)))
+    processes = {f"question {number}": home.start("-m", f"question {number}") for number in range(12)}
+    printed = {text: process.communicate(timeout=100)[0] for text, process in processes.items()}
+    asked = [one.json["messages"][-1]["content"] for one in server.asked]
+    assert printed == {text: f"Answer {number}.\n" for number, text in enumerate(asked)}
+
+
 def test_what_is_printed_is_what_a_process_of_its_own_prints(home: Home, server: ModelServer, start: Start) -> None:
     calls = events(call_delta(0, "call_1", "list_dir", "{}"), delta("tool_calls"))
     server.script(calls, says("Two files."))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from nanoclaw.channels.plain import Plain
 from nanoclaw.channels.socket.frames import ClientLine
-from nanoclaw.core.events import Event, Joined, ReasoningDelta, TextDelta, ToolStarted, TurnBegan, TurnEnded
+from nanoclaw.core.events import Event, ReasoningDelta, TextDelta, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Outbound, ToolCall, Usage
 
 _PART = 500_000  # characters: at most 6 MB, however they are written
@@ -51,9 +51,12 @@ class AttachedChat:
 class AttachedQuestion:
     """One question at the other end of a line: it sees the turn that answers it, and nothing else."""
 
-    def __init__(self, plain: Plain, line: ClientLine, address: Address, ahead: Iterable[str]) -> None:
-        """`ahead` are the ids of what is answered before it."""
-        self._plain, self._line, self._address, self._ahead = plain, line, address, list(ahead)
+    def __init__(
+        self, plain: Plain, line: ClientLine, address: Address, waiting: Mapping[Address, Collection[str]]
+    ) -> None:
+        """`waiting` has the ids of all that waits for its answer."""
+        self._plain, self._line, self._address, self._waiting = plain, line, address, waiting
+        self.ahead = ["its handing in"]  # ids of what is answered before it
         self._is_next = False  # the next answer is its own, whoever's words the turn began with
 
     def serves(self, outbound: Outbound) -> bool:
@@ -61,24 +64,17 @@ class AttachedQuestion:
         return outbound.address == self._address and (own or (self._is_next and outbound.reply_to != ""))
 
     def answered(self, ids: Iterable[str]) -> None:
-        self._ahead = [one for one in self._ahead if one not in ids]
+        self.ahead = [one for one in self.ahead if one not in ids]
 
     def show(self, address: Address, event: Event) -> None:
         if address != self._address:
             return
-        if self._ahead:
-            match event:
-                case TurnBegan(self._plain.id):
-                    self._ahead = []
-                case Joined(ids) if self._plain.id in ids:
-                    self._ahead, self._is_next = [], True
-                case TurnEnded(_, "cancelled"):  # all that waited was dropped
-                    self._ahead, self._is_next = [], True
-                    self._plain.show(address, event)
-                case TurnEnded():
-                    del self._ahead[0]
-            return
-        self._plain.show(address, event)
+        if isinstance(event, TurnBegan) and event.reply_to in self._waiting.get(address, ()):
+            self.ahead = [*self.ahead, event.reply_to] if event.reply_to != self._plain.id else []
+        elif self.ahead and isinstance(event, TurnEnded) and event.reason == "cancelled":  # all that waited was dropped
+            self.ahead, self._is_next = [], True
+        if not self.ahead:
+            self._plain.show(address, event)
 
     async def send(self, outbound: Outbound) -> str:
         identity = await self._plain.send(outbound._replace(reply_to=self._plain.id))

@@ -19,7 +19,7 @@ from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, Cl
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.events import Event, Joined, Notice, Receipt, StatusLines, TurnEnded, TurnPaused
+from nanoclaw.core.events import Event, Joined, Notice, Receipt, StatusLines, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
@@ -94,7 +94,7 @@ class Terminals:
         self._given_up = asyncio.Event()  # the home is asked for by a gateway
         self._lines: set[asyncio.Task[None]] = set()
         self._open: dict[Address, list[str]] = {}  # ids of what was handed in and is not answered, in order
-        self._turning: set[Address] = set()
+        self._turning = dict[Address, str]()  # the message that each running turn began with, "" for none that is known
         self._status: dict[Address, dict[str, StatusLines]] = {}  # the lines that stand below each conversation
         self._deliver: Deliver = _nowhere
 
@@ -164,14 +164,16 @@ class Terminals:
         match event:
             case Joined(ids):
                 self._answered(address, ids)
-            case TurnEnded(answer, reason):
-                self._turning.discard(address)
-                if reason == "cancelled":  # what waited was dropped with it
-                    self._open.pop(address, None)
-                elif reason == "answered" and not answer:  # nothing more comes
-                    self._answered(address, self._open.get(address, [])[:1])
+            case TurnBegan(reply_to):
+                self._turning[address] = reply_to
+            case TurnEnded(_, "cancelled"):  # what waited was dropped with it
+                self._turning.pop(address, None)
+                self._open.pop(address, None)
+            case TurnEnded():
+                turn = self._turning.pop(address, "")
+                self._answered(address, [turn] if turn else self._open.get(address, [])[:1])
             case TurnPaused():
-                self._turning.discard(address)
+                self._turning.pop(address, None)
             case StatusLines(key, text, is_last):
                 lines = self._status.setdefault(address, {})
                 lines.pop(key, None)
@@ -182,7 +184,7 @@ class Terminals:
             case Notice() | Receipt():
                 pass
             case _:
-                self._turning.add(address)
+                self._turning.setdefault(address, "")
 
     def _up(self, own: Channel) -> None:
         self._tell_waiting(own)
@@ -199,7 +201,10 @@ class Terminals:
 
     async def _hand_in(self, inbound: Inbound, by: AttachedTerminal | None, said: str = "another terminal") -> None:
         """Take in what one terminal says, and tell the others of its conversation."""
-        self._open.setdefault(inbound.address, []).append(inbound.external_id)
+        ahead = self._open.setdefault(inbound.address, [])
+        if isinstance(by, AttachedQuestion):
+            by.ahead = [*ahead, *filter(None, [self._turning.get(inbound.address)])]
+        ahead.append(inbound.external_id)
         try:
             await self._deliver(inbound)
         except BaseException:
@@ -355,8 +360,7 @@ class Terminals:
             stdout=ClientStream(line, "out", ttys.get("out") is True),
             stderr=ClientStream(line, "err", ttys.get("err") is True),
         )
-        ahead = self._open.get(address, ["of a job"] if address in self._turning else [])
-        terminal = AttachedQuestion(plain, line, address, ahead)
+        terminal = AttachedQuestion(plain, line, address, self._open)
         self._terminals.append(terminal)
         listening = asyncio.create_task(self._hear(line, address))
         asking = asyncio.create_task(plain.run(lambda inbound: self._hand_in(inbound, terminal, "nanoclaw -m")))
