@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-from nanoclaw.beneath.paths import name_beneath
-from nanoclaw.core.messages import AssistantMessage, Effect, Message, UserMessage
+from nanoclaw.core.messages import Effect, Message, UserMessage
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, TryAgain, Turn
-from nanoclaw.plugins.claims.claims import NOTHING, understand, unsupported
+from nanoclaw.plugins.claims.claims import NOTHING, unsupported, wanted
 from nanoclaw.silence_token import spoken
 
 HELPER = "delegate"
@@ -16,9 +14,6 @@ HELPER = "delegate"
 
 EARLIER = 500
 """So many effects of a conversation are looked at for what may be told again."""
-
-TALK = 8
-"""So many messages before are looked at for what a request is about."""
 
 REMARK = (
     "{fact}. If your answer says or promises that it was done, do it now with a tool, or tell the person that it was "
@@ -34,7 +29,7 @@ class Claims(Plugin):
 
     def stream(self, turn: Turn) -> Filter | None:
         """Holds back what is said after a request that takes a tool, as long as none had an effect."""
-        if not self._is_judged(turn) or turn.effects or not understand(_asked(turn)).orders:
+        if not self._is_judged(turn) or turn.effects or wanted(_asked(turn)) != "order":
             return None
         return _HeldBack(lambda text: not self._fact(text, turn))
 
@@ -52,12 +47,10 @@ class Claims(Plugin):
         return turn.origin == "person" and turn.profile.acts and not is_planned
 
     def _fact(self, answer: str, turn: Turn) -> str:
-        said = [one.text for one in turn.history if isinstance(one, AssistantMessage) or _is_the_persons(one)]
-        asked = _asked(turn)
         effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]
         effects += [Effect(one.name, "call", "", "") for one in turn.calls if one.name == HELPER]
-        before = "\n".join(text for text in said[-TALK:] if text != asked)
-        fact = unsupported(asked, answer, effects, self._known(turn), self._exists, before)
+        has_looked = len(turn.calls) > len(effects)
+        fact = unsupported(_asked(turn), answer, effects, has_looked=has_looked, known=self._known(turn))
         return "no tool was used for this, and nothing was changed" if fact == NOTHING and not turn.calls else fact
 
     def _known(self, turn: Turn) -> Iterator[str]:
@@ -67,12 +60,6 @@ class Claims(Plugin):
         if schedule := self._host.get("schedule"):
             yield from schedule.table().splitlines()
         yield from turn.system.splitlines()
-
-    def _exists(self, name: str) -> bool:
-        """Anywhere in the workspace: an answer may leave out the folder."""
-        root: Path = self._host.workspace
-        inside = name_beneath(root, name)
-        return bool(inside) and ((root / inside).exists() or ("/" not in name and any(root.glob(f"*/{name}"))))
 
 
 class _HeldBack:
