@@ -268,9 +268,14 @@ def untouched(home: Home, kind: str, damaged: bytes) -> Rows:
 
 
 def played(file: bytes, journal: bytes) -> bytes:
+    return _log(journal).played_into(file)
+
+
+@cache
+def _log(journal: bytes) -> WriteAheadLog:
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder) / "wal").write_bytes(journal)
-        return WriteAheadLog(path).played_into(file)
+        return WriteAheadLog(path)
 
 
 def _pages(content: bytes) -> range:

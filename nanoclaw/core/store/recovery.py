@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nanoclaw.atomic_write import draft_folder, drafted, reason, sync_folder
+from nanoclaw.atomic_write import drafted, reason, sync_folder
 from nanoclaw.core.errors import StoreError, WorkspaceError
 from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.copies import BODIES, daily_copies, is_whole
@@ -37,7 +37,8 @@ def recover(path: Path, plugins: Sequence[type[Plugin]]) -> str:
         aside = _keep_aside(path)
         with drafted(path) as draft:
             copy = _newest_copy(path, draft)
-            tables = _fill(draft, aside, plugins)
+            journal = WriteAheadLog(_journal(aside))
+            tables = _fill(draft, aside, journal, plugins)
             for suffix in ("-wal", "-shm"):  # a journal would be played into the new file
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
             sync_folder(path.parent)
@@ -47,10 +48,10 @@ def recover(path: Path, plugins: Sequence[type[Plugin]]) -> str:
             f"{path} is damaged, and it could not be put aside to start anew: {why.rstrip('.')}. Nothing was changed; "
             "free some space, or move it aside yourself."
         ) from error
-    journal = ""
-    if lost := WriteAheadLog(_journal(aside)).lost:
-        journal = f" Its journal is damaged: some of the last {lost:,} writes may be missing."
-    return f"{path} was damaged and is kept as {aside.name}. {_in_words(copy, tables)}{journal}"
+    torn = ""
+    if lost := journal.lost:
+        torn = f" Its journal is damaged: some of the last {lost:,} writes may be missing."
+    return f"{path} was damaged and is kept as {aside.name}. {_in_words(copy, tables)}{torn}"
 
 
 def _in_words(copy: Path | None, tables: Sequence[Table]) -> str:
@@ -131,12 +132,14 @@ NAMES = {
 """The person's words for tables; of others the rows are told."""
 
 
-def _fill(draft: Path, damaged: Path, plugins: Sequence[type[Plugin]]) -> list[Table]:
-    """Take over what SELECT reads of a damaged store; what could not be read stays as the draft has it."""
+def _fill(draft: Path, damaged: Path, journal: WriteAheadLog, plugins: Sequence[type[Plugin]]) -> list[Table]:
+    """Take over what SELECT reads of a damaged store with all of its journal that is whole; what could not be read
+    stays as the draft has it."""
     with closing(sqlite3.connect(draft, isolation_level=None)) as new:
         new.executescript("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF")
         made = plugin_tables.make(new, plugins)
-        old = listed(_played(damaged), dict(new.execute(_TABLES)))
+        content = journal.played_into(damaged.read_bytes(), is_mended=True)
+        old = listed(content, dict(new.execute(_TABLES)))
         new.execute("BEGIN")
         with closing(old.db):
             tables = list(_take_over(old, new))
@@ -151,15 +154,6 @@ def _fill(draft: Path, damaged: Path, plugins: Sequence[type[Plugin]]) -> list[T
 
 
 _TABLES = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
-
-
-def _played(damaged: Path) -> bytes:
-    """Its bytes with all of its journal that is whole."""
-    if not _journal(damaged).exists():
-        return damaged.read_bytes()
-    with draft_folder(damaged.parent) as scratch:
-        (scratch / "whole-wal").write_bytes(WriteAheadLog(_journal(damaged)).mended())
-        return WriteAheadLog(scratch / "whole-wal").played_into(damaged.read_bytes())
 
 
 def _take_over(old: Listed, new: sqlite3.Connection) -> Iterator[Table]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _HEADER, _FRAME = 32, 24
-_MAGIC, _VERSION = 0x377F0682, 3007000
+_MAGIC = 0x377F0682
 _PAGE_SIZES = frozenset(1 << power for power in range(9, 17))
 
 _Sum = tuple[int, int]
@@ -60,21 +60,12 @@ class WriteAheadLog:
         count = sum(frame.is_last for frame in self.frames[first:])
         return count if count > 1 else 0
 
-    def mended(self) -> bytes:
-        """The same with its whole frames alone, so that SQLite reads it to the end."""
-        header = struct.pack(">IIII", _MAGIC | (self._order == ">"), _VERSION, self._size, 0) + self._mark
-        total = self._sum(header, (0, 0))
-        parts = [header, struct.pack(">II", *total)]
-        for frame in self.frames:
-            if frame.is_whole:
-                total = self._sum(frame.page, self._sum(frame.head, total))
-                parts += [frame.head, self._mark, struct.pack(">II", *total), frame.page]
-        return b"".join(parts)
-
-    def played_into(self, content: bytes) -> bytes:
-        """The content of a store with all transactions of the log that SQLite would read."""
+    def played_into(self, content: bytes, *, is_mended: bool = False) -> bytes:
+        """The content of a store with all transactions of the log that SQLite would read, or would if the log had its
+        whole frames alone."""
+        readable = takewhile(lambda frame: frame.is_whole, self.frames if self._has_header else ())
         played, begun = bytearray(content), list[Frame]()
-        for frame in takewhile(lambda frame: frame.is_whole, self.frames if self._has_header else ()):
+        for frame in (frame for frame in self.frames if frame.is_whole) if is_mended else readable:
             begun.append(frame)
             if frame.is_last:
                 size = int.from_bytes(frame.head[4:], "big") * self._size
