@@ -17,7 +17,7 @@ from tests.torture.shim import How
 from tests.torture.trials import Trials
 
 SEED = 7
-SAMPLES = 3
+SAMPLES = 2
 """So many points of each kind are looked at here: enough to see what is broken everywhere."""
 
 
