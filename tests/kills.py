@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sqlite3
@@ -29,7 +30,6 @@ from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import ScriptedProvider, Step
 from tests.program import MAIN, HandClock, LoggingChannel, Program, assert_legal, running
 
-SAMPLES = 3
 TESTS = Path(__file__).parent
 
 
@@ -153,6 +153,7 @@ def killed(work: Coroutine[Any, Any, object]) -> bool:
     """Do it in a child; True when that was killed. One that goes wrong is no end of its own."""
     child = os.fork()
     if not child:
+        gc.freeze()  # what the tests have is not looked through in each
         try:
             asyncio.run(work)
         except BaseException:
@@ -205,10 +206,11 @@ def ended(story: Story, root: Path, kills: int, watch: Watch) -> list[str]:
     return asyncio.run(end())
 
 
-def sample(name: str, whole: int) -> list[int]:
-    """One statement of the beginning, one of the middle and one of the end."""
-    random, part = Random(name), whole // SAMPLES
-    return [number * part + random.randrange(part) for number in range(SAMPLES)]
+def sample(name: str, whole: int) -> tuple[int, int]:
+    """A statement of the beginning, the middle or the end, another one for each story, and one of the next start."""
+    random, part = Random(name), whole // 4
+    statement = list(stories()).index(name) % 3 * part + random.randrange(part)
+    return statement, random.randrange(statement + 4)
 
 
 def stories() -> dict[str, Story]:

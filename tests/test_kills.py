@@ -1,4 +1,4 @@
-"""Each story of kill -9 at three of its statements, and at none; `make torture` has them all."""
+"""Each story of kill -9, undisturbed, and killed once and once more at its next start; `make torture` has all kills."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def test_wherever_a_program_is_killed_nothing_is_lost_and_nothing_comes_twice(na
     story = stories()[name]
     whole, broken = undisturbed(story)
     assert not broken, "where nothing disturbs it"
-    outcomes = {statement: trial(story, statement) for statement in sample(name, whole)}
-    assert {statement: broken for statement, (_, broken) in outcomes.items() if broken} == {}
-    assert sum(kills for kills, _ in outcomes.values()) >= 2  # the last statements are not the same each time
+    at = sample(name, whole)
+    kills, broken = trial(story, *at)
+    assert (kills > 0, broken) == (True, []), f"killed at {at}"
