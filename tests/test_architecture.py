@@ -349,7 +349,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "core.bootstrap"),
         *("core.store.format", "plugins.promises.sentences", "plugins.browse.session", "plugins.tool_search.ranking"),
         *("plugins.schedule.requests", "plugins.memory.contradictions", "plugins.memory.date_words", "installation"),
-        *("plugins.memory.vectors", "plugins.memory.wording"),
+        *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims"),
     ),
     "files of the home, out of reach of tools": (
         *(

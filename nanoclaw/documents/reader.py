@@ -278,8 +278,7 @@ def main(request_text: str) -> None:
     _limit(request["seconds"])
     sys.path.extend(entry for entry in request["library_path"] if entry not in sys.path)
     sys.modules["numpy"] = None  # type: ignore[assignment]  # openpyxl would import it, and needs nothing of it
-    with open(0, "rb") as file:
-        read(file, request["suffix"], request["budget"], _print)
+    read(sys.stdin.buffer, request["suffix"], request["budget"], _print)
 
 
 def _limit(seconds: int) -> None:

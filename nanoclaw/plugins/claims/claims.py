@@ -56,7 +56,7 @@ def unsupported(
 
 @lru_cache(2)
 def wanted(asked: str) -> str:
-    """What a message asks for: an "order" takes a tool, "other" may take one, '' is fulfilled by words."""
+    """Kind of what a message asks for: an "order" takes a tool, "other" may take one, '' is fulfilled by words."""
     text = asked.strip() if len(asked) <= LONGEST_TASK else asked.strip().rpartition("\n\n")[2][-LONGEST:]
     if _has("words", [text.lower().rstrip(" .!")]):
         return ""  # a greeting, which costs no pattern
@@ -76,10 +76,8 @@ def wanted(asked: str) -> str:
 
 def _asks_for(clause: str) -> str:
     words = _unopened(_words(clause))
-    is_text = _has("either", words[:1]) and _has("text", words[1:2])
-    if _leads("words", words) or _has("language", words):
-        return "words"
-    if is_text and not (_has("thing", words) or re.search(_FILE, clause)):
+    is_text = _has("either", words[:1]) and _has("text", words[1:2]) and not _has("thing", words)
+    if _leads("words", words) or _has("language", words) or (is_text and not re.search(_FILE, clause)):
         return "words"
     if words[1:] and (_leads("order", words) or (words[-1].endswith(("en", "ekle")) and _has("order", words[-1:]))):
         return "order"
@@ -87,7 +85,7 @@ def _asks_for(clause: str) -> str:
 
 
 def _claimed(answer: str, echoed: Collection[str], *, is_order: bool, has_looked: bool) -> Iterator[str]:
-    """What the answer says or promises that it did, by kind: "reminder", "sent", "ran" or "done"."""
+    """Kinds of what the answer says or promises that it did: "reminder", "sent", "ran" or "done"."""
     asks = any(one.endswith(("?", "？")) and not _has("else", _words(one)) for one in _sentences(answer))
     is_first, is_plain = True, is_order and not has_looked and not asks
     for sentence in _sentences(re.sub(_QUOTED, " ", answer)):
