@@ -149,6 +149,20 @@ def dies_at(statement: int) -> Watch:
     return lambda db: db.set_trace_callback(count)
 
 
+def die_at_step(step: int, counts: Callable[[str, str], bool]) -> None:
+    """Kill this process at that one, from 1, of those audit events that count by their name and what they are given."""
+    left = step
+
+    def hook(event: str, given: object) -> None:
+        nonlocal left
+        if counts(event, str(given)):
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
 def killed(work: Coroutine[Any, Any, object]) -> bool:
     """Do it in a child; True when that was killed. One that goes wrong is no end of its own."""
     child = os.fork()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import date
@@ -27,7 +25,7 @@ from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from tests.core.store.test_db import MAIN, NOW, filled, history, waiting
 from tests.journeys.command import Home
-from tests.kills import killed
+from tests.kills import die_at_step, killed
 from tests.model_server import ModelServer, says
 
 
@@ -430,16 +428,8 @@ def test_without_room_a_damaged_state_is_told_and_left_as_it_was(
 
 async def rescue(path: Path, at: int) -> None:
     """Open a store, and kill this process at that step of what is done to its files."""
-    calls = 0
-
-    def hook(event: str, arguments: object) -> None:
-        nonlocal calls
-        if event in ("os.link", "os.remove", "os.rename", "sqlite3.connect", "open") and "state.db" in str(arguments):
-            calls += 1
-            if calls == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(hook)
+    steps = ("os.link", "os.remove", "os.rename", "sqlite3.connect", "open")
+    die_at_step(at, lambda event, given: event in steps and "state.db" in given)
     Store(path)
 
 
