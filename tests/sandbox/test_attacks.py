@@ -32,7 +32,7 @@ def test_thirty_attacks_in_one_go_come_to_nothing(tmp_path: Path, level: str) ->
 @at_each_level
 def test_attacks_of_other_kinds_come_to_nothing(tmp_path: Path, level: str) -> None:
     tries = lines("attacks_more.txt")[2:]  # the first two are ended for their number of processes
-    assert _in_one_go(tmp_path, level, tries[list(strengths()).index(level) :: 3]) == []
+    assert _in_one_go(tmp_path, level, tries[2 * list(strengths()).index(level) :: 6]) == []
 
 
 @pytest.mark.live
