@@ -369,15 +369,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         "commands.health.settings",
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (
-        *(
-            "cli",
-            "core.clock",
-            "scratch_folders",
-            "sandbox.view",
-            "spawn",
-            "commands.health.listening",
-            "documents.reader",
-        ),
+        *("cli", "core.clock", "scratch_folders", "sandbox.view", "spawn", "commands.health.listening"),
     ),
     "a package that the person named, or one to be looked at: the last name is followed by no link": (
         "packages.reading",
