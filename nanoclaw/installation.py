@@ -62,7 +62,7 @@ def _installer() -> list[str]:
 def _extras(installed: Distribution) -> list[str]:
     """The extras whose libraries are all here."""
     import re
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import PackageNotFoundError, distribution
 
     lacking: set[str] = set()
     for requirement in installed.requires or ():
@@ -70,7 +70,7 @@ def _extras(installed: Distribution) -> list[str]:
         name = re.match(r"[\w.-]+", requirement)
         if extra and name and extra[1] not in lacking:
             try:
-                version(name[0])
+                distribution(name[0])
             except PackageNotFoundError:
                 lacking.add(extra[1])
     return [one for one in installed.metadata.get_all("Provides-Extra") or () if one not in lacking]

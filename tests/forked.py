@@ -8,6 +8,7 @@ for what it forked and says how it ended.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import fcntl
 import gc
@@ -16,37 +17,40 @@ import os
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from threading import Lock
 from typing import Any, AnyStr
 
+import nanoclaw
+from nanoclaw.commands import arguments
+from nanoclaw.core import clock, log
+from nanoclaw.providers.scripted import ScriptedProvider
 from tests.virtual_time import PACE
 
 REPOSITORY = Path(__file__).parents[1]
 KEPT = ("PATH", "LANG", "TMPDIR")
 PROGRAM = "nanoclaw.__main__:main"
 
-IMPORTED = (
-    *(
-        f"nanoclaw.commands.{name}"
-        for name in ("talking", "jobs", "home", "memory", "showing", "heartbeat", "linking", "doctor")
-    ),
-    *("nanoclaw.core.build", "nanoclaw.channels.plain", "nanoclaw.channels.terminal.chat"),
-    *("nanoclaw.channels.socket.terminals", "nanoclaw.providers.openai_compatible"),
-    *("nanoclaw.plugins.schedule.job_service", "nanoclaw.plugins.memory.search", "nanoclaw.time_words.parser"),
-    *("nanoclaw.cli", "nanoclaw.plugins.mcp.cli", "nanoclaw.plugins.skills.drafts", "nanoclaw.plugins.taint.sources"),
+LIBRARIES = (
     *("loguru", "anyio._backends._asyncio", "httpx", "yaml", "tomlkit", "tomllib", "ctypes", "dateutil.parser"),
-    *("dateutil.relativedelta", "croniter", "dateparser", "PIL.Image", "prompt_toolkit", "rich.console"),
+    *("dateutil.relativedelta", "croniter", "dateparser", "prompt_toolkit", "rich.console", "importlib.metadata"),
+    *("PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.JpegImagePlugin", "PIL.PngImagePlugin", "PIL.PpmImagePlugin"),
 )
-"""Modules that many programs need, beside those of the plugins."""
+"""What programs import late."""
+LARGE = ("nanoclaw.channels.matrix.", "nanoclaw.plugins.mcp.judged", "nanoclaw.plugins.mcp.oauth")
+"""Modules whose libraries are as large as all the rest, and that few programs need."""
 
 
 def can_be_forked(environment: Mapping[str, str]) -> bool:
@@ -117,7 +121,7 @@ class Server:
     """The process that forks, from outside. It calls `warm`, a "module:function", before the first fork, and has
     these variables beside the usual ones."""
 
-    def __init__(self, warm: str = f"{__name__}:import_programs", **variables: str) -> None:
+    def __init__(self, warm: str = f"{__name__}:make_ready", **variables: str) -> None:
         self._warm, self.variables = warm, variables
         self._lock = Lock()
         self._socket: socket.socket | None = None
@@ -217,11 +221,25 @@ def _become(asked: Mapping[str, Any], streams: Sequence[int]) -> None:
     time.tzset()
 
 
-def import_programs() -> None:
-    from nanoclaw.core.build import BUILT_IN
+def make_ready() -> None:
+    """Import all, and talk once here, so that what each program makes until its first answer is made."""
+    for name in (*LIBRARIES, *(one.name for one in walk_packages(nanoclaw.__path__, "nanoclaw."))):
+        if not name.startswith(LARGE):
+            import_module(name)
+    arguments.parser = cache(arguments.parser)
+    arguments.parser()
+    start = log._set_up
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_talk(Path(folder)))
+    log._set_up, tempfile.tempdir = start, None
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-    for name in (*IMPORTED, *(one.partition(":")[0] for one in BUILT_IN.values())):
-        import_module(name)
+
+async def _talk(home: Path) -> None:
+    from tests.program import running
+
+    async with running(home, ScriptedProvider("hello")) as program:
+        await program.ask("hello")
 
 
 def _call(target: str, *arguments: str) -> Any:
@@ -251,9 +269,7 @@ if __name__ == "__main__":
     gc.freeze()  # what all have is not looked through in each
     assert threading.active_count() == 1, "a lock that another thread holds would never be given back in a fork"
     asked = _serve(control)
-    import nanoclaw.core.clock
-
-    nanoclaw.core.clock.set_pace(asked["pace"])
+    clock.set_pace(asked["pace"])
     try:
         status = _call(asked["target"], *asked["arguments"])
     except SystemExit as end:
