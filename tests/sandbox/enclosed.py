@@ -55,7 +55,7 @@ async def run(
     grants: Grants,
     command: str,
     *,
-    seconds: float = 20,
+    seconds: float = 60,
     environment: dict[str, str] | None = None,
     relay: str = "",
 ) -> Exit:
