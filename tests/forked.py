@@ -56,6 +56,7 @@ LARGE = ("nanoclaw.channels.matrix.", "nanoclaw.plugins.mcp.judged", "nanoclaw.p
 def can_be_forked(environment: Mapping[str, str]) -> bool:
     """Whether the interpreter of the server was started with the same settings as one with this environment is."""
     own = {name: value for name, value in environment.items() if name.startswith(("PYTHON", "LANG", "LC_"))}
+    own.pop("PYTHON_KEYRING_BACKEND", None)  # which a library reads
     return own == {name: value for name, value in os.environ.items() if name == "LANG"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import fcntl
 import os
 import pty
@@ -40,6 +41,7 @@ class Home:
     pace: float = PACE
     is_forked: ClassVar[bool] = True
     """Whether what it starts is forked: no where another program starts it."""
+    program: ClassVar[str] = PROGRAM
 
     @property
     def workspace(self) -> Path:
@@ -82,7 +84,7 @@ class Home:
         """The process; with `terminal` its stdin is the terminal of a session of its own."""
         variables = {**self.variables(), "TERM": "dumb"} if terminal else self.variables()
         if self.is_forked and can_be_forked(variables):
-            return Forked(PROGRAM, arguments, env=variables, terminal=terminal, pace=self.pace, **streams)
+            return Forked(self.program, arguments, env=variables, terminal=terminal, pace=self.pace, **streams)
         if terminal:
             streams |= {"start_new_session": True, "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
         return subprocess.Popen(self.command(*arguments), env=variables, cwd=REPOSITORY, **streams)
@@ -107,6 +109,15 @@ def make_owner(config: Config, channel: str, *senders: str) -> None:
         for sender in senders:
             tx.execute(sql, channel, sender, app.clock().isoformat())
     app.store.close()
+
+
+def mounted() -> int:
+    """The command, which alone sees what $MOUNT mounts over its home. Runs in what is forked."""
+    from nanoclaw.__main__ import main
+
+    assert not ctypes.CDLL(None).unshare(0x20000), "no namespace of mounts"
+    subprocess.run(["sh", "-ec", f"mount --make-rprivate /; {os.environ.pop('MOUNT')}"], check=True)
+    return main()
 
 
 @dataclass(frozen=True)

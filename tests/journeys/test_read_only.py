@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,14 +15,15 @@ import pytest
 from tests.journeys.command import Ended, Home, remind
 from tests.model_server import ModelServer, says
 
-OWN_MOUNTS = ["unshare", "--mount"]
-
 READ_ONLY = "mount --bind {home} {home} && mount -o remount,bind,ro {home}"
 FULL = "mount -t tmpfs -o size=8m none {home} && cp -a {kept}/. {home} && ! cat /dev/zero > {home}/filler 2> /dev/null"
 
 
 def has_mounts() -> bool:
-    return bool(shutil.which("unshare")) and not subprocess.run([*OWN_MOUNTS, "true"], capture_output=True).returncode
+    return (
+        bool(shutil.which("unshare"))
+        and not subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode
+    )
 
 
 @dataclass
@@ -29,15 +31,11 @@ class Mounted(Home):
     """A home over which something is mounted, for each command alone."""
 
     mount: str = ""
-    is_forked = False
+    program = "tests.journeys.command:mounted"
 
-    def command(self, *arguments: str) -> list[str]:
-        given = super().command(*arguments)
-        if not self.mount:
-            return given
+    def variables(self) -> Mapping[str, str]:
         kept = shlex.quote(str(self.root.with_name("kept")))
-        mount = self.mount.format(home=shlex.quote(str(self.root)), kept=kept)
-        return [*OWN_MOUNTS, "sh", "-c", f"{mount} && exec {shlex.join(given)}"]
+        return {**super().variables(), "MOUNT": self.mount.format(home=shlex.quote(str(self.root)), kept=kept)}
 
 
 @pytest.fixture(scope="module")
