@@ -12,6 +12,7 @@ import pytest
 
 from tests.torture import shim
 from tests.torture.commands import STORIES, story
+from tests.torture.power import Loss
 from tests.torture.run import Kind, kinds, seen, warmed
 from tests.torture.shim import How
 from tests.torture.trials import Trials
@@ -69,26 +70,18 @@ def sabotaged(many: list[Trials], request: pytest.FixtureRequest) -> Iterator[Tr
     yield trials
 
 
-def last_call(trials: Trials) -> list[int]:
-    return [len(trials.undisturbed.calls)]
-
-
-@pytest.mark.parametrize("sabotaged", ["no sync of files"], indirect=True)
-def test_a_file_that_is_not_synced_is_seen_to_be_lost(sabotaged: Trials) -> None:
-    (outcome,) = sabotaged.unpowered(last_call(sabotaged), ["data"])
-    assert any("is none of what was written" in broken for broken in outcome.broken)
-
-
-@pytest.mark.parametrize("sabotaged", ["no sync of folders"], indirect=True)
-def test_a_folder_that_is_not_synced_is_seen_to_lose_its_files(sabotaged: Trials) -> None:
-    (outcome,) = sabotaged.unpowered(last_call(sabotaged), ["names"])
-    assert any("is missing from the workspace" in broken for broken in outcome.broken)
-
-
-@pytest.mark.parametrize("sabotaged", ["no sync of the store"], indirect=True)
-def test_a_store_that_is_not_synced_is_seen_to_lose_messages(sabotaged: Trials) -> None:
-    (outcome,) = sabotaged.unpowered(last_call(sabotaged), ["data"])
-    assert "m1 was done and is not in the history" in outcome.broken
+@pytest.mark.parametrize(
+    ("sabotaged", "loss", "told"),
+    [
+        ("no sync of files", "data", "is none of what was written"),
+        ("no sync of folders", "names", "is missing from the workspace"),
+        ("no sync of the store", "data", "m1 was done and is not in the history"),
+    ],
+    indirect=["sabotaged"],
+)
+def test_what_is_not_synced_is_seen_to_be_lost(sabotaged: Trials, loss: Loss, told: str) -> None:
+    (outcome,) = sabotaged.unpowered([len(sabotaged.undisturbed.calls)], [loss])
+    assert any(told in broken for broken in outcome.broken)
 
 
 @pytest.mark.parametrize("sabotaged", ["no transactions"], indirect=True)
