@@ -31,8 +31,8 @@ _HEADING = re.compile(r"[\s#*]*([^:*]+?)[\s*]*:[\s*]*(.*)")
 
 def identifiers(text: str) -> list[str]:
     """Numbers, dates, ids, paths, file names, addresses and URLs of a text, each once, in order."""
-    pieces = (match[0].strip(_EDGES) for match in _PIECE.finditer(text[:SCANNED]))
-    return list(dict.fromkeys(piece for piece in pieces if 1 < len(piece) <= LONGEST and _stands_for_one(piece)))
+    pieces = dict.fromkeys(match[0].strip(_EDGES) for match in _PIECE.finditer(text[:SCANNED]))
+    return [one for one in pieces if 1 < len(one) <= LONGEST and not one.isalpha() and _stands_for_one(one)]
 
 
 def missing(texts: Iterable[str], summary: str, room: int) -> list[str]:
