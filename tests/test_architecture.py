@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,17 +113,35 @@ def wrong_arrows(walked: Iterable[Import]) -> list[str]:
     return sorted({f"arrow: {one.importer} -> {one.target}: {why}" for one in walked if (why := _wrong(one))})
 
 
-def imports(package: Path) -> Iterator[Import]:
+Modules = Mapping[str, tuple[str, ast.Module]]
+"""Texts and trees of a package by path."""
+
+
+def parsed(package: Path) -> Modules:
+    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py")))
+    return {str(path.relative_to(package)): (text, ast.parse(text)) for path, text in texts}
+
+
+@pytest.fixture(scope="module")
+def house() -> Modules:
+    return parsed(REPOSITORY / "nanoclaw")
+
+
+def _name(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+def imports(package: Modules) -> Iterator[Import]:
     """Every import that runs, in every module; those under `if TYPE_CHECKING` do not run."""
-    for path in sorted(package.rglob("*.py")):
-        parts = path.relative_to(package).with_suffix("").parts
-        importer = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        yield from _imports_in(ast.parse(path.read_text(encoding="utf-8")), importer, package, True)
+    for path, (_, tree) in package.items():
+        yield from _imports_in(tree, _name(path), package, True)
 
 
-def _imports_in(node: ast.AST, importer: str, package: Path, top: bool) -> Iterator[Import]:
+def _imports_in(node: ast.AST, importer: str, package: Modules, top: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         match child:
+            case ast.expr():
+                continue
             case ast.Import():
                 for alias in child.names:
                     yield Import(importer, alias.name, child.lineno, top)
@@ -137,13 +155,13 @@ def _imports_in(node: ast.AST, importer: str, package: Path, top: bool) -> Itera
                 for other in child.orelse:
                     yield from _imports_in(other, importer, package, top)
             case _:
-                inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
                 yield from _imports_in(child, importer, package, top and not inside)
 
 
-def _is_module(name: str, package: Path) -> bool:
-    path = package.parent.joinpath(*name.split("."))
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+def _is_module(name: str, package: Modules) -> bool:
+    path = name.removeprefix("nanoclaw.").replace(".", "/")
+    return f"{path}.py" in package or f"{path}/__init__.py" in package
 
 
 def _wrong(found: Import) -> str:
@@ -183,16 +201,15 @@ def _within(module: str, owner: str) -> bool:
     return module == owner or module.startswith(owner + ".")
 
 
-def shapes(package: Path) -> list[str]:
+def shapes(package: Modules) -> list[str]:
     """Names of what is larger, or stands oftener, than the house allows."""
     found, classes = list[str](), defaultdict[str, set[str]](set)
-    for path in sorted(package.rglob("*.py")):
-        name, text = str(path.relative_to(package)), path.read_text(encoding="utf-8")
+    for name, (text, tree) in package.items():
         if name != "core/profiles.py" and any(f'role {sign} "guest"' in text for sign in ("==", "!=", "is")):
             found.append(f"decides about guests: {name}")
         for begun in re.findall(r'"""((?:What|Whether|Where|Which|How)\b.{0,30})', text):
             found.append(f"docstring that begins with no verb or noun: {name}: {begun}")
-        for one in ast.walk(ast.parse(text)):
+        for one in ast.walk(tree):
             if isinstance(one, ast.ClassDef):
                 if not one.name.startswith("_"):
                     classes[one.name].add(name)
@@ -223,21 +240,22 @@ def _is_late(part: ast.AnnAssign) -> bool:
     return part.value is not None and "init=False" in ast.unparse(part.value)
 
 
-def test_every_import_follows_the_arrows() -> None:
-    walked = list(imports(REPOSITORY / "nanoclaw"))
+def test_every_import_follows_the_arrows(house: Modules) -> None:
+    walked = list(imports(house))
     every = {"cli", "core.turn", "providers.openai_compatible", "channels.terminal.chat", "core.log"}
     assert every <= {one.importer for one in walked}
     assert wrong_arrows(walked) == []
 
 
-def test_no_class_or_docstring_has_a_shape_that_the_house_does_not_allow() -> None:
-    assert shapes(REPOSITORY / "nanoclaw") == []
+def test_no_class_or_docstring_has_a_shape_that_the_house_does_not_allow(house: Modules) -> None:
+    assert shapes(house) == []
 
 
-def test_each_plugin_says_of_itself_what_no_other_one_does() -> None:
+def test_each_plugin_says_of_itself_what_no_other_one_does(house: Modules) -> None:
     said = defaultdict(list)
-    for path in sorted((REPOSITORY / "nanoclaw" / "plugins").glob("*/__init__.py")):
-        said[ast.get_docstring(ast.parse(path.read_text()))].append(path.parent.name)
+    for path, (_, tree) in house.items():
+        if re.fullmatch(r"plugins/\w+/__init__.py", path):
+            said[ast.get_docstring(tree)].append(path)
     assert [names for text, names in said.items() if text and len(names) > 1] == []
 
 
@@ -266,7 +284,7 @@ def test_an_arrow_that_goes_wrong_is_found(tmp_path: Path, module: str, line: st
     path = package / module
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(line)
-    found = wrong_arrows(imports(package))
+    found = wrong_arrows(imports(parsed(package)))
     assert len(found) == 1, found
     assert reason in found[0]
 
@@ -286,7 +304,7 @@ def test_an_arrow_that_goes_right_is_left_alone(tmp_path: Path, module: str, lin
     package = _package(tmp_path)
     (package / module).parent.mkdir(parents=True, exist_ok=True)
     (package / module).write_text(line)
-    assert wrong_arrows(imports(package)) == []
+    assert wrong_arrows(imports(parsed(package))) == []
 
 
 def _package(tmp_path: Path) -> Path:
@@ -396,18 +414,14 @@ def _opens(node: ast.AST) -> bool:
     return False
 
 
-def openers(package: Path) -> set[str]:
-    found = set()
-    for path in sorted(package.rglob("*.py")):
-        parts = path.relative_to(package).with_suffix("").parts
-        if any(_opens(node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
-            found.add(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    return found
+def openers(package: Modules) -> set[str]:
+    may = ((path, tree) for path, (text, tree) in package.items() if re.search(r"open\(|_(?:text|bytes)\(", text))
+    return {_name(path) for path, tree in may if any(map(_opens, ast.walk(tree)))}
 
 
-def test_who_opens_files_by_path_is_listed_with_a_reason() -> None:
+def test_who_opens_files_by_path_is_listed_with_a_reason(house: Modules) -> None:
     listed = {module for modules in OPENERS.values() for module in modules}
-    found = openers(REPOSITORY / "nanoclaw")
+    found = openers(house)
     assert sorted(found - listed) == [], "open it through nanoclaw.beneath, or say here why not"
     assert sorted(listed - found) == []
 
@@ -426,7 +440,7 @@ def test_who_opens_files_by_path_is_listed_with_a_reason() -> None:
 )
 def test_a_module_that_opens_by_path_is_found(tmp_path: Path, line: str) -> None:
     (tmp_path / "new.py").write_text(line)
-    assert openers(tmp_path) == {"new"}
+    assert openers(parsed(tmp_path)) == {"new"}
 
 
 @pytest.mark.parametrize(
@@ -434,4 +448,4 @@ def test_a_module_that_opens_by_path_is_found(tmp_path: Path, line: str) -> None
 )
 def test_what_opens_nothing_by_path_is_left_alone(tmp_path: Path, line: str) -> None:
     (tmp_path / "new.py").write_text(line)
-    assert openers(tmp_path) == set()
+    assert openers(parsed(tmp_path)) == set()

@@ -284,14 +284,9 @@ def main(request_text: str) -> None:
 def _limit(seconds: int) -> None:
     import resource
 
-    for what, amount in (
-        (resource.RLIMIT_AS, MEMORY_BYTES),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-    ):
+    for what, amount in {"AS": MEMORY_BYTES, "CPU": seconds, "CORE": 0, "FSIZE": 0}.items():
         try:
-            resource.setrlimit(what, (amount, amount))
+            resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (amount, amount))
         except (OSError, ValueError):  # macOS knows no limit of the address space
             continue
 

@@ -681,7 +681,7 @@ async def test_many_messages_are_answered_within_the_window_though_summaries_fai
     assert model.refused <= 1, "the first refusal tells the window, and how this model counts"
     for request in model.requests:
         assert_legal(request.history)
-    assert breaks_of_the_prefix(model.asked("talk")) < many / 4, "one for each eight requests, though eleven fill the window"
+    assert breaks_of_the_prefix(model.asked("talk")) < many / 4, "one for eight requests, though eleven fill the window"
 
 
 async def test_lines_stay_the_same_after_a_restart_until_the_model_writes_a_summary(tmp_path: Path) -> None:
