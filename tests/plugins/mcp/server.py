@@ -289,9 +289,7 @@ def guarded(app: Any, port: int) -> Any:
         "/authorization": authorize,
         "/token": token,
     }
-    door = Starlette(
-        routes=[Route(path, one, methods=["GET", "POST"]) for path, one in routes.items()],
-    )
+    door = Starlette(routes=[Route(path, one, methods=["GET", "POST"]) for path, one in routes.items()])
 
     async def guard(scope: Any, receive: Any, send: Any) -> None:
         known = dict(scope.get("headers", ())).get(b"authorization") == b"Bearer t0ken-of-the-person"
