@@ -330,7 +330,10 @@ class Connection:
             client_info=wire.client_info(),
         )
         await stack.enter_async_context(session)
-        await sdk.negotiate_auto(session)
+        try:  # the SDK's servers can ask a person in the midst of a call by the protocol of 2025, not by the newest
+            await session.initialize()
+        except sdk.MCPError:  # it may speak the newest alone
+            await sdk.negotiate_auto(session)
         if watched.ended.is_set():
             raise ConnectionError("it ended at once")
         info, version = session.server_info, session.protocol_version

@@ -70,7 +70,7 @@ def tools_of(server: str, given: Iterable[Any]) -> tuple[list[ListedTool], list[
         if called.casefold() in found:
             remarks.append(f"{shown} would have the name of another tool, and is called {_hashed(server, name)}")
             called = _hashed(server, name)
-        schema, wrong = _schema(one.get("inputSchema"))
+        schema, wrong = schema_of(one.get("inputSchema"))
         remarks += [f"{shown}: {wrong}"] * bool(wrong)
         text, title = one.get("description"), one.get("title")
         described = next((_words(part).strip() for part in (text, title) if isinstance(part, str) and part.strip()), "")
@@ -107,11 +107,7 @@ def _hashed(server: str, name: str) -> str:
     return f"{whole[: LONGEST_NAME - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def usable_schema(given: Any) -> dict[str, Any]:
-    return _schema(given)[0]
-
-
-def _schema(given: Any) -> tuple[dict[str, Any], str]:
+def schema_of(given: Any) -> tuple[dict[str, Any], str]:
     """The schema of a tool's arguments as it is given, or one that takes anything and why."""
     if not isinstance(given, Mapping):
         return _ANY, "it has no schema, so its arguments are not described"

@@ -210,11 +210,13 @@ class Mcp(Plugin):
 
     async def _mcp_resources(self, context: ToolContext, server: str, uri: str | None = None) -> ToolOutput:
         """List the resources of an MCP server, or read one by its URI."""
+        from nanoclaw.plugins.mcp.calls import resources
         from nanoclaw.plugins.mcp.results import resource, source_of
 
         one = self._servers.named(server)
         if not uri:
-            return ToolOutput(await one.request(_resources, context), outside=source_of(one.name))
+            listed = await one.request(lambda session, _: resources(session), context)
+            return ToolOutput(listed, outside=source_of(one.name))
         images: list[Any] = []
         found = await one.request(lambda session, _: session.read_resource(str(uri)), context)
         text = await resource(found.contents, images)
@@ -252,12 +254,6 @@ async def _to_ask(server: str, name: str, call: CheckedCall, turn: Turn) -> Verd
     from nanoclaw.plugins.mcp import asking
 
     return asking.question(server, name, call.arguments)
-
-
-async def _resources(session: Any, _: Any) -> str:
-    from nanoclaw.plugins.mcp import calls
-
-    return await calls.resources(session)
 
 
 def _trouble(one: Connection) -> str:

@@ -16,7 +16,7 @@ import anyio
 from nanoclaw import __version__
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.plugins.mcp import program, sdk
-from nanoclaw.plugins.mcp.listing import usable_schema
+from nanoclaw.plugins.mcp.listing import schema_of
 from nanoclaw.plugins.mcp.settings import ServerSettings, resolved
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def lenient_dispatcher(reading: Any, writing: Any) -> Any:
                 self.tools = given if isinstance(given, list) else []
                 proper = (one for one in self.tools if isinstance(one, Mapping) and isinstance(one.get("name"), str))
                 raw["tools"] = [
-                    {"name": one["name"], "inputSchema": usable_schema(one.get("inputSchema"))} for one in proper
+                    {"name": one["name"], "inputSchema": schema_of(one.get("inputSchema"))[0]} for one in proper
                 ]
             return raw
 

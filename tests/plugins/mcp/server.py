@@ -1,6 +1,6 @@
 """A real MCP server of the SDK's, with all that a client must live with: over stdio, or over HTTP on the port that it
-prints. `--many` has 300 tools, `--liar` lists what no server should, `--mute` never answers,
-`--after FIFO` starts once somebody writes to it."""
+prints. `--many` has 300 tools, `--liar` lists what no server should, `--mute` never answers, `--newest` speaks the
+newest protocol alone, `--after FIFO` starts once somebody writes to it."""
 
 import argparse
 import asyncio
@@ -17,9 +17,10 @@ PNG = base64.b64decode(
 )
 
 
-def served() -> Any:
+def served(*, in_2025: bool = True) -> Any:
     from mcp.server.mcpserver import Context, Image, MCPServer
     from mcp_types import CallToolResult, TextContent
+    from pydantic import create_model
 
     server = MCPServer("test", version="1.0")
 
@@ -80,8 +81,13 @@ def served() -> Any:
     async def grow(context: Context[Any, Any]) -> str:
         """One more tool."""
         server.add_tool(lambda: "new here", name="grown", description="It came later.", structured_output=False)
-        await context.notify_tools_changed()
+        await (context.session.send_tool_list_changed if in_2025 else context.notify_tools_changed)()
         return "grown"
+
+    @server.tool(structured_output=False)
+    async def trip(context: Context[Any, Any]) -> str:
+        """Asks for a city."""
+        return str(await context.elicit("A trip.", create_model("Trip", city=(str, ...))))
 
     @server.resource("note://1", name="one")
     def note() -> str:
@@ -303,12 +309,20 @@ def guarded(app: Any, port: int) -> Any:
     return guard
 
 
+async def no_protocol_of_2025(context: Any, go_on: Any) -> Any:
+    from mcp import MCPError
+
+    if context.method == "initialize":
+        raise MCPError(-32601, "no such method")
+    return await go_on(context)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", action="store_true")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--after", type=Path)
-    for kind in ("many", "liar", "mute", "oauth", "forgetful"):
+    for kind in ("many", "liar", "mute", "newest", "oauth", "forgetful"):
         parser.add_argument(f"--{kind}", action="store_true")
     options = parser.parse_args()
     if options.after:
@@ -316,7 +330,9 @@ def main() -> None:
     if options.liar or options.mute:
         lie(is_mute=options.mute)
         return
-    server: Any = many() if options.many else None if options.forgetful else served()
+    server: Any = many() if options.many else None if options.forgetful else served(in_2025=not options.newest)
+    if options.newest:
+        server._lowlevel_server.middleware.append(no_protocol_of_2025)
     if not options.http:
         server.run("stdio")
         return

@@ -118,7 +118,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
     ) as here:
         await here.public("mcp").connections()["t"].ready()  # on a busy machine longer than a context waits
         assert await here.ask("go") == "I see."
-        offered = ["add", "env", "weather", "fail", "picture", "mixed", "slow", "die", "grow"]
+        offered = ["add", "env", "weather", "fail", "picture", "mixed", "slow", "die", "grow", "trip"]
         assert names(model.requests[0]) == [f"t__{name}" for name in offered]
         add, env, token, weather, fail, picture, mixed, listed, read, unknown, wrong, die, again = results(here.history)
         assert inside(add.text) == "3"
@@ -359,6 +359,39 @@ def over_http(*options: str) -> tuple[subprocess.Popen[str], str]:
     server = subprocess.Popen([sys.executable, str(SERVER), "--http", *options], stdout=subprocess.PIPE, text=True)
     assert server.stdout
     return server, f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp"
+
+
+async def test_a_form_of_the_sdks_own_server_is_the_persons_to_fill_in(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("near__trip"), call("far__trip"), "I see.")
+    server, address = over_http()
+    try:
+        async with running(tmp_path, model, settings=f'{ALL}{stdio("near")}[mcp.far]\nurl = "{address}"\n') as here:
+            await here.say("go")
+            for name in ("near", "far"):
+                assert f"The MCP server {name} asks: A trip." in await here.answer()
+                await here.ask("yes")
+                assert "City (text)" in await here.answer()
+                await here.ask("Rome")
+            assert await here.answer() == "I see."
+            assert all("city='Rome'" in one.text for one in results(here.history))
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def test_a_server_that_speaks_the_newest_protocol_alone_is_used_and_grows(tmp_path: Path) -> None:
+    server, address = over_http("--newest")
+    try:
+        settings = f'{ALL}[mcp.n]\nurl = "{address}"\n'
+        async with running(tmp_path, ScriptedProvider(call("n__grow"), "Grown."), settings=settings) as here:
+            assert await here.ask("go") == "Grown."
+            one = here.public("mcp").connections()["n"]
+            while "n__grown" not in {tool.spec.name for tool in one.listing.tools}:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert "MCP 2026-07-28" in one.about
+    finally:
+        server.kill()
+        server.wait()
 
 
 async def test_300_tools_over_http_are_open_to_jobs_and_helpers_and_never_to_guests(tmp_path: Path) -> None:
