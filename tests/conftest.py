@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 
 from nanoclaw.core import clock
+from tests.model_server import ModelServer
 from tests.virtual_time import PACE
 
 LONGEST = (
@@ -188,6 +189,13 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.lower().endswith("_proxy") or name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    server = ModelServer()
+    yield server
+    server.stop()
 
 
 @pytest.fixture

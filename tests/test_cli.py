@@ -315,14 +315,10 @@ def test_doctor_finds_in_the_configuration_what_a_start_would_refuse_or_leave_ou
     assert why in Home(tmp_path).run("doctor", check=1).out
 
 
-def test_failed_tries_reach_the_log_and_not_the_screen(home: Home) -> None:
-    server = ModelServer()
+def test_failed_tries_reach_the_log_and_not_the_screen(home: Home, server: ModelServer) -> None:
     home.configure(server.base)
     server.script(*[failing(401, {"error": {"message": f"no such key {KEY}"}})] * 2)
-    try:
-        told = [home.run("-m", "hi", check=1).err, home.run("doctor", check=1).err]
-    finally:
-        server.stop()
+    told = [home.run("-m", "hi", check=1).err, home.run("doctor", check=1).err]
     lines = (home.root / "logs" / "nanoclaw.log").read_text().splitlines()
     tries = [line for line in lines if "nanoclaw.providers.http" in line]
     assert len(tries) == 2

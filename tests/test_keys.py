@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
@@ -17,13 +16,6 @@ from tests.model_server import ModelServer, failing, says
 
 VALUE = "sk-canary-keyring-77ab41"
 FILE_KEYRING = "keyrings.alt.file.PlaintextKeyring"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    server = ModelServer()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -1,21 +1,13 @@
-"""A model server and a home for each journey."""
+"""A home for each journey."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.journeys.command import Home
 from tests.model_server import ModelServer
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    server = ModelServer()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

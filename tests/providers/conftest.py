@@ -11,7 +11,6 @@ import pytest
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.providers.http import RetryPolicy
-from tests.model_server import ModelServer
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 READ_FILE = ToolSpec(
@@ -59,13 +58,6 @@ class Waits:
 
 def request(*history: Message, tools: tuple[ToolSpec, ...] = (), system: str = "Be brief.") -> ModelRequest:
     return ModelRequest(SystemPrompt(system), history or (UserMessage("hi", NOW),), tools)
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    server = ModelServer()
-    yield server
-    server.stop()
 
 
 @pytest.fixture(autouse=True)
