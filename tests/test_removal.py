@@ -15,7 +15,7 @@ from tests.removal import WAYS, sample
 
 @pytest.fixture(scope="module")
 def gone_without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], list[str]]]:
-    """The journeys that a process could go without a plugin, and without its tools and commands."""
+    """The journeys that a process could go without a plugin."""
     variables = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path_factory.mktemp("homes"))}
     with closing(Server("tests.removal:warm")) as server:
 

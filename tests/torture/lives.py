@@ -50,7 +50,7 @@ class Ended:
     signal: int
     status: int
     stderr: str
-    violations: tuple[str, ...] = ()
+    violations: tuple[str, ...]
 
 
 def server(library: Path, folder: Path) -> Server:

@@ -54,8 +54,7 @@ def warnings() -> Iterator[list[str]]:
 
 def used(path: Path) -> int:
     """Everything a start does with the store; how many messages there are."""
-    store = Store(path)
-    try:
+    with closing(Store(path)) as store:
         transactions = Transactions(store, lambda: NOW)
         Inbox(transactions).waiting()
         Inbox(transactions).open_turns()
@@ -65,8 +64,6 @@ def used(path: Path) -> int:
         assert store.rows("PRAGMA integrity_check") == [("ok",)]
         assert store.rows("PRAGMA foreign_key_check") == []
         return len(session.history)
-    finally:
-        store.close()
 
 
 def messages(path: Path) -> int:

@@ -41,11 +41,8 @@ def change(log: Path, at: int) -> None:
 
 
 def flags(path: Path) -> int:
-    store = Store(path)
-    try:
+    with closing(Store(path)) as store:
         return len(store.rows("SELECT name FROM flags"))
-    finally:
-        store.close()
 
 
 def test_a_whole_log_is_read_as_sqlite_does(path: Path) -> None:
