@@ -367,7 +367,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "core.bootstrap"),
         *("core.store.format", "plugins.promises.sentences", "plugins.browse.session", "plugins.tool_search.ranking"),
         *("plugins.schedule.requests", "plugins.memory.contradictions", "plugins.memory.date_words", "installation"),
-        *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims"),
+        *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims", "plugins.heartbeat.beats"),
     ),
     "files of the home, out of reach of tools": (
         *("core.home", "core.settings_file", "core.store.lock", "core.store.recovery", "core.store.wal"),

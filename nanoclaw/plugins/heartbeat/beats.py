@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 from nanoclaw.core.errors import NanoclawError, ScheduleError
@@ -157,17 +159,14 @@ class Beats:
     def report(self, turn: int, notify: bool, text: str, urgency: Urgency) -> None:
         """Take what the model has to say at the end of a beat."""
         reports = self._reports.setdefault(turn, [])
-        if notify and (said := spoken(text).strip()):
+        if notify and (said := news(text)):
             reports.append((said, urgency))
-
-    def has_reported(self, turn: int) -> bool:
-        return turn in self._reports
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
         """Keep what a beat came to; none of it goes out now. After a failure its items are due again."""
         found, now = self._asked.pop(turn.external_id, ()), self._host.now()
         reports = self._reports.pop(turn.id, None)
-        if reports is None and ended.reason == "answered" and (said := spoken(ended.text).strip()):
+        if reports is None and ended.reason == "answered" and (said := news(ended.text)):
             reports = [(said, "normal")]
         for text, urgency in reports or ():
             tables.add_alert(tx, text, urgency, now, ", ".join(turn.outside))
@@ -269,6 +268,14 @@ class Beats:
             tokens = await inspect.tokens(CONVERSATION, text, self._host.profile("heartbeat"))
             size = f" (about {tokens:,} tokens, tools included)"
         return f"{table(found)}\n\nThe model would be asked{size}:\n\n{text}"
+
+
+def news(answer: str) -> str:
+    """The part of an answer that is for the person; '' where each clause says that there is nothing (quiet.txt)."""
+    said = spoken(answer).strip()
+    quiet = "|".join(Path(__file__).with_name("quiet.txt").read_text("utf-8").splitlines())
+    clauses = re.split(r"[.!;:,。！，；：、—–]\s*|\b(?:and|und|et|y|e|и)\b", said.lower().replace("’", "'"))
+    return "" if all(re.fullmatch(quiet, one.strip()) for one in clauses if one.strip()) else said
 
 
 def _is_beats(address: Address) -> bool:

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.plugin import Answer, Command, Ended, Hears, Host, Plugin, Profile, Said, Section, TryAgain, Turn, Tx
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Profile, Said, Section, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes, times_of
 from nanoclaw.plugins.heartbeat.tables import MARKS, MIGRATIONS
-from nanoclaw.silence_token import spoken
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.heartbeat.beats import Beats
@@ -21,12 +20,6 @@ CAPABILITY = (
     "The program reads HEARTBEAT.md every {} ({}) and wakes you for what is due. To look after something from now on, "
     "add a line there: `- [ ] what to do`, with `every 1d`, or with `watch notes/inbox.md`, `watch https://…` or "
     "`watch $ COMMAND` to be woken by a change only."
-)
-
-
-NO_REPORT = (
-    "Nobody reads this answer. Call report: notify true and the text if the person wants to hear of it now, notify "
-    "false if not. Without the tool answer with HEARTBEAT_OK, or once more with what the person is to hear."
 )
 
 
@@ -53,7 +46,7 @@ class Heartbeat(Plugin):
     settings = HeartbeatSettings
     migrations = MIGRATIONS
     marks = MARKS
-    hears: Mapping[str, Hears] = dict.fromkeys(("before_answer", "on_end"), Hears(origins=("heartbeat",)))
+    hears: Mapping[str, Hears] = {"on_end": Hears(origins=("heartbeat",))}
     same_sections = True
 
     def __init__(self, host: Host, settings: HeartbeatSettings) -> None:
@@ -117,11 +110,6 @@ class Heartbeat(Plugin):
 
     async def run(self) -> None:
         await self.public.run()
-
-    async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
-        """Ask once for a report in the place of plain words, which do not say whether they are news."""
-        is_plain = not self.public.has_reported(turn.id) and spoken(answer.text).strip()
-        return TryAgain(NO_REPORT, "") if is_plain else None
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         return self.public.on_end(ended, turn, tx)

@@ -45,12 +45,6 @@ def talk(root: Path, *exchanges: tuple[str, str | tuple[Say | str, ...]], tools:
     return asyncio.run(story())
 
 
-def test_a_false_claim_that_is_kept_up_is_shown_once(tmp_path: Path) -> None:
-    home = talk(tmp_path, ("put milk on my list", ("Milk is on it.", "Milk is on it.")))
-    assert home.streamed == ""
-    assert home.answers == [f"Milk is on it.\n\n(nanoclaw: {NOTHING}.)"]
-
-
 def test_what_is_no_claim_streams_when_it_is_whole(tmp_path: Path) -> None:
     assert talk(tmp_path, ("put milk on my list", "Which list?")).streamed == "Which list?"
 
@@ -85,7 +79,7 @@ def test_a_false_claim_is_mended_by_one_more_request(tmp_path: Path) -> None:
 
 def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, FALSE)))
-    assert home.answers == [f"{FALSE}\n\n(nanoclaw: {NOTHING}.)"]
+    assert home.answers == [f"{FALSE}\n\n(nanoclaw: {NOTHING}.)"] and home.streamed == ""
     last = home.history[-1]
     assert isinstance(last, AssistantMessage)
     assert last.text == FALSE
@@ -96,8 +90,6 @@ def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) ->
     [
         "I really wrote notes/bird.txt.",
         "Yes, notes/bird.txt now contains pelican.",
-        "Erledigt: notes/bird.txt ist geschrieben.",
-        "Oui, c'est bon.",
         "Done.",
         "好了",
     ],
@@ -124,14 +116,9 @@ def test_done_is_not_believed_where_nothing_was_done(tmp_path: Path, answer: str
     ("said", "answer"),
     [
         ("hello", "Hi!"),
-        ("thanks a lot for your help", "You're welcome!"),
-        ("translate good morning into Italian", "Buongiorno."),
         ("Sum up offer.pdf, which I attached", "offer.pdf says that the rent was raised."),
-        ("Where is the list?", "The list is in the list folder."),
-        ("what is the capital of france", "The capital of France is Paris."),
         ("put milk on my shopping list", "Which shopping list do you mean, the one in lists/shopping.md?"),
         ("cancel culture: explain", "Careers have been ended by it."),
-        ("so that is my story", "Done."),
         ("explain packaging with pyproject.toml", "You write:\n```toml\n[project]\n```\ninto pyproject.toml."),
     ],
 )
@@ -162,9 +149,7 @@ def test_a_reminder_that_was_set_may_be_told_as_a_promise(tmp_path: Path) -> Non
     ("asked", "answer"),
     [
         ("run the tests", "I ran the tests and all 42 pass."),
-        ("Lass die Tests laufen", "Ich habe die Tests ausgeführt, alle 42 sind grün."),
         ("lance les tests", "J'ai lancé les tests : les 42 passent."),
-        ("ejecuta las pruebas", "He ejecutado las pruebas y las 42 pasan."),
     ],
 )
 def test_tests_that_nobody_ran_have_not_passed(tmp_path: Path, asked: str, answer: str) -> None:
@@ -175,13 +160,6 @@ def test_tests_that_nobody_ran_have_not_passed(tmp_path: Path, asked: str, answe
     assert nothing == f"{answer}\n\n(nanoclaw: {NOTHING}.)"
     assert no_run == f"{answer}\n\n(nanoclaw: no command was run in this turn.)"
     assert fine == answer
-
-
-def test_a_write_that_failed_founds_no_claim(tmp_path: Path) -> None:
-    fails = call("write_file", {"path": "../bird.txt", "content": "pelican"})
-    second = "Sorry, that went wrong: it lies outside."
-    home = talk(tmp_path, ("write pelican to bird.txt", (fails, "I've saved it to bird.txt.", second)))
-    assert home.answers == [second]
 
 
 def test_a_note_founds_no_claim_of_a_reminder_but_a_job_does(tmp_path: Path) -> None:
@@ -210,20 +188,12 @@ def test_what_is_written_into_the_checklist_founds_a_reminder(tmp_path: Path) ->
     [
         ("Where is the bird?", "I saved it to notes/bird.txt."),
         ("And now tell me a joke about birds, please.", "I've saved that to notes/bird.txt. Here is a joke."),
-        ("Thanks!", "You're welcome, I saved it."),
         ("write pelican to notes/bird.txt", "I wrote notes/bird.txt already."),
     ],
 )
 def test_what_was_made_earlier_may_be_told_again(tmp_path: Path, said: str, answer: str) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (WRITES, FALSE)), (said, answer))
     assert home.answers == [FALSE, answer]
-
-
-def test_a_note_that_is_there_may_be_claimed(tmp_path: Path) -> None:
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace/MEMORY.md").write_text("- 2026-01-01: Allergic to nuts\n")
-    answer = "I've noted that you are allergic to nuts."
-    assert talk(tmp_path, ("remember that I am allergic to nuts", answer)).answers == [answer]
 
 
 def test_a_reminder_that_the_person_set_may_be_claimed(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from tests.examples import examples
 TURNS = examples(__file__, "turns.jsonl")
 
 READS = ["read_file", "list_dir", "web_fetch", "web_search", "memory_search", "search_files", "todo", "browse"]
-MISSED = {"first": 1 / 4, "fourth": 1 / 5}
-"""Of sets with answers that have no word for a deed, such as “Bob knows.”; of others a sixth."""
+MISSED = {"first": 1 / 4, "fourth": 1 / 5}  # some of their answers have no word for a deed: “Bob knows.”
 
 KINDS = {
     **dict.fromkeys(["write_file", "edit_file", "append_file"], "file"),
