@@ -127,11 +127,11 @@ class CallRunner:
         """Judge all calls of an answer before any of them runs; then those run that only hand on the owner's answer. A
         tool may have come since the context began, or be gone."""
         if any(call.said or self._toolbox.find(call.name) is None for call in calls):
+            await self._chain.before_context(turn)
             self._toolbox.take(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         if was_asked:  # about this list of calls, not about another one of the turn
-            sha256 = sha256_of(_as_one_call(calls))
-            answers[ALL] = [one for one in answers.get(ALL, ()) if one.sha256 == sha256]
+            answers[ALL] = [one for one in answers.get(ALL, ()) if one.sha256 == sha256_of(_as_one_call(calls))]
         judged, was_listed = list[Judged](), False
         for call in calls:
             judged.append(await self._judge(call, turn, answers, lists=not was_listed))

@@ -359,7 +359,7 @@ class Plugin:
         its history."""
         return None
 
-    # A context is about to begin, for which `tools` and `sections` will be asked: make ready what they need.
+    # `tools` is about to be asked, for a new context or for a call of a tool that isn't there: make it ready.
     async def before_context(self, turn: Turn) -> None: ...
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Complete a message that enters a turn, also one steered in."""

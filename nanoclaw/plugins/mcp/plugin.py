@@ -4,7 +4,7 @@ when the first server is to be reached."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -122,10 +122,10 @@ class Servers:
             raise ToolError(f"there is no MCP server {server!r}; there are {', '.join(self._on)}.")
         return found
 
-    async def started(self) -> None:
-        """Wait until each server that is being started is connected or has failed."""
+    async def started(self, named: Collection[str] = ()) -> None:
+        """Wait until each server that is being started, or only those `named`, is connected or has failed."""
         starting = (one for one in self._made.values() if one.state == "connecting" and not one.error)
-        await asyncio.gather(*(one.ready() for one in starting))
+        await asyncio.gather(*(one.ready() for one in starting if not named or one.name.casefold() in named))
 
     def reload(self) -> None:
         if self._kept:
@@ -139,6 +139,7 @@ class Mcp(Plugin):
     name = "mcp"
     settings = McpSettings
     keys: ClassVar[Mapping[str, str]] = {"servers": "mcp.*"}
+    seconds = 600.0  # a server may take long to start
 
     def __init__(self, host: Host, settings: McpSettings) -> None:
         self._host = host
@@ -147,10 +148,13 @@ class Mcp(Plugin):
             self.same_sections, self.hears = True, {"before_turn": Hears()}
 
     async def before_context(self, turn: Turn) -> None:
-        """Connect to all, side by side, and wait for a moment."""
+        """Connect to all, side by side, and wait for a moment; for one whose tool is called until it has started."""
         if turn.profile.name not in _OPEN_TO or turn.profile.only == frozenset():
             return
         connections = self._servers.connections()
+        if turn.calls:
+            await self._servers.started({call.name.strip().casefold().partition("__")[0] for call in turn.calls})
+            return
         before = {name: _trouble(one) for name, one in connections.items()}
         waits = [
             asyncio.wait_for(one.ready(), AGAIN_SECONDS if one.state == "failed" else CONTEXT_SECONDS)
@@ -195,8 +199,9 @@ class Mcp(Plugin):
                     found.append(made(run, "none", True))
                 else:
                     found.append(made(run, "outside", True, check=partial(_to_ask, one.name, listed.name)))
-        if any(one.listing.has_resources for one in self._servers.connections().values()):
-            found.append(tool(self._mcp_resources, reach="none"))
+        having = [one.state != "failed" for one in self._servers.connections().values() if one.listing.has_resources]
+        if having:
+            found.append(tool(self._mcp_resources, reach="none")._replace(is_there=any(having)))
         return found
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:

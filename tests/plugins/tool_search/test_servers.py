@@ -41,20 +41,22 @@ async def test_the_prefix_is_kept_while_a_server_grows_dies_and_comes_back(tmp_p
         assert now[1][: len(before[1])] == before[1]
 
 
-async def test_a_search_waits_for_a_server_that_is_being_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("tool", ["tool_search", "far__good"])
+async def test_a_search_and_a_call_wait_for_a_server_that_is_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
     monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.CONTEXT_SECONDS", 0.01)  # the turn begins without it
     os.mkfifo(fifo := tmp_path / "start")
     start = os.open(fifo, os.O_RDWR)
     settings = SETTINGS.replace("--liar", f'--liar", "--after", "{fifo}')
 
-    def searches(_: ModelRequest) -> Say:
+    def calls(_: ModelRequest) -> Say:
         os.write(start, b"!")
-        return call("tool_search", {"query": "what works?"})
+        return call(tool, {"query": "what works?"})
 
-    async with running(tmp_path / "home", ScriptedProvider(searches, "Found."), settings=settings) as program:
+    async with running(tmp_path / "home", ScriptedProvider(calls, "Found."), settings=settings) as program:
         await program.ask("Five?")
         (found,) = results(program.history)
     os.close(start)
-    assert json.loads(found.text.splitlines()[0])["name"] == "far__good"
+    shown = json.loads(found.text.splitlines()[tool == "far__good"])
+    assert shown.get("name", shown.get("query")) == {"tool_search": "far__good", "far__good": "what works?"}[tool]
