@@ -202,23 +202,8 @@ def test_limits_down_to_one(text: str, limit: int, units: Units, made: list[str]
 @pytest.mark.parametrize(
     "part",
     [
-        *(
-            "word ",
-            "x",
-            "\n",
-            "ab\n",
-            FAMILY,
-            "`",
-            "` ",
-            "[",
-            "[a](",
-            "*a",
-            "_a ",
-            "> ```\n",
-            "```\nx\n",
-            "~~~\n",
-            "\u0301",
-        ),
+        *("word ", "x", "\n", "ab\n", FAMILY, "`", "` ", "[", "[a](", "*a", "_a ", "> ```\n", "```\nx\n", "~~~\n"),
+        "\u0301",
         *("- ", "**a", "a. ", "<http://", "\r\n", "\t", "![a](b(c", "한", "- ```\n"),
     ],
 )

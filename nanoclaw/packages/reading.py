@@ -147,7 +147,7 @@ class _Collected:
             self._bytes += len(piece)
             if self._bytes > MOST_BYTES:
                 raise PackageError(f"it has more than {MOST_BYTES // 1_000_000} MB, which is no {self._noun}")
-        if any(name.casefold() == other.casefold() for other in self._files):
+        if name.casefold() in map(str.casefold, self._files):
             raise PackageError(f"{name!r} is in it twice")
         self._files[name] = File(bytes(data), can_run)
 

@@ -50,16 +50,13 @@ def refusal(path: Path) -> str:
 # -- every form
 
 
-def test_the_pages_of_a_pdf_are_named(tmp_path: Path) -> None:
+def test_the_pages_of_a_pdf_are_named_unless_there_is_one(tmp_path: Path) -> None:
     text = read_document(office.pdf(tmp_path / "report.pdf", "Dear Ada,\nthe rent rises.", "", "Yours, Bob"))
     assert text == (
         "[attached file report.pdf: PDF, 3 pages]\n"
         "[page 1]\nDear Ada,\nthe rent rises.\n\n[page 3]\nYours, Bob\n"
         "[end of attached file report.pdf]"
     )
-
-
-def test_a_pdf_of_one_page_needs_no_page_number(tmp_path: Path) -> None:
     text = read_document(office.pdf(tmp_path / "a.pdf", "Hello"))
     assert text == "[attached file a.pdf: PDF, 1 page]\nHello\n[end of attached file a.pdf]"
 

@@ -108,10 +108,7 @@ FORMS: dict[str, tuple[Form, Callable[[list[dict[str, Any]]], None]]] = {
     "anthropic": (messages_api, validators.anthropic),
     "json": (json_mode, validators.plain_template),
     "azure": (lambda asked: LiteLLM(Endpoint("azure/x"))._arguments(asked)["messages"], validators.openai),
-    "words, blind": (
-        in_words(chat("llamacpp/x", strict_roles=True, vision=False)),
-        validators.plain_template,
-    ),
+    "words, blind": (in_words(chat("llamacpp/x", strict_roles=True, vision=False)), validators.plain_template),
     "words, anthropic": (in_words(messages_api), validators.anthropic),
 }
 

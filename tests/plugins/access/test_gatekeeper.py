@@ -152,7 +152,7 @@ def own_bytes() -> int:
 # --- strangers -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_thousand_messages_of_a_stranger_cost_nothing_and_leave_nothing(tmp_path: Path, log: list[str]) -> None:
+async def test_many_messages_of_a_stranger_cost_nothing_and_leave_nothing(tmp_path: Path, log: list[str]) -> None:
     async def play(chat: Chat) -> None:
         files = (Attachment("", "x.jpg", "image/jpeg", ref="f1", size=5_000_000),)
         for _ in range(10):
@@ -161,7 +161,7 @@ async def test_a_thousand_messages_of_a_stranger_cost_nothing_and_leave_nothing(
         gc.collect()
         tracemalloc.start()
         try:
-            for _ in range(1_000):
+            for _ in range(300):
                 await chat.write(STRANGER, "click here " * 100, attachments=files)
                 await chat.say(STRANGER, "/stop", mention=True, group="-666")
             chat.clock.now += timedelta(minutes=1)
@@ -180,7 +180,7 @@ async def test_a_thousand_messages_of_a_stranger_cost_nothing_and_leave_nothing(
     told = [line for line in log if line.startswith("INFO: access: telegram: no answer")]
     assert len(told) == 2
     assert "id 4" in told[0]
-    assert "and 2009 more before" in told[1]
+    assert "and 609 more before" in told[1]
 
 
 async def test_thousands_of_strangers_leave_nothing_either(tmp_path: Path) -> None:

@@ -532,10 +532,7 @@ async def test_a_sign_in_is_asked_for_done_once_and_kept_where_only_the_person_r
             )
             assert not kept.exists()
         browsing: list[asyncio.Task[object]] = []
-        async with (
-            running(tmp_path, settings=settings) as here,
-            httpx.AsyncClient(follow_redirects=True) as browser,
-        ):
+        async with running(tmp_path, settings=settings) as here, httpx.AsyncClient(follow_redirects=True) as browser:
             one = here.public("mcp").connections()["o"]
             one.open_login = lambda address: browsing.append(asyncio.ensure_future(browser.get(address)))
             await one.ready()

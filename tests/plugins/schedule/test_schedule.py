@@ -195,10 +195,10 @@ async def test_a_clock_set_back_fires_nothing_twice_and_one_set_forward_loses_no
 async def test_a_daily_job_at_half_past_two_fires_once_on_days_with_a_gap_and_an_overlap(
     tmp_path: Path, day: tuple[int, int, int]
 ) -> None:
-    dial = Dial(datetime(*day, 0, 0, tzinfo=BERLIN))
+    dial = Dial(datetime(*day, 2, 0, tzinfo=BERLIN))
     async with ticking(tmp_path, dial) as home:
         home.ask_for("30 2 * * *", "night watch")
-        await dial.pass_(days=2)
+        await dial.pass_(hours=27)
         assert len(home.sent()) == 2
         rows = home.program.rows("SELECT date(fired), count(*) FROM occurrences GROUP BY date(due)")
         assert [count for _, count in rows] == [1, 1]
