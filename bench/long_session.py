@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from durability import Crowd, clock, live
 
 from nanoclaw.cli import run
-from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import Sessions
@@ -51,7 +51,7 @@ async def fill(address: Address, messages: int) -> None:
         result = ToolResult(call.id, call.name, f"{number}\tWater the plants, then call back. " * 4, clock())
         await journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage(f"Line {number} says to water the plants and to call back.", clock())
-        await journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
+        await journal.end(Ended("answered", None, answer.text), (answer,), MODEL)
     store.close()
 
 

@@ -415,6 +415,13 @@ def test_the_version_imports_nothing(argv: list[str], tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
+def test_what_a_turn_of_a_long_conversation_costs_is_measured(home: Home, server: ModelServer) -> None:
+    server.script(*[says("None.")] * 25)
+    command = [sys.executable, str(REPOSITORY / "bench/long_session.py"), "turns", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, env=home.variables())
+    assert done.returncode == 0 and json.loads(done.stdout).keys() == {"first", "median"}, done.stderr
+
+
 MODULES = """
 from nanoclaw.__main__ import main
 status = main()
