@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import sqlite3
 from collections.abc import Coroutine
@@ -33,7 +34,7 @@ from nanoclaw.core.store.inbox import Inbox, put
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
-from tests.program import HandClock, bare
+from tests.program import REPOSITORY, HandClock, bare
 
 NOW = datetime(2026, 3, 6, 12, 0, 0, 123456, tzinfo=UTC)
 MAIN = Address("terminal", "main")
@@ -252,3 +253,11 @@ async def test_a_history_that_nobody_uses_leaves_memory_and_comes_back_when_it_i
         assert not in_memory("The quince tree was cut.")
         await program.ask("Of what did I tell you?")
         assert [message.text for message in model.requests[-1].history if "quince" in message.text]
+
+
+async def test_the_bench_fills_a_conversation_as_turns_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "bench"))
+    monkeypatch.setenv("NANOCLAW_HOME", str(tmp_path))
+    bench = importlib.import_module("long_session")
+    await bench.fill(MAIN, 10)
+    assert bench._loading(MAIN, 10) > 0
