@@ -96,10 +96,6 @@ class Runner:
             await self.chain.before_context(turn)
         snapshot = self.builder.resume(session.snapshot_text, inbound.message.text, profile, inbound.address.channel)
         self._tell_of_cuts(turn, before, snapshot)
-        if _is_owners(turn):
-            for text in self._for_owner:
-                turn.show(Notice(text, stays="here"))
-            self._for_owner.clear()
         turn.snapshot = snapshot
         messages, notes, snapshot = await self._frames(turn, batch, snapshot)
         turn.snapshot = snapshot
@@ -223,6 +219,10 @@ class Runner:
         """End a turn: the plugins' last word, the answer, the end of its messages and what does not stay of it are one
         transaction. Once that is on disk `then` hears what is to be shown of it."""
         assert turn.journal
+        if _is_owners(turn):  # of its helpers, too
+            for text in self._for_owner:
+                turn.show(Notice(text, stays="here"))
+            self._for_owner.clear()
         ended = self.for_them(turn.inbound, ended)
 
         def clear_and_tell(last: Ended, tx: Transaction) -> None:

@@ -180,6 +180,13 @@ def test_a_missing_key_names_its_variable(home: Home) -> None:
     assert "OPENAI_API_KEY" in ended.out + ended.err
 
 
+def test_another_model_than_the_one_of_helpers_is_told_beside_the_answer(home: Home, server: ModelServer) -> None:
+    home.configure(server.base, more='fallback = ["openai/scripted"]\n[delegate]\nmodel = "openai/missing"\n')
+    server.script(calls("delegate", {"task": "count"}), failing(404), says("42"), says("It is 42."))
+    ended = home.run("-m", "count, with a helper")
+    assert ended.out == "It is 42.\n" and "openai/missing was not found (404)" in ended.err, ended
+
+
 def test_a_time_limit_for_the_provider_is_kept(home: Home, server: ModelServer) -> None:
     home.configure(server.base, more="timeout_seconds = 0.2\n")
     server.script(*[events(delta(content="I beg"), done=False, hang=True)] * 8)
@@ -413,13 +420,6 @@ def test_the_version_imports_nothing(argv: list[str], tmp_path: Path) -> None:
     assert done.stdout.startswith("nanoclaw ")
     assert done.stderr.split() == ["nanoclaw", "nanoclaw.__main__"]
     assert not (tmp_path / "home").exists()
-
-
-def test_what_a_turn_of_a_long_conversation_costs_is_measured(home: Home, server: ModelServer) -> None:
-    server.script(*[says("None.")] * 25)
-    command = [sys.executable, str(REPOSITORY / "bench/long_session.py"), "turns", "10"]
-    done = subprocess.run(command, capture_output=True, text=True, env=home.variables())
-    assert done.returncode == 0 and json.loads(done.stdout).keys() == {"first", "median"}, done.stderr
 
 
 MODULES = """
