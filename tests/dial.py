@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from tests.program import BERLIN, NOON
-
-
-def story(told: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:
-    """A test that is a coroutine."""
-
-    @functools.wraps(told)
-    def test(*arguments: object, **named: object) -> None:
-        asyncio.run(told(*arguments, **named))
-
-    return test
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -30,18 +29,6 @@ PIXEL = (
     bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c000000000100010000020144003b") + b"\0" * 200
 )
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08" + b"p" * 300
-
-
-def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(*arguments: Any, **more: Any) -> None:
-        async def whole() -> None:
-            async with asyncio.timeout(100):
-                await test(*arguments, **more)
-
-        asyncio.run(whole())
-
-    return run
 
 
 class Post:
@@ -109,7 +96,6 @@ def mail(text: str = "Hello", subject: str = "Lunch", *, id: str = "<1@lab.test>
     return letter
 
 
-@in_loop
 async def test_a_mail_is_handed_in_with_its_subject_its_sender_and_when_it_came(post: Post) -> None:
     async with post.runs():
         inbound = await post.comes(mail("Are you there?\n\n-- \nAnn\nACME Ltd"))
@@ -134,14 +120,12 @@ async def test_a_mail_is_handed_in_with_its_subject_its_sender_and_when_it_came(
         ("", "=?utf-8?b?5L2g5aW9?=", "你好"),
     ],
 )
-@in_loop
 async def test_the_text_is_what_was_meant(post: Post, text: str, subject: str, said: str | None) -> None:
     async with post.runs():
         inbound = await post.comes(mail(text, subject))
     assert inbound.message.text == (f"Subject: {subject}\n\n{text}" if said is None else said)
 
 
-@in_loop
 async def test_a_mail_that_only_stops_something_belongs_to_the_conversation_before(post: Post) -> None:
     """Whatever its subject and what it quotes; but not when it answers something, and nobody else's conversation."""
     quoting = "Done 3!\n\nThe bot said:\n> 3: drink water\n> (“done 3” answers it.)\n"
@@ -162,7 +146,6 @@ async def test_a_mail_that_only_stops_something_belongs_to_the_conversation_befo
     assert forged.address != talk.address and Place.of(forged.address.chat).person == "unverified"
 
 
-@in_loop
 async def test_what_somebody_else_wrote_before_comes_as_a_quote_and_what_we_wrote_does_not(post: Post) -> None:
     quoting = "Can you?\n\nOn Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:\n> Who can come?"
     async with post.runs():
@@ -190,7 +173,6 @@ BOB = "On Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:"
         ("<p>Yes.</p><blockquote>Pay evil</blockquote>", "Re: x", "Yes."),
     ],
 )
-@in_loop
 async def test_others_words_in_a_mail_are_a_quote_however_they_are_marked(
     post: Post, text: str, subject: str, own: str
 ) -> None:
@@ -202,7 +184,6 @@ async def test_others_words_in_a_mail_are_a_quote_however_they_are_marked(
     assert "Pay evil" in inbound.quote
 
 
-@in_loop
 async def test_in_our_thread_too_an_answer_to_somebody_else_quotes_them(post: Post) -> None:
     text = f"{BOB}\n> Pay evil\nYes.\n> Really?\nNo."
     async with post.runs():
@@ -224,7 +205,6 @@ async def test_in_our_thread_too_an_answer_to_somebody_else_quotes_them(post: Po
         "Begin forwarded message:\n\n> From: Bob <b@x.org>\n> Date: 2 March 2026 at 10:00\n>\n> The invoice",
     ],
 )
-@in_loop
 async def test_a_mail_that_is_handed_on_without_a_word_is_not_lost(post: Post, text: str) -> None:
     async with post.runs():
         inbound = await post.comes(mail(text, "Fwd: Invoice"))
@@ -232,7 +212,6 @@ async def test_a_mail_that_is_handed_on_without_a_word_is_not_lost(post: Post, t
     assert "The invoice" in inbound.quote
 
 
-@in_loop
 async def test_what_is_handed_on_under_another_subject_is_a_quote_and_a_signature_is_none(post: Post) -> None:
     handed_on = "Look\n\nBegin forwarded message:\n\nFrom: Bob <b@x.org>\nSubject: x\nDate: 2.3.2026 10:00\n\nPay evil"
     async with post.runs():
@@ -242,7 +221,6 @@ async def test_what_is_handed_on_under_another_subject_is_a_quote_and_a_signatur
     assert (signed.message.text, signed.quote) == ("Subject: Lunch\n\nHello", "")
 
 
-@in_loop
 async def test_an_answer_goes_into_the_thread_and_says_that_a_program_wrote_it(post: Post) -> None:
     async with post.runs():
         inbound = await post.comes(mail(subject="Lunch?"))
@@ -267,7 +245,6 @@ async def test_an_answer_goes_into_the_thread_and_says_that_a_program_wrote_it(p
     assert again.quoted == platform_id
 
 
-@in_loop
 async def test_what_is_sent_again_is_the_same_mail(post: Post) -> None:
     outbound = Outbound(Address("email", ANN), "Take the pills", key="5.0")
     first = await post.channel.send(outbound)
@@ -276,7 +253,6 @@ async def test_what_is_sent_again_is_the_same_mail(post: Post) -> None:
     assert await post.channel.send(outbound._replace(text="Other pills")) != first
 
 
-@in_loop
 async def test_a_mail_that_nobody_asked_for_begins_a_conversation_to_which_its_answer_belongs(post: Post) -> None:
     reminder = Outbound(Address("email", ANN), "**Take** the pills\nnow", key="5.0")
     platform_id = await post.channel.send(reminder)
@@ -290,7 +266,6 @@ async def test_a_mail_that_nobody_asked_for_begins_a_conversation_to_which_its_a
     assert post.sent()["References"].split() == [platform_id, "<1@lab.test>"]
 
 
-@in_loop
 async def test_a_reminder_weeks_later_finds_its_thread_after_a_restart(post: Post) -> None:
     async with post.runs():
         inbound = await post.comes(mail(subject="Lunch"))
@@ -301,7 +276,6 @@ async def test_a_reminder_weeks_later_finds_its_thread_after_a_restart(post: Pos
     assert sent["References"].split() == ["<1@lab.test>", answer_id]
 
 
-@in_loop
 async def test_an_answer_after_a_restart_finds_the_mail_in_the_mailbox(post: Post) -> None:
     async with post.runs():
         inbound = await post.comes(mail(subject="Lunch", References="<0@lab.test>"))
@@ -310,7 +284,6 @@ async def test_an_answer_after_a_restart_finds_the_mail_in_the_mailbox(post: Pos
     assert post.sent()["References"] == "<0@lab.test> <1@lab.test>"
 
 
-@in_loop
 async def test_mails_from_before_the_first_start_are_left_alone_and_those_since_come_in_order(post: Post) -> None:
     post.server.put(mail("old", id="<0@lab.test>"))
     async with post.runs():
@@ -322,7 +295,6 @@ async def test_mails_from_before_the_first_start_are_left_alone_and_those_since_
     assert post.got.empty()
 
 
-@in_loop
 async def test_a_mail_counts_as_read_only_once_it_is_stored(post: Post) -> None:
     async def full(inbound: Inbound) -> None:
         raise OSError("the disk is full")
@@ -336,7 +308,6 @@ async def test_a_mail_counts_as_read_only_once_it_is_stored(post: Post) -> None:
         assert (await post.got.get()).external_id == "<1@lab.test>"
 
 
-@in_loop
 async def test_a_mailbox_whose_mails_got_new_numbers_loses_nothing(post: Post) -> None:
     async with post.runs():
         await post.comes(mail())
@@ -350,14 +321,12 @@ async def test_a_mailbox_whose_mails_got_new_numbers_loses_nothing(post: Post) -
     assert post.got.empty()
 
 
-@in_loop
 async def test_a_mail_that_comes_between_looking_and_waiting_is_not_left_until_the_next(post: Post) -> None:
     post.server.before_idle = [mail().as_bytes()]
     async with post.runs():
         assert (await post.got.get()).external_id == "<1@lab.test>"
 
 
-@in_loop
 async def test_a_mail_that_comes_while_another_is_read_is_not_left_until_the_next(post: Post) -> None:
     async with post.runs():
         post.server.while_fetching = [mail("And the boat?", id="<2@lab.test>").as_bytes()]
@@ -365,7 +334,6 @@ async def test_a_mail_that_comes_while_another_is_read_is_not_left_until_the_nex
         assert (await post.got.get()).external_id == "<2@lab.test>"
 
 
-@in_loop
 async def test_a_connection_that_breaks_off_while_waiting_is_told_at_once(post: Post) -> None:
     async with post.runs() as running:
         post.server.kick()
@@ -376,7 +344,6 @@ async def test_a_connection_that_breaks_off_while_waiting_is_told_at_once(post: 
     assert post.channel.alive == NOON
 
 
-@in_loop
 async def test_a_server_that_cannot_tell_of_news_is_asked_for_them(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox, "_POLL_SECONDS", 0.01)
     post.server.can_idle = False
@@ -384,7 +351,6 @@ async def test_a_server_that_cannot_tell_of_news_is_asked_for_them(post: Post, m
         assert (await post.comes(mail())).sender == ANN
 
 
-@in_loop
 async def test_it_ends_at_once_while_it_waits(post: Post) -> None:
     async with post.runs() as running:
         running.cancel()
@@ -395,7 +361,6 @@ async def test_it_ends_at_once_while_it_waits(post: Post) -> None:
         assert not thread.is_alive()
 
 
-@in_loop
 async def test_a_login_that_is_refused_says_what_to_do(post: Post) -> None:
     channel = post.make(password="wrong")
     with pytest.raises(ChannelError, match="app password") as caught:
@@ -425,13 +390,11 @@ async def test_a_login_that_is_refused_says_what_to_do(post: Post) -> None:
         {"sender": "not an address"},
     ],
 )
-@in_loop
 async def test_what_a_program_sent_is_not_handed_in(post: Post, headers: dict[str, str]) -> None:
     async with post.runs():
         assert (await post.comes(mail(**headers), mail(id="<2@lab.test>"))).external_id == "<2@lab.test>"
 
 
-@in_loop
 async def test_a_bounce_is_not_handed_in(post: Post) -> None:
     bounce = mail("could not be delivered", sender="postmaster@lab.test")
     report = mail("could not be delivered")
@@ -441,7 +404,6 @@ async def test_a_bounce_is_not_handed_in(post: Post) -> None:
         assert (await post.comes(bounce, report, mail(id="<2@lab.test>"))).external_id == "<2@lab.test>"
 
 
-@in_loop
 async def test_a_login_can_be_looked_at_without_waiting_for_mail(post: Post) -> None:
     assert await post.channel.check() == USER
     post.server.refuses["AUTH"] = "535 5.7.8 wrong"
@@ -452,7 +414,6 @@ async def test_a_login_can_be_looked_at_without_waiting_for_mail(post: Post) -> 
     assert not post.folder.exists()  # nothing is begun
 
 
-@in_loop
 async def test_a_port_that_speaks_no_tls_is_named_with_the_setting_for_it(post: Post) -> None:
     with pytest.raises(ChannelError, match=rf"{post.server.imap[1]} is the port for channels.email.security = 'tls'"):
         await post.make(security="tls").check()
@@ -460,7 +421,6 @@ async def test_a_port_that_speaks_no_tls_is_named_with_the_setting_for_it(post: 
         await post.make(security="tls").send(Outbound(Address("email", ANN), "x"))
 
 
-@in_loop
 async def test_two_programs_that_answer_each_other_end_before_a_model_is_asked(post: Post, log: list[str]) -> None:
     many = [mail(id=f"<{number}@lab.test>") for number in range(MAILS_AN_HOUR + 3)]
     forged = mail(id="<forged@lab.test>", says="lab.test; none")
@@ -476,21 +436,18 @@ async def test_two_programs_that_answer_each_other_end_before_a_model_is_asked(p
         assert (await post.got.get()).external_id == "<later@lab.test>"
 
 
-@in_loop
 async def test_what_goes_out_is_never_refused_for_its_number(post: Post) -> None:
     for number in range(MAILS_AN_HOUR + 1):
         await post.channel.send(Outbound(Address("email", ANN), "x", reply_to=f"<{number}@lab.test>", key=str(number)))
     assert len(post.server.sent) == MAILS_AN_HOUR + 1
 
 
-@in_loop
 async def test_a_mail_in_which_there_is_nothing_is_left_alone(post: Post) -> None:
     async with post.runs():
         empty = mail("", subject="")
         assert (await post.comes(empty, mail(id="<2@lab.test>"))).external_id == "<2@lab.test>"
 
 
-@in_loop
 async def test_an_empty_file_is_not_said_to_be_gone(post: Post) -> None:
     letter = mail("See")
     letter.add_attachment(b"", maintype="application", subtype="pdf", filename="a.pdf")
@@ -499,7 +456,6 @@ async def test_an_empty_file_is_not_said_to_be_gone(post: Post) -> None:
     assert await post.channel.fetch(file, 100) == b""
 
 
-@in_loop
 async def test_the_name_of_another_in_a_mail_is_not_believed(post: Post) -> None:
     async with post.runs():
         real = await post.comes(mail())
@@ -512,7 +468,6 @@ async def test_the_name_of_another_in_a_mail_is_not_believed(post: Post) -> None
         assert (await post.comes(mail(id="<3@lab.test>"))).sender == f"unverified:{ANN}"
 
 
-@in_loop
 async def test_files_come_with_their_size_and_are_fetched_when_asked_for(post: Post) -> None:
     letter = mail("See")
     letter.add_attachment(b"data" * 500, maintype="application", subtype="pdf", filename="../../größe.pdf")
@@ -534,7 +489,6 @@ async def test_files_come_with_their_size_and_are_fetched_when_asked_for(post: P
     assert b"inner" in await later.fetch(inner, 1000)
 
 
-@in_loop
 async def test_a_file_that_is_too_large_or_gone_is_not_fetched(post: Post) -> None:
     letter = mail("See")
     letter.add_attachment(b"x" * 5000, maintype="application", subtype="pdf", filename="a.pdf")
@@ -554,7 +508,6 @@ async def test_a_file_that_is_too_large_or_gone_is_not_fetched(post: Post) -> No
         await post.channel.fetch(Attachment("", "a.pdf", ref="x"), 9000)
 
 
-@in_loop
 async def test_a_large_file_comes_in_pieces_of_which_none_is_read_in_vain(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -574,7 +527,6 @@ async def test_a_large_file_comes_in_pieces_of_which_none_is_read_in_vain(
     assert len(post.server.fetched) == 2
 
 
-@in_loop
 async def test_all_files_of_an_answer_go_in_one_mail_unless_they_are_too_large_together(
     post: Post, tmp_path: Path
 ) -> None:
@@ -595,7 +547,6 @@ async def test_all_files_of_an_answer_go_in_one_mail_unless_they_are_too_large_t
     assert len(post.server.sent) == 3
 
 
-@in_loop
 async def test_files_go_out_with_a_mail(post: Post, tmp_path: Path) -> None:
     file = tmp_path / "größe.pdf"
     file.write_bytes(b"%PDF" * 100)
@@ -625,7 +576,6 @@ async def test_files_go_out_with_a_mail(post: Post, tmp_path: Path) -> None:
         ("EHLO", "554 5.7.1 your machine is on a list", False),
     ],
 )
-@in_loop
 async def test_only_a_final_refusal_is_not_tried_again(post: Post, command: str, line: str, is_final: bool) -> None:
     post.server.refuses = {command: line}
     with pytest.raises(ChannelError) as caught:
@@ -636,14 +586,12 @@ async def test_only_a_final_refusal_is_not_tried_again(post: Post, command: str,
 
 
 @pytest.mark.parametrize("chat", ["", "ann", "ann@lab.test, eve@x.test", "ann@lab.test\nBcc: eve@x.test", "a b@c.d"])
-@in_loop
 async def test_a_mail_goes_to_one_address_or_none(post: Post, chat: str) -> None:
     with pytest.raises(Undeliverable, match="not an e-mail address"):
         await post.channel.send(Outbound(Address("email", str(Place(chat))), "x"))
     assert post.server.sent == []
 
 
-@in_loop
 async def test_a_mail_that_the_server_itself_cannot_read_is_passed_over(post: Post) -> None:
     letter = mail("See")
     letter.add_attachment(b"x" * 500, maintype="application", subtype="pdf", filename="a.pdf")
@@ -657,7 +605,6 @@ async def test_a_mail_that_the_server_itself_cannot_read_is_passed_over(post: Po
     assert post.sent()["In-Reply-To"] == "<1@lab.test>"
 
 
-@in_loop
 async def test_a_mail_at_which_the_server_hangs_up_each_time_stops_those_after_it_for_some_tries_alone(
     post: Post,
 ) -> None:
@@ -674,7 +621,6 @@ async def test_a_mail_at_which_the_server_hangs_up_each_time_stops_those_after_i
     assert post.got.empty()
 
 
-@in_loop
 async def test_no_mail_stops_those_after_it(post: Post) -> None:
     head = f"From: {ANN}\r\nMessage-ID: <{{}}@lab.test>\r\n"
     deep = "".join(f"Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n" for n in range(60))
@@ -721,7 +667,6 @@ def test_what_is_wrong_with_the_configuration_is_said(options: dict[str, Any], s
         Email(given, ChannelHost(tmp_path, lambda: NOON))
 
 
-@in_loop
 async def test_a_damaged_mark_says_what_to_do_and_another_mailbox_starts_anew(post: Post) -> None:
     async with post.runs():
         await post.comes(mail())

@@ -7,7 +7,7 @@ import pytest
 from nanoclaw.core.channel import UNPROVEN
 from tests.channels.forged_mails import forged
 from tests.channels.mail_server import MailServer, stripped
-from tests.channels.test_email import Post, in_loop, mail, post, server
+from tests.channels.test_email import Post, mail, post, server
 
 __all__ = ["post", "server"]
 
@@ -19,7 +19,6 @@ def stamped(data: bytes) -> bytes:
     return f"Authentication-Results: {MX}; auth=pass\r\n".encode() + stripped(data)
 
 
-@in_loop
 async def test_no_forged_mail_is_the_owners_and_the_owners_own_is(post: Post, server: MailServer) -> None:
     server.stamps, post.channel = stamped, post.make(trusts=MX)
     tried = forged(KIM, MX)
@@ -52,7 +51,6 @@ async def test_no_forged_mail_is_the_owners_and_the_owners_own_is(post: Post, se
         (f'"Kim, of the lab" <{KIM}>', f"{MX};\r\n dmarc=bestguesspass; dkim=pass header.d=lab.test", "bot@lab.test"),
     ],
 )
-@in_loop
 async def test_a_true_mail_of_the_owner_counts_however_it_is_written(
     post: Post, server: MailServer, sender: str, says: str, to: str
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from nanoclaw.channels.email import prover
 from nanoclaw.core.channel import UNPROVEN
 from tests.channels.mail_server import RESULTS, MailServer, stamped, stripped
-from tests.channels.test_email import ANN, NOON, Post, in_loop, mail, post, server
+from tests.channels.test_email import ANN, NOON, Post, mail, post, server
 
 __all__ = ["post", "server"]
 
@@ -44,7 +44,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
         "one spelling",
     ],
 )
-@in_loop
 async def test_the_server_is_known_by_what_it_did_with_a_forged_mail(
     post: Post, server: MailServer, stamps: Callable[[bytes], bytes], is_good: bool, said: str
 ) -> None:
@@ -56,13 +55,11 @@ async def test_the_server_is_known_by_what_it_did_with_a_forged_mail(
     assert post.make().proof == (found, text)
 
 
-@in_loop
 async def test_a_test_mail_that_is_late_is_waited_for(post: Post, server: MailServer) -> None:
     server.late = 3
     assert (await post.channel.prove())[0]
 
 
-@in_loop
 async def test_one_that_does_not_come_is_said_and_taken_out_when_it_comes_at_last(
     post: Post, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +76,6 @@ async def test_one_that_does_not_come_is_said_and_taken_out_when_it_comes_at_las
     assert server.mails == []
 
 
-@in_loop
 async def test_a_server_that_refuses_the_test_mail_is_not_known(post: Post, server: MailServer) -> None:
     server.refuses = {".": "554 5.7.1 spam"}
     is_good, text = await post.channel.prove()
@@ -88,7 +84,6 @@ async def test_a_server_that_refuses_the_test_mail_is_not_known(post: Post, serv
     assert "554" in text
 
 
-@in_loop
 async def test_what_was_good_goes_on_to_count_where_trying_again_fails(post: Post, server: MailServer) -> None:
     assert (await post.channel.prove())[0]
     server.refuses = {".": "451 later"}
@@ -101,7 +96,6 @@ async def test_what_was_good_goes_on_to_count_where_trying_again_fails(post: Pos
     assert not (await post.channel.prove())[0]
 
 
-@in_loop
 async def test_a_gateway_tries_it_at_its_start_and_hands_in_no_test_mail(post: Post, server: MailServer) -> None:
     async with post.runs():
         inbound = await post.comes(mail())
@@ -109,7 +103,6 @@ async def test_a_gateway_tries_it_at_its_start_and_hands_in_no_test_mail(post: P
     assert post.got.empty()
 
 
-@in_loop
 async def test_a_mail_is_not_its_senders_where_the_server_leaves_forged_results(post: Post, server: MailServer) -> None:
     server.stamps, server.can_delete = lambda data: data, False
     async with post.runs():
@@ -120,7 +113,6 @@ async def test_a_mail_is_not_its_senders_where_the_server_leaves_forged_results(
 
 
 @pytest.mark.parametrize("kept", ["", "[]", '{"of": 1}', '{"of": "x", "at": 3, "due": 4}'])
-@in_loop
 async def test_what_was_kept_and_cannot_be_read_is_tried_anew(
     post: Post, server: MailServer, tmp_path: Path, kept: str
 ) -> None:

@@ -35,7 +35,6 @@ from tests.channels.homeserver import (
     text,
 )
 from tests.channels.test_matrix import UNFETCHED
-from tests.dial import story
 from tests.virtual_time import skip
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
@@ -103,7 +102,6 @@ def to(words: str, room_id: str = ROOM) -> Outbound:
     return Outbound(Address("matrix", room_id), words, key="1.0")
 
 
-@story
 async def test_a_wrong_password_says_what_to_do_and_is_not_tried_again_soon(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.refusals["/login"] = [(403, {"errcode": "M_FORBIDDEN", "error": "Invalid username or password"})]
@@ -113,7 +111,6 @@ async def test_a_wrong_password_says_what_to_do_and_is_not_tried_again_soon(tmp_
         assert "canary-password" not in str(raised.value)
 
 
-@story
 async def test_a_login_is_kept_where_only_the_owner_can_read_it(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [{}]
@@ -126,7 +123,6 @@ async def test_a_login_is_kept_where_only_the_owner_can_read_it(tmp_path: Path) 
         assert len(server.paths("/login")) == 1
 
 
-@story
 async def test_a_login_that_was_revoked_is_made_anew_with_the_password(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [{}]
@@ -140,7 +136,6 @@ async def test_a_login_that_was_revoked_is_made_anew_with_the_password(tmp_path:
         assert "device_id" not in server.bodies("/login")[1]
 
 
-@story
 async def test_the_keys_of_an_earlier_login_are_deleted(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [{}]
@@ -158,7 +153,6 @@ async def test_the_keys_of_an_earlier_login_are_deleted(tmp_path: Path) -> None:
         assert mine.stat().st_ino == kept
 
 
-@story
 async def test_a_login_that_only_ran_out_keeps_its_device(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [{}]
@@ -172,7 +166,6 @@ async def test_a_login_that_only_ran_out_keeps_its_device(tmp_path: Path) -> Non
         assert server.bodies("/login")[1]["device_id"] == "DEV"
 
 
-@story
 async def test_without_the_password_a_revoked_login_says_what_to_do(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [{}]
@@ -185,7 +178,6 @@ async def test_without_the_password_a_revoked_login_says_what_to_do(tmp_path: Pa
             assert TOKEN not in str(raised.value)
 
 
-@story
 async def test_a_server_that_falls_silent_is_noticed(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [{}]
@@ -198,7 +190,6 @@ async def test_a_server_that_falls_silent_is_noticed(tmp_path: Path) -> None:
         assert channel.alive == NOW
 
 
-@story
 async def test_a_server_that_is_not_there_is_a_channel_error(tmp_path: Path) -> None:
     async with homeserver() as server:
         channel = make(server, tmp_path)
@@ -218,7 +209,6 @@ async def test_a_server_that_is_not_there_is_a_channel_error(tmp_path: Path) -> 
         (500, {"errcode": "M_UNKNOWN", "error": "broken"}, ChannelUnavailable, None),
     ],
 )
-@story
 async def test_a_refusal_to_send_is_worth_another_try_or_not(
     tmp_path: Path, status: int, said: dict[str, Any], kind: type[ChannelError], wait: float | None
 ) -> None:
@@ -237,7 +227,6 @@ async def test_a_refusal_to_send_is_worth_another_try_or_not(
             assert first == second  # the same transaction
 
 
-@story
 async def test_html_is_left_out_where_the_whole_is_too_large(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [room()]
@@ -250,7 +239,6 @@ async def test_html_is_left_out_where_the_whole_is_too_large(tmp_path: Path) -> 
             assert second == {"msgtype": "m.text", "body": "**bold**", "m.mentions": {}, **UNFETCHED}
 
 
-@story
 async def test_nothing_is_sent_once_the_program_ends(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [room()]
@@ -262,7 +250,6 @@ async def test_nothing_is_sent_once_the_program_ends(tmp_path: Path) -> None:
         assert server.paths("/send/") == []
 
 
-@story
 async def test_malformed_events_are_skipped_and_the_others_heard(tmp_path: Path) -> None:
     async with homeserver() as server:
         odd: list[Any] = [
@@ -292,7 +279,6 @@ async def test_malformed_events_are_skipped_and_the_others_heard(tmp_path: Path)
         assert [one.message.text for one in await heard(server, tmp_path)] == ["first", "?", "the future", "last"]
 
 
-@story
 async def test_what_a_message_was_changed_to_is_told_when_its_author_did_it(tmp_path: Path) -> None:
     def change(number: int, body: str, of: int, **more: Any) -> dict[str, Any]:
         new = {"msgtype": "m.text", "body": body}
@@ -311,7 +297,6 @@ async def test_what_a_message_was_changed_to_is_told_when_its_author_did_it(tmp_
         assert said[1].address == said[0].address
 
 
-@story
 async def test_a_message_of_a_group_may_come_to_mention_the_assistant(tmp_path: Path) -> None:
     new = {"msgtype": "m.text", "body": f"{BOT}: hello"}
     relation = {"rel_type": "m.replace", "event_id": "$e4"}
@@ -322,7 +307,6 @@ async def test_a_message_of_a_group_may_come_to_mention_the_assistant(tmp_path: 
         assert [(one.message.text, one.is_mention) for one in said] == [("hello all", False), ("hello", True)]
 
 
-@story
 async def test_a_key_made_to_break_decryption_stops_nothing(tmp_path: Path) -> None:
     """A stranger may send any key to a device; here one that its library cannot even parse."""
     async with homeserver() as server:
@@ -338,7 +322,6 @@ async def test_a_key_made_to_break_decryption_stops_nothing(tmp_path: Path) -> N
         assert [one.message.text for one in await heard(server, tmp_path)] == ["still here"]
 
 
-@story
 async def test_messages_are_told_again_until_they_are_stored(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [room()]
@@ -357,7 +340,6 @@ async def test_messages_are_told_again_until_they_are_stored(tmp_path: Path) -> 
         assert since == [None, "s1", "s1", "s1", "s4"]
 
 
-@story
 async def test_a_gap_that_the_server_does_not_show_stops_nothing(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.refusals["/messages"] = [(403, {"errcode": "M_FORBIDDEN", "error": "You aren't a member of the room"})]
@@ -365,7 +347,6 @@ async def test_a_gap_that_the_server_does_not_show_stops_nothing(tmp_path: Path)
         assert [one.message.text for one in await heard(server, tmp_path)] == ["after the gap"]
 
 
-@story
 async def test_a_thousand_invitations_of_strangers_cost_nothing(tmp_path: Path, log: list[str]) -> None:
     async with homeserver() as server:
         many: dict[str, Any] = {}
@@ -378,7 +359,6 @@ async def test_a_thousand_invitations_of_strangers_cost_nothing(tmp_path: Path, 
         assert sum("not known here" in line for line in log) == 1
 
 
-@story
 async def test_a_strangers_invitation_asks_and_is_accepted_once_they_are_let_in(tmp_path: Path) -> None:
     async with homeserver() as server:
         knows = Knows(ANNA)
@@ -393,7 +373,6 @@ async def test_a_strangers_invitation_asks_and_is_accepted_once_they_are_let_in(
             await server.until("/join/!invited1:localhost")
 
 
-@story
 async def test_a_room_of_a_stranger_that_was_entered_while_a_code_was_awaited_is_left(tmp_path: Path) -> None:
     """But not that of the owner, who wrote the code there, and those of known people."""
     async with homeserver() as server:
@@ -414,7 +393,6 @@ async def test_a_room_of_a_stranger_that_was_entered_while_a_code_was_awaited_is
         assert server.paths("/forget") == ["/_matrix/client/v3/rooms/!invited1:localhost/forget"]
 
 
-@story
 async def test_an_invitation_that_stays_is_told_once(tmp_path: Path, log: list[str]) -> None:
     async with homeserver() as server:
         now = NOW
@@ -427,7 +405,6 @@ async def test_an_invitation_that_stays_is_told_once(tmp_path: Path, log: list[s
         assert sum("not known here" in line for line in log) == 1
 
 
-@story
 async def test_the_first_message_of_a_thread_says_what_it_is_about(tmp_path: Path) -> None:
     thread = {
         "rel_type": "m.thread",
@@ -450,7 +427,6 @@ async def test_the_first_message_of_a_thread_says_what_it_is_about(tmp_path: Pat
     assert [one.quote for one in said] == ["", "The boiler", "", "Explain"]
 
 
-@story
 async def test_what_a_stopped_turn_had_said_stays_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,7 +446,6 @@ async def test_what_a_stopped_turn_had_said_stays_after_a_restart(
         assert not server.paths("/redact/")
 
 
-@story
 async def test_a_login_can_be_looked_at_without_running(tmp_path: Path) -> None:
     """It is made once, kept, and made anew when it was revoked and there is a password."""
     async with homeserver() as server:
@@ -490,7 +465,6 @@ async def test_a_login_can_be_looked_at_without_running(tmp_path: Path) -> None:
         assert not server.paths("/sync")
 
 
-@story
 async def test_an_invitation_that_fails_is_tried_again_later(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.refusals["/join/"] = [(502, {}), (404, {"errcode": "M_NOT_FOUND", "error": "gone"})]
@@ -509,7 +483,6 @@ async def test_an_invitation_that_fails_is_tried_again_later(tmp_path: Path) -> 
         assert json.loads((tmp_path / "sync.json").read_text())["invitations"] == []
 
 
-@story
 async def test_what_a_killed_process_had_begun_to_say_is_deleted(tmp_path: Path) -> None:
     """But not what goes on growing after a lost connection, nor what was finished."""
     async with homeserver() as server:
@@ -535,7 +508,6 @@ async def test_what_a_killed_process_had_begun_to_say_is_deleted(tmp_path: Path)
         assert len(server.paths("/redact/")) == 2
 
 
-@story
 async def test_what_was_said_right_before_the_process_was_killed_is_found_by_its_transaction(tmp_path: Path) -> None:
     """The server had taken it, but the process never heard of that."""
     async with homeserver() as server:
@@ -558,7 +530,6 @@ async def test_what_was_said_right_before_the_process_was_killed_is_found_by_its
         assert len(server.paths("/redact/")) == 1
 
 
-@story
 async def test_a_download_stops_at_its_limit_whatever_was_declared(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [room()]
@@ -579,7 +550,6 @@ async def test_a_download_stops_at_its_limit_whatever_was_declared(tmp_path: Pat
                 await channel.fetch(Attachment("", "x", ref=str(HeldFile("mxc://localhost/small"))), 1_000)
 
 
-@story
 async def test_a_file_larger_than_allowed_is_not_uploaded(tmp_path: Path) -> None:
     async with homeserver() as server:
         server.news = [room()]
@@ -593,7 +563,6 @@ async def test_a_file_larger_than_allowed_is_not_uploaded(tmp_path: Path) -> Non
         assert server.paths("/media/") == []
 
 
-@story
 async def test_a_damaged_file_of_its_own_is_named(tmp_path: Path) -> None:
     (tmp_path / "sync.json").write_text("[]")
     async with homeserver() as server:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import socket
 import struct
 import subprocess
 import sys
 from asyncio.trsock import TransportSocket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,18 +51,6 @@ EVENTS: tuple[Event, ...] = (
     ToolFinished(CALL, "e", True, 0.5, "outer", 7, "-a\n+b"),
     *(ToolFinished(CALL, "e", True, 0.5), Joined(("f", "g")), TurnPaused(), TurnEnded("h", "loop", Usage(1, 2, 3))),
 )
-
-
-def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(*arguments: Any, **more: Any) -> None:
-        async def whole() -> None:
-            async with asyncio.timeout(100):
-                await test(*arguments, **more)
-
-        asyncio.run(whole())
-
-    return run
 
 
 class FakeHost:
@@ -165,7 +152,6 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-@in_loop
 async def test_every_event_arrives_as_it_was(tmp_path: Path) -> None:
     async with place(tmp_path) as here, here.chat() as terminal:
         for event in EVENTS:
@@ -175,7 +161,6 @@ async def test_every_event_arrives_as_it_was(tmp_path: Path) -> None:
         assert [event for _, event in terminal.events] == list(EVENTS)
 
 
-@in_loop
 async def test_a_message_is_delivered_when_a_terminal_has_shown_it(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         answer = Outbound(MAIN, "hi", ("a.txt",), "1")
@@ -187,7 +172,6 @@ async def test_a_message_is_delivered_when_a_terminal_has_shown_it(tmp_path: Pat
         await until(lambda: not here.terminals.serves(answer))
 
 
-@in_loop
 async def test_a_terminal_that_vanishes_before_it_showed_it_has_not_got_it(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         _, writer = await here.raw()
@@ -200,7 +184,6 @@ async def test_a_terminal_that_vanishes_before_it_showed_it_has_not_got_it(tmp_p
             await sending
 
 
-@in_loop
 async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = asyncio.Event()
     async with place(tmp_path) as here:
@@ -225,7 +208,6 @@ async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, mo
         await until(lambda: here.terminals.attached == 0)
 
 
-@in_loop
 async def test_one_that_does_not_read_is_let_go_and_blocks_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +222,6 @@ async def test_one_that_does_not_read_is_let_go_and_blocks_nobody(
         writer.close()
 
 
-@in_loop
 async def test_what_is_said_comes_in_and_a_refusal_goes_back(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.refusal = StoreError("the disk is full")
@@ -254,7 +235,6 @@ async def test_what_is_said_comes_in_and_a_refusal_goes_back(tmp_path: Path) -> 
         assert inbound.attachments[0].path == "/a.txt"
 
 
-@in_loop
 async def test_one_that_comes_in_the_midst_of_an_answer_does_not_see_its_half(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.terminals.show(MAIN, TextDelta("first "))
@@ -305,7 +285,6 @@ async def printed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     raise AssertionError("it ended without a word")
 
 
-@in_loop
 async def test_a_question_sees_its_own_turn_only(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
@@ -322,7 +301,6 @@ async def test_a_question_sees_its_own_turn_only(tmp_path: Path) -> None:
         assert await printing == ("my answer\n", 0)
 
 
-@in_loop
 async def test_a_question_does_not_wait_for_a_turn_that_had_nothing_to_say(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         await here.say(hello() + b'{"said": "thanks", "id": "earlier"}\n')
@@ -338,7 +316,6 @@ async def test_a_question_does_not_wait_for_a_turn_that_had_nothing_to_say(tmp_p
 @pytest.mark.parametrize(
     ("asked", "said", "status"), [("mine", "Stopped. Not begun: mine.", 1), ("/stop", "Stopped.", 0)]
 )
-@in_loop
 async def test_a_question_that_a_stop_drops_has_failed_and_the_stop_itself_has_not(
     tmp_path: Path, asked: str, said: str, status: int
 ) -> None:
@@ -369,7 +346,6 @@ async def test_a_question_that_a_stop_drops_has_failed_and_the_stop_itself_has_n
         (hello("answer") + b'{"text": "x", "files": [[1, 2, 3]]}\n', "'files' must be a list"),
     ],
 )
-@in_loop
 async def test_nonsense_is_refused_in_a_sentence(tmp_path: Path, data: bytes, sentence: str) -> None:
     async with place(tmp_path) as here:
         assert sentence in (await here.say(data))[-1]["refused"]
@@ -378,14 +354,12 @@ async def test_nonsense_is_refused_in_a_sentence(tmp_path: Path, data: bytes, se
         assert here.got.empty()
 
 
-@in_loop
 async def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminals, "LONGEST", 100_000)
     async with place(tmp_path) as here:
         assert "at most" in (await here.say(hello() + b"x" * 300_000))[-1]["refused"]
 
 
-@in_loop
 async def test_one_that_says_nothing_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminals, "HELLO_SECONDS", 0.05)
     async with place(tmp_path) as here:
@@ -394,7 +368,6 @@ async def test_one_that_says_nothing_is_let_go(tmp_path: Path, monkeypatch: pyte
         writer.close()
 
 
-@in_loop
 async def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_another(line: socket.socket, level: int, name: int, size: int = 0) -> bytes:
         assert name == socket.SO_PEERCRED
@@ -407,7 +380,6 @@ async def test_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         assert "belongs to another user" in (await here.say(hello()))[0]["refused"]
 
 
-@in_loop
 async def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminals, "_MOST_LINES", 1)
     async with place(tmp_path) as here, here.chat():
@@ -471,7 +443,6 @@ def test_the_thin_client_is_thin() -> None:
     assert not {"asyncio", "argparse", "pathlib", "typing", "dataclasses", "sqlite3", "prompt_toolkit"} & loaded
 
 
-@in_loop
 async def test_an_answer_longer_than_a_line_arrives_whole_and_its_terminal_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -483,7 +454,6 @@ async def test_an_answer_longer_than_a_line_arrives_whole_and_its_terminal_stays
         assert here.terminals.attached == 1
 
 
-@in_loop
 async def test_a_question_too_long_for_a_line_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attach, "LONGEST", 10_000)
     async with place(tmp_path) as here:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,28 +18,11 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.tx import Transactions
 from tests.journeys.command import SECONDS, Home, Running, remind
+from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
 from tests.program import config_of
 
 MAIN = Address("terminal", "main")
-
-
-Start = Callable[..., Running]
-
-
-@pytest.fixture
-def start(home: Home) -> Iterator[Start]:
-    """`start("gateway")` and the like; all are ended after the test."""
-    running: list[Running] = []
-
-    def begin(*arguments: str) -> Running:
-        running.append(Running(home, *arguments))
-        running[-1].expect({"gateway": "serves"}.get(arguments[0] if arguments else "", "> "))
-        return running[-1]
-
-    yield begin
-    for one in running:
-        one.close()
 
 
 def pending(home: Home) -> list[str]:

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.journeys.command import Home, Running
+from tests.journeys.command import Home
+from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, delta, events, says
-
-Start = Callable[..., Running]
-
-
-@pytest.fixture
-def start(home: Home) -> Iterator[Start]:
-    """`start("gateway")` and the like; all are ended after the test."""
-    running: list[Running] = []
-
-    def begin(*arguments: str) -> Running:
-        running.append(Running(home, *arguments))
-        running[-1].expect({"gateway": "serves"}.get(arguments[0] if arguments else "", "> "))
-        return running[-1]
-
-    yield begin
-    for one in running:
-        one.close()
 
 
 def test_a_terminal_goes_on_when_the_one_it_is_attached_to_is_left(

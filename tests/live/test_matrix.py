@@ -19,7 +19,6 @@ from nanoclaw.core.channel import ChannelAccess, ChannelHost, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from tests.dial import story
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
@@ -132,7 +131,6 @@ def to(room: str, text: str, key: str = "1.0", *, reply_to: str = "", thread: st
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_a_message_and_its_answer(server: str, tmp_path: Path, encrypted: bool) -> None:
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
         sent = await anna.say(room, "Hello **there**")
@@ -150,7 +148,6 @@ async def test_a_message_and_its_answer(server: str, tmp_path: Path, encrypted: 
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_a_message_that_is_sent_again_is_shown_once(server: str, tmp_path: Path, encrypted: bool) -> None:
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
         first = await assistant.send(to(room, "one", "7.0"))
@@ -160,7 +157,6 @@ async def test_a_message_that_is_sent_again_is_shown_once(server: str, tmp_path:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_an_answer_grows_by_edits_and_ends_as_one_message(server: str, tmp_path: Path, encrypted: bool) -> None:
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
         asked = await anna.say(room, "tell me")
@@ -182,7 +178,6 @@ async def test_an_answer_grows_by_edits_and_ends_as_one_message(server: str, tmp
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_a_process_that_ends_while_an_answer_begins_leaves_nothing_of_it(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encrypted: bool
 ) -> None:
@@ -210,7 +205,6 @@ async def test_a_process_that_ends_while_an_answer_begins_leaves_nothing_of_it(
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_files_go_both_ways(server: str, tmp_path: Path, encrypted: bool) -> None:
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
         await anna.show(room, PICTURE, "image/png", "../../x.png")
@@ -251,7 +245,6 @@ async def _downloaded(anna: Person, content: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_the_longest_message_is_shown_also_as_an_edit(server: str, tmp_path: Path, encrypted: bool) -> None:
     """Without its HTML where both together are more than an event holds."""
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
@@ -267,7 +260,6 @@ async def test_the_longest_message_is_shown_also_as_an_edit(server: str, tmp_pat
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_what_was_said_while_it_was_down_is_heard_in_order(server: str, tmp_path: Path, encrypted: bool) -> None:
     """Also with a gap: the server leaves out what is more than a page of 100."""
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
@@ -285,7 +277,6 @@ async def test_what_was_said_while_it_was_down_is_heard_in_order(server: str, tm
         assert anna.undecrypted == []
 
 
-@story
 async def test_what_was_said_before_the_very_first_start_is_left_alone(server: str, tmp_path: Path) -> None:
     bot = register(server, new_name("bot"))
     async with person(server, folder(tmp_path, "anna")) as anna, person(server, folder(tmp_path, "x"), bot) as before:
@@ -299,7 +290,6 @@ async def test_what_was_said_before_the_very_first_start_is_left_alone(server: s
             await assistant.hears("now")
 
 
-@story
 async def test_words_that_come_with_an_invitation_are_heard(server: str, tmp_path: Path) -> None:
     async with running(server, tmp_path / "bot") as (assistant, bot), person(server, folder(tmp_path, "anna")) as anna:
         await assistant.stop()
@@ -311,7 +301,6 @@ async def test_words_that_come_with_an_invitation_are_heard(server: str, tmp_pat
             await again.hears("hello")
 
 
-@story
 async def test_an_invitation_of_a_stranger_waits_until_they_are_known(server: str, tmp_path: Path) -> None:
     known: set[str] = set()
     async with person(server, folder(tmp_path, "anna")) as anna, person(server, folder(tmp_path, "mo")) as mo:
@@ -333,7 +322,6 @@ def _joined(somebody: Person, room: str) -> set[str]:
     return {user for user, member in somebody.client.rooms[room].users.items() if not member.invited}
 
 
-@story
 async def test_a_group_has_a_conversation_for_each_person(server: str, tmp_path: Path) -> None:
     async with (
         running(server, tmp_path / "bot") as (assistant, bot),
@@ -362,7 +350,6 @@ async def test_a_group_has_a_conversation_for_each_person(server: str, tmp_path:
         assert (fourth.is_mention, fourth.quoted, fourth.quote) == (True, answer, "soup")
 
 
-@story
 async def test_a_thread_is_a_conversation_of_its_own(server: str, tmp_path: Path) -> None:
     async with both(server, tmp_path) as (assistant, bot, anna, room):
         root = await anna.say(room, "about the trip")
@@ -377,7 +364,6 @@ async def test_a_thread_is_a_conversation_of_its_own(server: str, tmp_path: Path
         assert (relation["rel_type"], relation["event_id"]) == ("m.thread", root)
 
 
-@story
 async def test_a_quote_is_fetched_also_of_what_was_said_long_before(server: str, tmp_path: Path) -> None:
     async with both(server, tmp_path, encrypted=True) as (assistant, bot, anna, room):
         old = await anna.say(room, "the code is 7")
@@ -390,7 +376,6 @@ async def test_a_quote_is_fetched_also_of_what_was_said_long_before(server: str,
             assert (heard.quoted, heard.quote) == (old, "the code is 7")
 
 
-@story
 async def test_a_room_that_it_left_cannot_be_written_to(server: str, tmp_path: Path) -> None:
     async with both(server, tmp_path) as (assistant, bot, anna, room):
         await anna.client.room_kick(room, bot)
@@ -403,7 +388,6 @@ async def test_a_room_that_it_left_cannot_be_written_to(server: str, tmp_path: P
         await anna.hears(other, bot, "here")
 
 
-@story
 async def test_the_device_is_signed_by_keys_that_others_can_see(server: str, tmp_path: Path) -> None:
     """As another user sees it, also after a restart and after the login was revoked."""
     async with both(server, tmp_path) as (assistant, bot, anna, room):
@@ -468,7 +452,6 @@ async def _signed_devices(anna: Person, user: str) -> set[str]:
     return {device for device, keys in found["device_keys"][user].items() if is_signed(keys, signer)}
 
 
-@story
 async def test_a_device_that_comes_later_can_read_what_is_said_then(server: str, tmp_path: Path) -> None:
     async with both(server, tmp_path, encrypted=True) as (assistant, bot, anna, room):
         await assistant.send(to(room, "one"))
@@ -481,7 +464,6 @@ async def test_a_device_that_comes_later_can_read_what_is_said_then(server: str,
             await anna.hears(room, bot, "one", "two")
 
 
-@story
 async def test_a_message_whose_key_comes_late_is_delivered_then(server: str, tmp_path: Path) -> None:
     """The key is held back until after a restart of the assistant."""
     async with both(server, tmp_path, encrypted=True) as (assistant, bot, anna, room):

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from tests.channels.telegram_talk import picture
-from tests.dial import story
 from tests.journeys.command import Home, make_owner
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
@@ -145,7 +144,6 @@ def calls(name: str, **arguments: Any) -> Scripted:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_talk(server: str, tmp_path: Path, encrypted: bool) -> None:
     """A question; the answer grows by edits and is one message in the end."""
     async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
@@ -162,7 +160,6 @@ async def test_talk(server: str, tmp_path: Path, encrypted: bool) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_one_thought_in_several_messages_is_one_question(server: str, tmp_path: Path, encrypted: bool) -> None:
     """Five quick lines; a paste in pieces; a file and its question."""
     async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
@@ -183,7 +180,6 @@ async def test_one_thought_in_several_messages_is_one_question(server: str, tmp_
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_a_message_that_is_changed_while_it_waits_is_read_as_it_is_now(
     server: str, tmp_path: Path, encrypted: bool
 ) -> None:
@@ -204,7 +200,6 @@ async def test_a_message_that_is_changed_while_it_waits_is_read_as_it_is_now(
         assert "What does it eat?" in program.request() and "Wot" not in program.request()
 
 
-@story
 async def test_silence_leaves_nothing_behind(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path) as (program, anna, room):
         program.model.script(says("NO_REPLY"), says("Yes."))
@@ -215,7 +210,6 @@ async def test_silence_leaves_nothing_behind(server: str, tmp_path: Path) -> Non
         assert all("NO_REPLY" not in event["content"]["body"] for event in anna.messages(room, program.bot))
 
 
-@story
 async def test_the_owner_links_the_account_with_a_code(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path, owner=False) as (program, anna, room):
         await program.until(lambda: "serves" in program.log())
@@ -238,7 +232,6 @@ async def test_the_owner_links_the_account_with_a_code(server: str, tmp_path: Pa
         await anna.until(lambda: anna.texts(room, program.bot)[1:] == ["Yours."])
 
 
-@story
 async def test_remind(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path) as (program, anna, room):
         await anna.say(room, "/remind in 1 minute: drink water")
@@ -256,7 +249,6 @@ async def test_remind(server: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_image_in(server: str, tmp_path: Path, encrypted: bool) -> None:
     async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
         program.model.script(says("Something teal."))
@@ -271,7 +263,6 @@ async def test_image_in(server: str, tmp_path: Path, encrypted: bool) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_file_out(server: str, tmp_path: Path, encrypted: bool) -> None:
     """By a line of the answer, and by the tool."""
     async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
@@ -295,7 +286,6 @@ def _kinds(anna: Person, room: str, sender: str) -> list[str]:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-@story
 async def test_restart_in_the_middle(server: str, tmp_path: Path, encrypted: bool) -> None:
     """Killed while a turn runs, and 50 messages while it was down: all answered, in order, once."""
     async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
@@ -322,7 +312,6 @@ def _answered(anna: Person, room: str, sender: str) -> list[str]:
     return [text[text.index("/zz") :][:5] for text in texts]
 
 
-@story
 async def test_stranger(server: str, tmp_path: Path) -> None:
     """An invitation is not accepted. In a group that is not allowed 1,000 messages that call the assistant, half of
     them pictures: no model is asked, nothing is fetched, kept or sent, and memory stays flat."""
@@ -373,7 +362,6 @@ def files_of(home: Path) -> set[Path]:
     return {path for path in home.rglob("*") if path.is_file() and path.suffix not in (".log", ".db-wal", ".db-shm")}
 
 
-@story
 async def test_a_group_is_answered_when_it_calls(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path) as (program, anna, _room), person(server, folder(tmp_path, "mo")) as mo:
         group = await anna.room(program.bot, mo.id, name="kitchen")
@@ -395,7 +383,6 @@ async def test_a_group_is_answered_when_it_calls(server: str, tmp_path: Path) ->
         assert len(program.model.asked) == 1
 
 
-@story
 async def test_stop(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path) as (program, anna, room):
         program.model.script(events(delta(content="It is a long"), done=False, hang=True), says("Here."))
@@ -407,7 +394,6 @@ async def test_stop(server: str, tmp_path: Path) -> None:
         await anna.until(lambda: "Here." in anna.texts(room, program.bot))
 
 
-@story
 async def test_a_thread_is_a_conversation_of_its_own(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path) as (program, anna, room):
         program.model.script(says("Noted."), says("In the thread."))
@@ -429,7 +415,6 @@ async def test_a_thread_is_a_conversation_of_its_own(server: str, tmp_path: Path
         assert last["content"]["m.relates_to"]["event_id"] == root
 
 
-@story
 async def test_status_shows_its_sign_of_life_and_how_much_memory_it_takes(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path) as (program, anna, room):
         program.model.script(says("Yes."))

@@ -9,11 +9,9 @@ import pytest
 
 from nanoclaw.net.page import fetch
 from nanoclaw.net.public import NetError, NotPublic, is_allowed, public_addresses
-from tests.dial import story
 from tests.net.web_server import reply, serving
 
 
-@story
 async def test_a_page_is_asked_for_plainly_and_read() -> None:
     html = (
         b"<html><head><title>Shop</title><style>a{}</style></head><body><h1>Lamp</h1><p>10 &euro;<script>t=1</script>"
@@ -36,7 +34,6 @@ async def test_a_page_is_asked_for_plainly_and_read() -> None:
     ],
 )
 def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
-    @story
     async def ask() -> None:
         async with serving(answer) as (address, asked):
             with pytest.raises(NetError) as failed:
@@ -44,10 +41,9 @@ def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
             assert said in str(failed.value)
             assert len(asked) == 1  # no redirect is followed
 
-    ask()
+    asyncio.run(ask())
 
 
-@story
 async def test_a_private_place_is_read_where_it_is_allowed_by_its_name() -> None:
     async with serving(*[reply(b"hello")] * 2) as (address, _):
         port = address.rpartition(":")[2]
@@ -70,7 +66,6 @@ def test_a_name_is_compared_as_it_is_meant(entry: str, host: str, port: int) -> 
     assert not is_allowed(host + "0", port, [entry])
 
 
-@story
 async def test_a_name_that_leads_to_an_allowed_place_is_not_allowed_by_that(monkeypatch: pytest.MonkeyPatch) -> None:
     async def here(*_: object, **__: object) -> list[tuple[object, ...]]:
         return [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))]
@@ -80,13 +75,11 @@ async def test_a_name_that_leads_to_an_allowed_place_is_not_allowed_by_that(monk
         await public_addresses("rebinding.example", 9, allow=["127.0.0.1:9"])
 
 
-@story
 async def test_an_endless_page_is_cut() -> None:
     async with serving(reply(b"x" * 3_000_000)) as (address, _):
         assert len((await fetch(address, 100_000, loopback=True)).body) == 100_000
 
 
-@story
 async def test_chunks_that_nobody_asked_for_are_joined() -> None:
     chunked = reply(b"5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n", more="Transfer-Encoding: chunked\r\n")
     async with serving(chunked) as (address, _):
@@ -102,17 +95,15 @@ async def test_chunks_that_nobody_asked_for_are_joined() -> None:
     ],
 )
 def test_a_private_address_is_refused_however_it_is_written(host: str) -> None:
-    @story
     async def ask() -> None:
         with pytest.raises(NotPublic, match="Only public pages are read"):
             await fetch(f"http://{host}:9/", 1_000)
 
-    ask()
+    asyncio.run(ask())
 
 
 @pytest.mark.parametrize("name", ["127.1", "2130706433", "0x7f.1", "localhost"])
 def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    @story
     async def ask() -> None:
         async def here(*_: object, **__: object) -> list[tuple[object, ...]]:
             return [(socket.AF_INET, 1, 6, "", ("8.8.8.8", 9)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))]
@@ -121,16 +112,15 @@ def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: py
         with pytest.raises(NotPublic, match="this machine"):
             await fetch(f"http://{name}:9/", 1_000)
 
-    ask()
+    asyncio.run(ask())
 
 
 @pytest.mark.parametrize(
     "address", ["file:///etc/passwd", "ftp://a.example/", "http://", "http://a:b@c.example/", "http://a.example:x/"]
 )
 def test_what_is_no_plain_address_is_refused(address: str) -> None:
-    @story
     async def ask() -> None:
         with pytest.raises(NotPublic):
             await fetch(address, 1_000, loopback=True)
 
-    ask()
+    asyncio.run(ask())

@@ -10,11 +10,9 @@ import pytest
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.plugins.heartbeat.checklist import Watch
 from nanoclaw.plugins.heartbeat.probe import Probe
-from tests.dial import story
 from tests.net.web_server import reply, serving
 
 
-@story
 async def test_what_changes_without_news_is_not_looked_at(tmp_path: Path) -> None:
     first = reply(b"<p>10</p><script>nonce='a'</script><!-- 09:00 -->", "text/html")
     second = reply(b"<p>10</p><script>nonce='b'</script><!-- 09:30 -->", "text/html")
@@ -26,7 +24,6 @@ async def test_what_changes_without_news_is_not_looked_at(tmp_path: Path) -> Non
     assert not any(look.problem for look in looks)
 
 
-@story
 async def test_a_slow_page_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nanoclaw.plugins.heartbeat.probe.PAGE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -34,7 +31,6 @@ async def test_a_slow_page_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
         assert "no whole answer" in (await Probe(Reach(tmp_path), {}, loopback=True).read(url)).problem
 
 
-@story
 async def test_this_machine_is_looked_at_only_when_the_person_allows_it(tmp_path: Path) -> None:
     problem = (await Probe(Reach(tmp_path), {}).read(Watch("url", "http://127.0.0.1:9/"))).problem
     assert (

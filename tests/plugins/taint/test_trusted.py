@@ -13,7 +13,6 @@ from nanoclaw.plugins.taint.sources import Trusted
 from tests.channels.homeserver import event, homeserver, member, room, text
 from tests.channels.telegram_program import RULES, Scene, scene
 from tests.channels.test_matrix_trouble import heard
-from tests.dial import story
 from tests.plugins.taint.obedient import EVIL, Obedient, do, reading
 from tests.program import tools_plugin
 
@@ -159,7 +158,6 @@ async def test_a_name_that_a_stranger_chose_passes_for_nobody_elses(tmp_path: Pa
 # --- Matrix ----------------------------------------------------------------------------------------------------------
 
 
-@story
 async def test_on_matrix_a_quote_is_of_the_account_that_the_server_names(tmp_path: Path) -> None:
     evil = "@x)(matrix:@anna:x:evil"
 
