@@ -243,9 +243,7 @@ def test_with_json_only_the_object_is_on_stdout(home: Home, server: ModelServer,
 
 
 def test_a_file_that_an_answer_names_and_that_cannot_be_sent_fails(home: Home, server: ModelServer) -> None:
-    """The model is asked once more, as nothing was sent."""
-    gone = says("Here it is.\n\nMEDIA:./gone.png")
-    server.script(gone, gone, says("Here it is.\n\nMEDIA:./there.txt"))
+    server.script(says("Here it is.\n\nMEDIA:./gone.png"), says("Here it is.\n\nMEDIA:./there.txt"))
     ended = home.run("-m", "Send it.", check=1)
     assert "not attached: " in ended.err and "gone.png" in ended.err
     (home.workspace / "there.txt").write_text("here")

@@ -144,7 +144,7 @@ def test_no_key_of_any_place_is_seen_in_a_day_of_use(
 
     run("-m", "look", replies=(*steps(*(("exec", {"command": one}) for one in COMMANDS)), says("Looked.")))
     run("plugins", "trust", "teller")
-    run("-m", "tell", "--json", replies=(*steps(("tell", {}), ("crash", {})), says("Told.")))
+    run("-m", "tell", "--json", replies=(*steps(("tell", {}), ("crash", {})), says("That is all.")))
     behind = {"command": "env", "background": True}
     waits = {"action": "wait", "id": 1, "seconds": 20}
     run("-m", "beside", replies=(*steps(("exec", behind), ("process", waits)), says("It ran.")))
