@@ -22,7 +22,7 @@ TEXT_LENGTH, OPTION_LENGTH = 1_000, 80
 LEAST_SECONDS, MOST_HOURS = 60.0, 168.0
 """Bounds of a deadline: a minute, and a week unless `most_hours` says otherwise."""
 
-OWN_WORDS = "The person answered in words of their own:"
+OWN_WORDS = "The person answered in words of their own, which may be a new request:"
 
 
 class QuestionSettings(NamedTuple):

@@ -76,7 +76,9 @@ async def test_other_words_are_the_answer_too_and_wait_for_nothing(tmp_path: Pat
             await program.ask("Paint the door")
             assert await program.ask(words) == "Passed on in your words."
             assert await program.answer() == "I see."
-        assert said(program) == [f"The person answered in words of their own: {words}" for words in OWN]
+        assert said(program) == [
+            f"The person answered in words of their own, which may be a new request: {words}" for words in OWN
+        ]
         assert not any(one.outside for one in results(program.history)), "they are the person's"
 
 
@@ -208,7 +210,10 @@ async def test_several_are_asked_one_after_the_other_and_other_calls_wait_for_al
         await program.say("neither")
         assert "Done." in [await program.answer(), await program.answer()]
         first, _, second = said(program)
-        assert (first, second) == ("The person chose: red", "The person answered in words of their own: neither")
+        assert (first, second) == (
+            "The person chose: red",
+            "The person answered in words of their own, which may be a new request: neither",
+        )
         assert (program.workspace / "a.txt").read_text() == "x"
         assert_legal(program.history)
 
@@ -247,7 +252,9 @@ async def test_a_quote_answers_it_after_other_things_were_said(tmp_path: Path) -
         await program.say("the one of the garage", quoted=platform_id)
         assert await program.answer() == "Passed on in your words."
         await program.answer()
-        assert said(program) == ["The person answered in words of their own: the one of the garage"]
+        assert said(program) == [
+            "The person answered in words of their own, which may be a new request: the one of the garage"
+        ]
 
 
 @pytest.mark.parametrize("end", ["/stop", "/new"])
