@@ -237,19 +237,14 @@ class OwnerQuestions:
         reach = self._in_reach(place)
         fitting = [one for one in reach if _meaning(one, text) is not None] or reach
         named = " or ".join(_commands(one, text) for one in fitting)
-        is_yes = yes_or_no(text)
-        bare = (
-            "/answer, its number and the answer" if is_yes is None else f"/{'yes' if is_yes else 'no'} and its number"
-        )
-        return f"Which question? Say {named or bare}."
+        bare = {True: "/yes and its number", False: "/no and its number", None: "/answer, its number and the answer"}
+        return f"Which question? Say {named or bare[yes_or_no(text)]}."
 
     def _queued(self, tx: Tx, here: list[Any], inbound: Inbound) -> str | None:
-        """Say why a message is not answered yet: the turn of this chat waits for the owner for a long time."""
-        waiting = [one for one in here if one.turn and one.about == inbound.address and one.ask.options]
+        """Say why a message is not answered yet: the turn of this chat waits for the owner."""
+        waiting = [one for one in here if one.turn and one.about == inbound.address]
         if waiting and not inbound.patience:
-            text = f"Kept. First I need your answer to question {waiting[0].number} (“{_named(waiting[0])}”):"
-            text = f"{text} {_commands(waiting[0])}. /stop drops both."
-            tx.send(Outbound(inbound.address, text, reply_to=inbound.external_id), is_news=False)
+            tx.send(Outbound(inbound.address, _kept(waiting[0]), reply_to=inbound.external_id), is_news=False)
         return None
 
     def _in_reach(self, place: Address) -> list[Any]:
@@ -265,8 +260,8 @@ class OwnerQuestions:
         """Tells whether nothing was sent there since it was asked there, but for itself again, and no turn begun."""
         if not (row := self._shown(question).get(place)):
             return False
-        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text NOT IN (?, ?) LIMIT 1"
-        itself = self._whole(question, place), self._with_exact(question, place)
+        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text NOT IN (?, ?, ?) LIMIT 1"
+        itself = self._whole(question, place), self._with_exact(question, place), _kept(question)
         if self._host.read(sql, place.channel, place.chat, row, *itself):
             return False
         sql = (
@@ -292,6 +287,11 @@ def _is_same(question: Any, other: Any) -> bool:
 
 def _named(question: Any) -> str:
     return one_line(question.ask.question, SHORT)
+
+
+def _kept(question: Any) -> str:
+    first = f"Kept. First I need your answer to question {question.number} (“{_named(question)}”)"
+    return f"{first}: {_commands(question)}. /stop drops both."
 
 
 def _wanted(question: Any) -> str:

@@ -143,6 +143,15 @@ async def test_any_message_after_a_question_ends_what_a_bare_word_means(tmp_path
         assert await here.home.answer() == "Sent."
 
 
+async def test_what_is_said_while_a_call_waits_for_a_yes_is_kept_and_a_bare_yes_still_answers(tmp_path: Path) -> None:
+    async with gate(tmp_path, TO_ANNA, "Sent and built.") as here:
+        await here.home.say("greet Anna")
+        assert "/yes 1" in await here.home.answer()
+        assert (await here.home.ask("build it all")).startswith("Kept. First I need your answer to question 1 (“")
+        assert await here.home.ask("yes") == "Yes: it goes on."
+        assert await here.home.answer() == "Sent and built."
+
+
 async def test_whoever_waits_for_an_answer_elsewhere_sees_where_it_was_asked(tmp_path: Path) -> None:
     """In the chat that asked and is asked, the question itself is seen; but a terminal may be `nanoclaw -m`."""
     async with gate(tmp_path) as here:
