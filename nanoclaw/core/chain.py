@@ -55,14 +55,8 @@ HOOKS = (
     "restrict_tools",
 )
 NARROWED = (
-    "before_turn",
-    "before_model",
-    "after_model",
-    "stream",
-    "before_tool",
-    "after_tool",
-    "before_answer",
-    "on_end",
+    *("before_turn", "before_model", "after_model", "stream", "before_tool", "after_tool"),
+    *("before_answer", "on_end"),
 )
 """Those that a plugin may narrow in its `hears`."""
 
@@ -185,13 +179,16 @@ class Chain:
 
     # --- a request ---------------------------------------------------------------------------------------------------
 
-    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits:
-        """The limits of a request. Raises ProviderError where a plugin refuses it."""
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | AssistantMessage:
+        """The limits of a request, or a plugin's answer to it. Raises ProviderError where a plugin refuses it."""
         limits = request.limits
         for one in self._about("before_model", turn):
             try:
                 async with asyncio.timeout(one.seconds):
-                    limits = _checked(await one.before_model(request, turn), Limits) or limits
+                    said = _checked(await one.before_model(request, turn), (Limits, AssistantMessage))
+                if isinstance(said, AssistantMessage):
+                    return said
+                limits = said or limits
             except ProviderError:
                 raise
             except FAULTS as error:

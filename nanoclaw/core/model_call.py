@@ -229,7 +229,10 @@ class ModelCall:
         if chain.has("before_model"):
             others = self.provider.others if isinstance(self.provider, HasOthers) else ()
             request = request._replace(model=self.provider.model, factor=self.factor(), others=others)
-            request = request._replace(limits=await chain.before_model(request, self._turn))
+            limits = await chain.before_model(request, self._turn)
+            if isinstance(limits, AssistantMessage):
+                return limits
+            request = request._replace(limits=limits)
         answer: AssistantMessage | None = None
         try:
             answer = _bounded(await self.provider.complete(request, listen))

@@ -365,8 +365,8 @@ class Plugin:
         """Complete a message that enters a turn, also one steered in."""
         return None
 
-    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:
-        """Shorten a request's limits, or refuse it by raising ProviderError."""
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | AssistantMessage | None:
+        """Shorten a request's limits, answer it in the model's place, or refuse it by raising ProviderError."""
         return None
 
     def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
