@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from re import Pattern
 
-from nanoclaw.time_words.cron import check as check_cron
 from nanoclaw.time_words.cron import zone_named
 from nanoclaw.time_words.errors import TimeWordsError
-from nanoclaw.time_words.format import date_and_time, day_in_words, distance, in_words, late, repeat_in_words, was_due
-from nanoclaw.time_words.readings import DAY, At, Cron, Every, Reading, Result, Unclear, apart, upcoming
+from nanoclaw.time_words.format import briefly, date_and_time, distance, in_words, late, repeat_in_words, was_due
+from nanoclaw.time_words.readings import DAY, At, Cron, Every, Reading, Result, Unclear, apart, same, upcoming
 
 __all__ = [
     "DAY",
@@ -20,18 +19,18 @@ __all__ = [
     "Result",
     "TimeWordsError",
     "Unclear",
-    "agree",
     "apart",
-    "check_cron",
+    "briefly",
     "date_and_time",
-    "day_in_words",
     "distance",
     "in_words",
     "late",
     "mentions",
+    "phrases",
     "read",
     "read_known",
     "repeat_in_words",
+    "same",
     "split",
     "spoken_in",
     "upcoming",
@@ -51,16 +50,6 @@ def read(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> R
     return evaluate.read(words, now, zone, language)
 
 
-def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
-    """'' when an ISO time is within a minute of the reading, otherwise the question that shows both.
-
-    Raises TimeWordsError when it is no ISO time.
-    """
-    from nanoclaw.time_words import evaluate
-
-    return evaluate.agree(reading, iso, now, zone)
-
-
 def read_known(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result | None:
     """The same for the words of our eight languages; None for any others, and for what can never be."""
     from nanoclaw.time_words import evaluate
@@ -77,6 +66,13 @@ def split(said: str, now: datetime, zone: str | tzinfo, to: Pattern[str] | None 
     from nanoclaw.time_words import splitter
 
     return splitter.split(said, now, zone, to)
+
+
+def phrases(text: str, now: datetime, zone: str | tzinfo) -> list[str]:
+    """The words for times in a text, each as long as it is one, in their order."""
+    from nanoclaw.time_words import splitter
+
+    return splitter.phrases(text, now, zone)
 
 
 def spoken_in(words: str) -> list[str]:

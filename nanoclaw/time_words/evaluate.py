@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from nanoclaw.time_words import cron
-from nanoclaw.time_words.errors import TimeWordsError, shown
+from nanoclaw.time_words.errors import TimeWordsError
 from nanoclaw.time_words.fallback import from_dateparser
-from nanoclaw.time_words.format import day_in_words, in_words, passed, question
+from nanoclaw.time_words.format import day_in_words, passed, question
 from nanoclaw.time_words.lexer import UnknownWord, tokenize, zones_in
 from nanoclaw.time_words.lexicon import LANGUAGES, folded
 from nanoclaw.time_words.parser import ClockTime, Duration, Parsed, calendar_day, cron_day, parse
@@ -61,24 +61,6 @@ def read_known(words: str, now: datetime, zone: str | tzinfo, language: str = ""
     except TimeWordsError:
         return None
     return None if isinstance(found, str) else found
-
-
-def agree(reading: Reading, iso: str, now: datetime, zone: str | tzinfo) -> str:
-    """'' when a model's own ISO time is within a minute of the reading; otherwise the question that shows both.
-
-    Raises TimeWordsError when it is no ISO time.
-    """
-    there = cron.zone_named(zone)
-    try:
-        other = datetime.fromisoformat(iso.strip())
-        other = other.replace(tzinfo=other.tzinfo or there).astimezone(there)
-        mine = upcoming(reading, now)
-        at_the_minute = mine.replace(second=0, microsecond=0)  # a model is told the time without seconds
-        if min(abs(apart(mine, other)), abs(apart(at_the_minute, other))) <= timedelta(minutes=1):
-            return ""
-    except (ValueError, OverflowError):
-        raise TimeWordsError(f"Not an ISO time: {shown(iso)}. Write it like '2026-11-27T17:05+01:00'.") from None
-    return f"The words say {in_words(mine, now, zone)}; the date given is {in_words(other, now, zone)}. Which one?"
 
 
 def _in_any_language(text: str, now: datetime, zone: str | tzinfo, first: str = "") -> Result | str:
@@ -184,9 +166,7 @@ class _Evaluation:
         due = upcoming(readings[0], self.now)
         if apart(due, self.now) > FURTHEST:
             return Unclear(f"That is {day_in_words(due)}, more than 50 years from now. When is it meant?")
-        why = ""
-        if parsed.vague:
-            why = "A reminder needs an exact time."
+        why = "A reminder needs an exact time." if parsed.vague else ""
         if len(readings) == 1 and not parsed.vague:
             return readings[0]
         return Unclear(question(readings, self.now, self.home, why), readings)
@@ -415,6 +395,13 @@ class _Evaluation:
 
     def _repeats(self) -> tuple[Reading, ...]:
         parsed = self.parsed
+        if parsed.or_weeks:
+            self.parsed = replace(parsed, or_weeks=False)
+            of_month = self._repeats()
+            day, _, weeks = parsed.nth_weekday.partition("#")
+            every = [Duration(days=7 * int(weeks))]
+            self.parsed = replace(self.parsed, nth_weekday="", weekdays=[day], every=every)
+            return (*self._repeats(), *of_month)
         if bounds := parsed.bounds:
             raise _Ask(
                 f"What {bounds[0]!r} says cannot be kept: a repeat goes on until it is removed. Say it without, or set "

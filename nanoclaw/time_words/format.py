@@ -29,6 +29,14 @@ def repeat_in_words(reading: Every | Cron, now: datetime, zone: str | tzinfo) ->
     return f"{what}, next: {date_and_time(due, reading.zone)}, {distance(apart(due, now))}"
 
 
+def briefly(reading: Reading, now: datetime, zone: str | tzinfo) -> str:
+    """Such as "Fri 27 Nov 2026, 17:05", "every weekday at 07:30 Europe/Berlin", "every 2 weeks on Friday at 09:00"."""
+    if isinstance(reading, At):
+        return date_and_time(reading.when, zone)
+    start = f" on {reading.start:%A} at {reading.start:%H:%M}" if isinstance(reading, Every) and reading.zone else ""
+    return repeat_in_words(reading, now, zone).partition(", next:")[0] + start
+
+
 def date_and_time(when: datetime, zone: str | tzinfo) -> str:
     """Such as "Fri 27 Nov 2026, 17:05", with seconds where there are any."""
     when = when.astimezone(cron.zone_named(zone))

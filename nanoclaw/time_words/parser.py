@@ -42,6 +42,7 @@ class Parsed:
     repeats: bool = False
     weekdays: list[str] = field(default_factory=list)
     nth_weekday: str = ""
+    or_weeks: bool = False
     habit: bool = False
     last_day: bool = False
     of_month: bool = False
@@ -228,16 +229,12 @@ def _nth_weekday(parsed: Parsed, tokens: Tokens) -> None:
 
 
 def _alternate_weekday(parsed: Parsed, tokens: Tokens) -> None:
-    """ "every 2nd friday" is of every month only where that is said."""
-    if any(span == Duration(months=1) for span in parsed.every):
+    """ "every 2nd friday" may be of every month, or every 2 weeks; "every first monday" is of every month."""
+    if any(span == Duration(months=1) for span in parsed.every) or "e" in tokens.letters:
         _nth_weekday(parsed, tokens)
-    elif "l" in tokens.letters:
-        raise UnknownWord("last")
+        parsed.or_weeks = not (parsed.every or parsed.nth_weekday.endswith("1") or "l" in tokens.letters)
     else:
-        parsed.asks.append(
-            "Every so many weeks, or one of each month? Say 'every 2 weeks on friday', or 'every second friday of the "
-            "month'."
-        )
+        parsed.asks.append("Which one of which month? Say 'every second friday of the month', or the date.")
 
 
 def _repeated_weekdays(parsed: Parsed, tokens: Tokens) -> None:

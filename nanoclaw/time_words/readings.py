@@ -78,6 +78,13 @@ def apart(later: datetime, earlier: datetime) -> timedelta:
     return later.astimezone(UTC) - earlier.astimezone(UTC)
 
 
+def same(one: Result | None, other: Result | None) -> bool:
+    """True for two readings that are due together: at one minute, or by one rule."""
+    if isinstance(one, At) and isinstance(other, At):
+        return abs(apart(one.when, other.when)) < timedelta(minutes=1)
+    return one is not None and other is not None and type(one) is type(other) and one[0] == other[0]
+
+
 def wall(wanted: datetime, zone: tzinfo) -> At:
     """Time that a clock in the zone shows: in a gap the first moment after it, of two equal times the first."""
     at = wanted.replace(tzinfo=zone, fold=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
+from itertools import product
 
 from nanoclaw.time_words.errors import TimeWordsError
 from nanoclaw.time_words.evaluate import read, read_known
@@ -12,8 +13,8 @@ from nanoclaw.time_words.lexer import leading_kinds, spoken_in
 from nanoclaw.time_words.lexicon import LANGUAGES
 from nanoclaw.time_words.readings import At, Cron, Every, Result, Unclear
 
-WORDS_OF_A_TIME = 12
-"""So many are looked at."""
+WORDS_OF_A_TIME, MOST_WORDS = 12, 1_000
+"""So many are looked at, and of a whole text."""
 _TO = re.compile(r"(?:^|\s)(?:to|that|about)\s+", re.IGNORECASE)
 _QUOTED = re.compile(r"""(["'])(.+?)\1\s+(?=\S)""")
 _DASH = re.compile(r"(?:[-–—,;]+\s+)+")
@@ -38,6 +39,10 @@ def split(said: str, now: datetime, zone: str | tzinfo, to: re.Pattern[str] | No
         except TimeWordsError:
             return None
 
+    def lacks_hour_at_most(phrase: str) -> bool:
+        said = heard(f"{phrase} 9:00")
+        return bool(said.readings if isinstance(said, Unclear) else said)
+
     def is_sure(phrase: str) -> bool:
         return not isinstance(heard(phrase), Unclear | None)
 
@@ -54,11 +59,13 @@ def split(said: str, now: datetime, zone: str | tzinfo, to: re.Pattern[str] | No
             return [] if _is_said_at_the_end(when, text, reading, now, zone) else [when, text]
     if quoted := _QUOTED.match(said):
         return [quoted[2], said[quoted.end() :]]
+    if _is_unspaced(said):
+        return _unspaced(said, heard)
     spaces = list(re.finditer(r"\s+", said))[:WORDS_OF_A_TIME]
-    for space in reversed(spaces):
+    for may_ask, space in product((False, True), reversed(spaces)):
         when, text = said[: space.start()], _DASH.sub("", said[space.end() :], count=1)
         reading = heard(when)
-        if isinstance(reading, Unclear | None):
+        if reading is None or (isinstance(reading, Unclear) and not (may_ask and lacks_hour_at_most(when))):
             continue
         shorter, _, last = when.rpartition(" ")
         if _is_number(last) and (is_sure(shorter) or shorter.isdecimal()):
@@ -66,49 +73,45 @@ def split(said: str, now: datetime, zone: str | tzinfo, to: re.Pattern[str] | No
         if heard(said) or _goes_on(when, text) or _is_said_at_the_end(when, text, reading, now, zone):
             return []
         return [when, text]
-    if said and not spaces:
-        return _unspaced(said, heard)
     return []
 
 
 def mentions(text: str, now: datetime, zone: str | tzinfo, *, is_whole: bool = True) -> bool:
     """True for a text with words in it that are a whole time, or at least a day or a part of one."""
-    is_unspaced = _is_unspaced(text)
-    words, gap, fewest = (list(text), "", 2) if is_unspaced else (text.split(), " ", 1)
-    for start, first in enumerate(words):
-        is_likely = re.search(r"\d", first) or leading_kinds(words[start:], LANGUAGES)
-        if not (is_likely or (is_unspaced and not is_whole)):
+    for phrase in phrases(text, now, zone):
+        has_digit, kinds = re.search(r"\d", phrase), [leading_kinds([word], LANGUAGES) for word in phrase.split()]
+        is_day = not is_whole and set(kinds[0]) & set("dw")
+        if len(kinds) == 1 and not (_is_unspaced(phrase) or is_day or has_digit):
+            continue  # "the Friday meeting"
+        only_counts = not has_digit and all(set(one or "-") <= set("jOnu") for one in kinds)  # "the first", "two hours"
+        if _is_number(phrase) or (not is_whole and only_counts):
             continue
-        for end in range(start + fewest, min(len(words), start + WORDS_OF_A_TIME) + 1):
-            phrase = gap.join(words[start:end]).strip(",.;:!?()")
-            is_day = not is_whole and set(leading_kinds([phrase], LANGUAGES)) & set("dw")
-            if end - start == 1 and not (is_unspaced or is_day or re.search(r"\d", phrase)):
-                continue  # "the Friday meeting"
-            if _is_number(phrase) or (not is_whole and _only_counts(phrase)):
-                continue
-            reading = read_known(phrase, now, zone)
-            if isinstance(reading, At | Every | Cron) or (reading is not None and not is_whole):
-                return True
+        if not is_whole or not isinstance(read_known(phrase, now, zone), Unclear):
+            return True
     return False
 
 
-def _only_counts(phrase: str) -> bool:
-    """True for "the first one" or "two hours", which say nothing of when."""
-    words = phrase.split()
-    return not re.search(r"\d", phrase) and all(
-        set(leading_kinds([word], LANGUAGES) or "-") <= set("jOnu") for word in words
-    )
+def phrases(text: str, now: datetime, zone: str | tzinfo) -> list[str]:
+    """The words for times in a text, each as long as it is one, in their order."""
+    is_unspaced, found, start = _is_unspaced(text), list[str](), 0
+    words, gap = (list(text), "") if is_unspaced else (text.split(), " ")
+    while start < min(len(words), MOST_WORDS):
+        is_likely = is_unspaced or re.search(r"\d", words[start]) or leading_kinds(words[start:], LANGUAGES)
+        ends = range(min(len(words), start + WORDS_OF_A_TIME), start + is_unspaced, -1) if is_likely else ()
+        read = (gap.join(words[start:end]).strip(",.;:!?()") for end in ends)
+        phrase = next((one for one in read if one and read_known(one, now, zone)), "")
+        found += [phrase] if phrase else []
+        start += max(1, len(phrase) if is_unspaced else len(phrase.split()))
+    return found
 
 
 def _unspaced(said: str, heard: Callable[[str], Result | None]) -> list[str]:
     """The longest beginning that is a time, and the rest, where words stand without spaces."""
-    if not _is_unspaced(said):
-        return []
     found: list[tuple[str, Result]] = []
     for end in range(min(len(said) - 1, 2 * WORDS_OF_A_TIME), 1, -1):
         if (reading := heard(when := said[:end])) and (not found or when.endswith("に")):
             found.append((when, reading))
-    sure = [(when, reading) for when, reading in found if not isinstance(reading, Unclear)]
+    sure = [(when, reading) for when, reading in found if not isinstance(reading, Unclear)] or found[:1]
     for when, reading in reversed(sure):  # "正午に昼ごはん": as much is said without the 昼
         if reading == sure[0][1]:
             return [when, said[len(when) :].lstrip("：:，,、 ")]

@@ -215,12 +215,7 @@ async def test_a_reminder_is_on_time_while_a_turn_runs_and_its_history_stays_leg
 
 async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: Path) -> None:
     dial = Dial()
-    model = ScriptedProvider(
-        call(
-            "cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna", "at": "2026-03-07T09:00:00+01:00"}
-        ),
-        "Set.",
-    )
+    model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
     async with ticking(tmp_path, dial, model) as home:
         assert await heard(home, dial, "I must call Anna tomorrow at 9, remind me") == "Set."
         (result,) = results(home.program.history)
@@ -302,9 +297,7 @@ async def test_removing_needs_the_number_of_a_job_that_is_there(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"when": "tomorrow at 9", "at": "2026-03-08T09:00:00+01:00"}, "Sun 8 Mar 2026, 09:00"),
         ({"when": "yesterday at 9"}, "12:00"),
-        ({"when": "12.5."}, "?"),
         ({"when": "every 10 seconds"}, "minute"),
         ({"when": "blue"}, "blue"),
         ({"when": "tomorrow at 9", "text": " "}, "text"),
@@ -318,7 +311,7 @@ async def test_what_cannot_be_set_is_refused_with_the_reason_and_nothing_is_stor
     dial = Dial()
     model = ScriptedProvider(call("cron", {"action": "add", "text": "x", **arguments}), "I could not.")
     async with ticking(tmp_path, dial, model) as home:
-        await heard(home, dial, "please")
+        await heard(home, dial, f"please, {arguments['when']}")
         (result,) = results(home.program.history)
         assert result.is_error
         assert why in result.text
@@ -426,7 +419,6 @@ async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path) -> 
             "20 minutes",
             "friday at 9 30 eggs",
             "9 30 eggs",
-            "tomorrow tea",
         ):
             assert "a colon and a text" in await heard(home, dial, f"/remind {unclear}")
 

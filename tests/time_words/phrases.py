@@ -41,9 +41,13 @@ class Case:
     expected: object
 
 
+def lines(name: str) -> list[list[str]]:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    return [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+
+
 def phrases(name: str = "phrases.tsv") -> list[Phrase]:
-    lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
-    return [Phrase(*line.split("\t")) for line in lines if not line.startswith("#")]
+    return [Phrase(*line) for line in lines(name)]
 
 
 def cases(name: str = "phrases.tsv") -> Iterator[Case]:

@@ -49,7 +49,7 @@ class Story:
 async def _fire(program: Program) -> None:
     """Let all fire that is due by now."""
     (schedule,) = (one for one in program.app.plugins if isinstance(one, Schedule))
-    await schedule._loop.tick(NOW)
+    await schedule.public.loop.tick(NOW)
     await program.app.conversations.idle()
 
 

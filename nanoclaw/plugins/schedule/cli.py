@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-ACTIONS = (
-    ("remove", "a job ends"),
-    ("pause", "a job waits"),
-    ("resume", "a paused job goes on"),
-    ("run", "a job fires now, besides its schedule"),
-)
+ACTIONS = {"remove": "a job ends", "pause": "a job waits", "resume": "a paused job goes on", "run": "it fires now, too"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("--skip", action="store_true", help="a repeat that was missed does not fire later")
     adding.add_argument("--may-schedule", action="store_true", help="the task may make jobs itself")
     adding.add_argument("--plan", action="store_true", help="the task does nothing before you approve its plan")
-    for name, text in ACTIONS:
+    for name, text in ACTIONS.items():
         add_action(name, text).add_argument("id", metavar="ID")
-    upcoming = add_action("next", "the next times of a job or of a cron expression")
-    upcoming.add_argument("id", nargs="?", default="", metavar="ID")
-    upcoming.add_argument("--cron", default="", metavar="EXPR")
-    upcoming.add_argument("--tz", default="", metavar="ZONE")
-    upcoming.add_argument("--from", dest="start", default="", metavar="ISO", help="default: now")
-    upcoming.add_argument("-n", dest="count", type=_count, default=5, metavar="N")
+    upcoming = add_action("next", "the next times of a job")
+    upcoming.add_argument("id", metavar="ID")
+    upcoming.add_argument("-n", dest="count", default="5", metavar="N")
     rehearsing = add_action("rehearse", "what a job would send: nothing is sent or changed")
     rehearsing.add_argument("id", metavar="ID")
     rehearsing.add_argument("--at", default="", metavar="WHEN", help="as if it were then; default: its next time")
@@ -52,6 +44,8 @@ def line(options: argparse.Namespace) -> str:
         return f"rehearse {options.id} {options.at}"
     if options.action == "list":
         return "cron list"
+    if options.action == "next":
+        return f"cron next {options.id} -n {options.count}"
     if options.action != "add":
         return f"cron {options.action} {options.id}"
     flags = [flag for flag in ("task", "skip", "may_schedule", "plan") if getattr(options, flag)]
@@ -65,9 +59,3 @@ def _said(said: list[str]) -> str:
     time."""
     is_parted = len(said) == 2 or (len(said) > 2 and any(" " in one for one in said))
     return f"{said[0].removesuffix(':')}: {' '.join(said[1:])}" if is_parted else " ".join(said)
-
-
-def _count(text: str) -> int:
-    if text.isascii() and text.isdigit() and 0 < int(text[:5]) <= 1000:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000")

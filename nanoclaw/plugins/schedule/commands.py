@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from nanoclaw import time_words
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, Effect, Inbound
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
@@ -68,12 +70,8 @@ class JobCommands:
                 told = service.remove(tx, number(rest))
                 self.record(tx, Effect("/cron", REMOVED, f"job {number(rest)}", told), said.conversation)
                 return told
-            case "pause":
-                return service.pause(tx, number(rest))
-            case "resume":
-                return service.resume(tx, number(rest))
-            case "run":
-                return service.run(tx, number(rest))
+            case "pause" | "resume" | "run":
+                return str(getattr(service, action)(tx, number(rest)))
         raise ScheduleError(f"/cron list, add, next, remove, pause, resume, run or rehearse ID: not {action!r}")
 
     def _of(self, said: Said) -> JobService:
@@ -88,7 +86,7 @@ class JobCommands:
             raise ScheduleError(NO_TEXT)
         parts = [part.strip() for part in _COLON.split(_ME.sub("", rest), maxsplit=1)]
         if len(parts) == 1 or _ME.match(rest):
-            parts = service.split(_ME.sub("", rest), asked.zone) or parts
+            parts = time_words.split(_ME.sub("", rest), self._host.now(), asked.zone or service.zone) or parts
         if len(parts) == 1:
             parts = [part.strip() for part in _TIGHT_COLON.split(rest, maxsplit=1)]
         if len(parts) != 2 or not all(parts):
@@ -126,24 +124,20 @@ def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:
     while found := _FLAG.match(rest):
         rest = rest[found.end() :]
         flag, value = (found[1] or found[2]).lower(), found[3]
-        match flag:
-            case "task" | "--task":
-                asked = asked._replace(kind="task")
-            case "--skip":
-                asked = asked._replace(on_miss="skip")
-            case "--may-schedule":
-                asked = asked._replace(may_schedule=True)
-            case "--plan":
-                asked = asked._replace(plans=True)
-            case "--zone":
-                asked = asked._replace(zone=value)
-            case "--nag":
-                asked = asked._replace(nag=value)
-            case _:
-                target = _address(value)
+        if flag == "--to":
+            target = _address(value)
+        else:
+            asked = asked._replace(**_MEANS.get(flag, {flag[2:]: value}))
     return asked, target, rest
 
 
+_MEANS: dict[str, dict[str, Any]] = {
+    "task": {"kind": "task"},
+    "--task": {"kind": "task"},
+    "--skip": {"on_miss": "skip"},
+    "--may-schedule": {"may_schedule": True},
+    "--plan": {"plans": True},
+}
 _FLAG = re.compile(
     r"(task|--task|--skip|--may-schedule|--plan)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+",
     re.IGNORECASE,

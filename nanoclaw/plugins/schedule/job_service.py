@@ -14,17 +14,9 @@ from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.schedule import jobs as rows
-from nanoclaw.plugins.schedule.jobs import (
-    Job,
-    Jobs,
-    JobState,
-    Kind,
-    Occurrence,
-    OnMiss,
-    Repeat,
-)
+from nanoclaw.plugins.schedule.jobs import Job, Jobs, JobState, Kind, Occurrence, OnMiss, Repeat
 from nanoclaw.plugins.schedule.loop import JobLoop
-from nanoclaw.plugins.schedule.reminders import important, length
+from nanoclaw.plugins.schedule.reminders import length
 from nanoclaw.plugins.schedule.requests import said_back
 from nanoclaw.plugins.schedule.tables import CHANNEL
 
@@ -39,13 +31,13 @@ NO_TEXT = "There is no text: say what the reminder is to say, or the task to do.
 
 
 class JobRequest(NamedTuple):
-    """A job that somebody wants. `at` is a model's own reading of the words, as an ISO time; `nag` such as "10m x6";
-    `zone` '' is the person's; `language` '' is any."""
+    """A job that somebody wants. `meant` are other words for the time, with one meaning; `nag` such as "10m x6"; `zone`
+    '' is the person's; `language` '' is any."""
 
     when: str
     text: str
     kind: Kind = "reminder"
-    at: str = ""
+    meant: str = ""
     on_miss: OnMiss = "once"
     nag: str = ""
     zone: str = ""
@@ -61,9 +53,10 @@ class JobService:
     """The service that the plugin makes public. Methods return a sentence or a table for the person, or raise
     ScheduleError with one; those that change something are given the transaction."""
 
-    def __init__(self, host: Host, jobs: Jobs, loop: JobLoop) -> None:
+    def __init__(self, host: Host) -> None:
         """`loop` is told when something is due at another time than before."""
-        self._host, self._jobs, self._loop = host, jobs, loop
+        self._host, self.jobs = host, Jobs(host)
+        self.loop = JobLoop(host, self.jobs)
         self._only: Address | None = None
 
     def within(self, address: Address) -> JobService:
@@ -81,11 +74,9 @@ class JobService:
         zone, now = asked.zone or self.zone, self._host.now()
         with time_refusals():
             time_words.zone_named(zone)
-            heard = time_words.read(asked.when, now, zone, asked.language)
+            heard = time_words.read(asked.meant or asked.when, now, zone, "" if asked.meant else asked.language)
             if isinstance(heard, time_words.Unclear):
                 raise ScheduleError(f"Nothing was set yet. {heard.question}")
-            if asked.at and (question := time_words.agree(heard, asked.at, now, zone)):
-                raise ScheduleError(f"Nothing was set yet. {question}")
         schedule, rule, zone, anchor = _stored(heard, zone, now)
         due = time_words.upcoming(heard, now).astimezone(UTC)
         job = rows.insert(
@@ -99,7 +90,7 @@ class JobService:
                 plans=asked.plans,
             ),
         )
-        tx.after(self._loop.changed)
+        tx.after(self.loop.changed)
         note = f" ({heard.note})" if heard.note else ""
         nags = f", and again every {nag_seconds // 60} min up to {nag_times} times" if nag_times else ""
         made = said_back(asked.language, asked.when, job.id, heard, now, job.zone)
@@ -115,14 +106,12 @@ class JobService:
         if self._only and (target != self._only or asked.may_schedule):
             raise ScheduleError("Only the owner can do that: here jobs are for this conversation. Nothing was set.")
         if self._only and asked.kind == "task":
-            raise ScheduleError(
-                "Tasks, which ask the model, are for the owner alone, and not in a group; a reminder can be set."
-            )
-        if self._only and self._jobs.count(self._only) >= MOST_OF_ONE_CONVERSATION:
+            raise ScheduleError("Tasks are for the owner alone, and not in a group; a reminder can be set.")
+        if self._only and self.jobs.count(self._only) >= MOST_OF_ONE_CONVERSATION:
             raise ScheduleError(f"There are {MOST_OF_ONE_CONVERSATION} jobs in this conversation: remove some first.")
         if not self._is_known(target):
             raise ScheduleError(f"Nothing can be sent to {target}, so nothing was set.")
-        if self._jobs.count() >= MOST_JOBS:
+        if self.jobs.count() >= MOST_JOBS:
             raise ScheduleError(f"There are {MOST_JOBS:,} jobs, and no more fit: remove some first.")
         if asked.may_schedule and asked.kind == "reminder":
             raise ScheduleError("A reminder makes no jobs; a task can, with --task --may-schedule.")
@@ -143,10 +132,6 @@ class JobService:
         """The person's zone as jobs keep it; a machine's whose zone has no name counts in UTC."""
         return getattr(self._host.now().tzinfo, "key", None) or "UTC"
 
-    def split(self, said: str, zone: str) -> list[str]:
-        """The words for the time and the text of "tomorrow at 9 to call Anna"; [] where they cannot be told apart."""
-        return time_words.split(said, self._host.now(), zone or self.zone)
-
     # --- looking at them ---------------------------------------------------------------------------------------------
 
     def in_short(self, job: Job) -> str:
@@ -157,19 +142,19 @@ class JobService:
     def table(self) -> str:
         """A line for each job, the next one first, and for each reminder that nobody has answered."""
         now = self._host.now()
-        opened = {job.id: (one, job) for one, job in self._jobs.open() if self._is_shown(job)}
-        listed = self._jobs.all(LISTED, self._only)
-        lines = [_line(job, self._jobs.last(job.id), now) + _open(opened.pop(job.id, None), now) for job in listed]
+        opened = {job.id: (one, job) for one, job in self.jobs.open() if self._is_shown(job)}
+        listed = self.jobs.all(LISTED, self._only)
+        lines = [_line(job, self.jobs.last(job.id), now) + _open(opened.pop(job.id, None), now) for job in listed]
         for one, job in opened.values():
             if job.state == "done":
                 lines.append(f"- {job.id}: {job.kind} “{job.short}”{_open((one, job), now)}")
-        if (more := self._jobs.count(self._only) - len(listed)) > 0:
+        if (more := self.jobs.count(self._only) - len(listed)) > 0:
             lines.append(f"- and {more:,} later ones")
         return "\n".join(lines) or NO_JOBS
 
     def data(self) -> dict[str, Any]:
         """The same for programs."""
-        return {"jobs": [_as_data(job) for job in self._jobs.all(LISTED, self._only)]}
+        return {"jobs": [_as_data(job) for job in self.jobs.all(LISTED, self._only)]}
 
     def upcoming(self, id_: int, count: int) -> str:
         """The next times of a job, a line each."""
@@ -180,47 +165,51 @@ class JobService:
 
     def job(self, id_: int) -> Job:
         """Raises ScheduleError for one that is not there, or over."""
-        return find(self._jobs, id_, self._only)
+        job = self.jobs.get(id_)
+        job = job if job and self._is_shown(job) else None
+        if job is None or job.state == "done":
+            raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
+        return job
 
     def target_of(self, address: Address) -> Address:
         """Chat of the person of a conversation: for a task's own, the chat that it reports to."""
-        job = self._jobs.get(int(address.chat)) if address.channel == CHANNEL else None
+        job = self.jobs.get(int(address.chat)) if address.channel == CHANNEL else None
         return job.target if job else address
 
     def important(self) -> list[str]:
         """Nagging reminders that nobody has answered, a line each."""
-        return important(self._jobs)
+        return [f"Reminder {one.number}: {job.text}" for one, job in self.jobs.open() if job.nag_times]
 
     def needs_another_process(self) -> bool:
         """True where jobs were changed in this process, which fires none, and some are due later."""
-        return self._loop.has_unread_news and self._jobs.count() > 0
+        return self.loop.has_unread_news and self.jobs.count() > 0
 
     # --- changing them -----------------------------------------------------------------------------------------------
 
     def remove(self, tx: Tx, id_: int) -> str:
         """Also one that has fired, and waits for an answer."""
-        answerable = {job.id: job for _, job in self._jobs.open() if self._is_shown(job)}
+        answerable = {job.id: job for _, job in self.jobs.open() if self._is_shown(job)}
         job = answerable.get(id_) or self.job(id_)
         rows.remove(tx, job.id)
-        tx.after(self._loop.changed)
+        tx.after(self.loop.changed)
         return f"Removed: {_name(job)}."
 
     def bring_back(self, tx: Tx, id_: int) -> str:
         """Undo `remove`. What was due meanwhile of a job that comes again is left out."""
-        now, job = self._host.now(), self._jobs.removed(id_)
+        now, job = self._host.now(), self.jobs.removed(id_)
         if job is None:
             raise ScheduleError(f"There is no job {id_} that was removed.")
         with time_refusals():
             reading = job.reading
             due = reading.when if isinstance(reading, time_words.At) else time_words.upcoming(reading, now)
         state = rows.bring_back(tx, job, due, now)
-        tx.after(self._loop.changed)
+        tx.after(self.loop.changed)
         when = {"done": "not answered yet", "paused": "paused"}.get(state) or _when(job, now)
         return f"Back again: {_name(job)}, {when}."
 
     def remove_all_of(self, tx: Tx, creator: str) -> int:
         """End the jobs of somebody who is not let in any more; how many."""
-        theirs = [job for job in self._jobs.all() if job.creator == creator]
+        theirs = [job for job in self.jobs.all() if job.creator == creator]
         for job in theirs:
             rows.remove(tx, job.id)
         return len(theirs)
@@ -246,16 +235,16 @@ class JobService:
 
     def run(self, tx: Tx, id_: int) -> str:
         job = self.job(id_)
-        if self._jobs.is_running(job.id):
+        if self.jobs.is_running(job.id):
             raise ScheduleError(f"{_name(job)} is running already.")
         rows.plan(tx, job.id, self._host.now())
-        tx.after(self._loop.changed)
-        when = "now" if self._loop.silent_for is not None else "as soon as a gateway or a chat runs"
+        tx.after(self.loop.changed)
+        when = "now" if self.loop.silent_for is not None else "as soon as a gateway or a chat runs"
         return f"Runs {when}, besides its schedule: {_name(job)}."
 
     def _set(self, tx: Tx, job: Job, state: JobState, next_due: datetime | None) -> None:
         rows.set_state(tx, job.id, state, next_due)
-        tx.after(self._loop.changed)
+        tx.after(self.loop.changed)
 
     def _is_shown(self, job: Job) -> bool:
         return self._only in (None, job.target)
@@ -267,15 +256,6 @@ def creator(host: Host, address: Address, sender: str) -> str:
     return str(access.creator(address, sender)) if access else "owner"
 
 
-def find(jobs: Jobs, id_: int, target: Address | None = None) -> Job:
-    """A job of one conversation, or of any. Raises ScheduleError for one that is not there, or over."""
-    job = jobs.get(id_)
-    job = job if job and target in (None, job.target) else None
-    if job is None or job.state == "done":
-        raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
-    return job
-
-
 @contextmanager
 def time_refusals() -> Iterator[None]:
     """Say what the time words refuse as our own."""
@@ -283,23 +263,6 @@ def time_refusals() -> Iterator[None]:
         yield
     except time_words.TimeWordsError as error:
         raise ScheduleError(str(error)) from None
-
-
-def next_times(job: Job | None, expression: str, zone: str, start: str, now: datetime, count: int) -> list[str]:
-    """The next times of a job, or without one of a cron expression, as ISO texts in its zone; `start` is ISO, in that
-    zone where it names none."""
-    with time_refusals():
-        if job is None:
-            time_words.check_cron(expression)
-        there = time_words.zone_named(zone or (job.zone if job else "UTC"))
-        reading = job.reading if job else time_words.Cron(expression, zone)
-    if start:
-        try:
-            now = datetime.fromisoformat(start)
-        except ValueError:
-            raise ScheduleError(f"Not an ISO time: {start!r}. Write it like '2026-11-27T17:05+01:00'.") from None
-        now = now if now.tzinfo else now.replace(tzinfo=there)
-    return [when.astimezone(there).isoformat(timespec="seconds") for when in upcoming(reading, now, count)]
 
 
 def upcoming(reading: time_words.Reading, now: datetime, count: int) -> list[datetime]:
@@ -374,18 +337,8 @@ def _line(job: Job, last: Occurrence | None, now: datetime) -> str:
 
 def _as_data(job: Job) -> dict[str, Any]:
     due = job.next_due.isoformat() if job.next_due else None
-    return {
-        "id": job.id,
-        "kind": job.kind,
-        "text": job.text,
-        "state": job.state,
-        "due": due,
-        "schedule": job.schedule,
-        "rule": job.rule,
-        "zone": job.zone,
-        "target": str(job.target),
-        "plans": job.plans,
-    }
+    same = ("id", "kind", "text", "state", "schedule", "rule", "zone", "plans")
+    return {**{name: getattr(job, name) for name in same}, "due": due, "target": str(job.target)}
 
 
 def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:

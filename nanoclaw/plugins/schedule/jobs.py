@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from nanoclaw import time_words
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import Tx
+from nanoclaw.core.plugin import Host, Tx
 
 Kind = Literal["reminder", "task"]
 Repeat = Literal["at", "every", "cron"]
@@ -108,18 +108,10 @@ class Firing(NamedTuple):
     is_first: bool = False
 
 
-class Reads(Protocol):
-    """The store as it is read, and the time: a plugin's host."""
-
-    def read(self, sql: str, *values: object) -> list[Any]: ...
-
-    def now(self) -> datetime: ...
-
-
 class Jobs:
     """The rows of the two tables. Nothing of them is kept in memory."""
 
-    def __init__(self, source: Reads) -> None:
+    def __init__(self, source: Host) -> None:
         self._source = source
 
     def get(self, id_: int) -> Job | None:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.core.messages import Address, Effect, Inbound, Outbound
+from nanoclaw.core.messages import Address, AssistantMessage, Effect, Inbound, ModelRequest, Outbound, ToolResult
 from nanoclaw.core.plugin import (
     EVERYBODY,
     Command,
-    Draft,
     Ended,
     Finding,
     Hears,
@@ -24,15 +23,13 @@ from nanoclaw.core.plugin import (
     Tx,
 )
 from nanoclaw.core.tool import Tool
-from nanoclaw.plugins.schedule.tables import CHANNEL, MARKS, MIGRATIONS, REHEARSAL, REMOVED
+from nanoclaw.plugins.schedule.tables import BY_CODE, CHANNEL, MARKS, MIGRATIONS, REHEARSAL, REMOVED
 from nanoclaw.plugins.schedule.tool import cron_tool
 from nanoclaw.silence_token import spoken
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.commands import JobCommands
     from nanoclaw.plugins.schedule.job_service import JobService
-    from nanoclaw.plugins.schedule.jobs import Jobs
-    from nanoclaw.plugins.schedule.loop import JobLoop
     from nanoclaw.plugins.schedule.rehearsal import Rehearsals
 
 CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a promise."
@@ -45,30 +42,22 @@ class Schedule(Plugin):
     needs = ("access",)
     migrations = MIGRATIONS
     marks = MARKS
-    hears: Mapping[str, Hears] = {"on_end": Hears(channels=(CHANNEL, REHEARSAL))}
+    hears: Mapping[str, Hears] = {
+        "on_end": Hears(channels=(CHANNEL, REHEARSAL)),
+        "before_model": Hears(origins=("person",)),
+    }
     same_sections = True
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
         self._tool = cron_tool(host)
-
-    @cached_property
-    def _jobs(self) -> Jobs:
-        from nanoclaw.plugins.schedule.jobs import Jobs
-
-        return Jobs(self._host)
-
-    @cached_property
-    def _loop(self) -> JobLoop:
-        from nanoclaw.plugins.schedule.loop import JobLoop
-
-        return JobLoop(self._host, self._jobs)
+        self._open = set[str]()  # messages that leave the time of a reminder open
 
     @cached_property
     def public(self) -> JobService:
         from nanoclaw.plugins.schedule.job_service import JobService
 
-        return JobService(self._host, self._jobs, self._loop)
+        return JobService(self._host)
 
     @cached_property
     def _said(self) -> JobCommands:
@@ -91,20 +80,11 @@ class Schedule(Plugin):
         cron = "/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume, run or rehearse ID"
         rehearse = "what a job would send: /rehearse 3, or /rehearse 3 tomorrow at 9"
         return [
-            Command("remind", remind, self._remind, open_to=EVERYBODY),
-            Command("jobs", jobs, self._list, open_to=EVERYBODY),
-            Command("cron", cron, self._cron, open_to=EVERYBODY, cli=True),
+            Command("remind", remind, lambda said, tx: self._said.remind(said, tx), open_to=EVERYBODY),
+            Command("jobs", jobs, lambda said, tx: self._said.jobs(said, tx), open_to=EVERYBODY),
+            Command("cron", cron, lambda said, tx: self._said.cron(said, tx), open_to=EVERYBODY, cli=True),
             Command("rehearse", rehearse, self._rehearse, waits=True, private=True, cli=True),
         ]
-
-    def _remind(self, said: Said, tx: Tx) -> str:
-        return self._said.remind(said, tx)
-
-    def _list(self, said: Said, tx: Tx) -> Reply:
-        return self._said.jobs(said, tx)
-
-    def _cron(self, said: Said, tx: Tx) -> Reply | str:
-        return self._said.cron(said, tx)
 
     async def _rehearse(self, said: Said) -> str:
         return await self._rehearsals.rehearse(said)
@@ -116,13 +96,12 @@ class Schedule(Plugin):
     async def check(self, deep: bool) -> Iterable[Finding]:
         from nanoclaw.plugins.schedule.loop import STALE
 
-        silent_for = self._loop.silent_for
+        silent_for = self.public.loop.silent_for
         if silent_for is None:
             return []
-        if silent_for > STALE:
-            why = f"the schedule has not looked at its jobs for {silent_for:.0f} s: end nanoclaw and start it again"
-            return [Finding(False, why, self.name)]
-        return [Finding(True, f"the schedule ticked {silent_for:.0f} s ago", self.name)]
+        stale = f"the schedule has not looked at its jobs for {silent_for:.0f} s: end nanoclaw and start it again"
+        is_well = silent_for <= STALE
+        return [Finding(is_well, f"the schedule ticked {silent_for:.0f} s ago" if is_well else stale, self.name)]
 
     async def audit(self) -> Iterable[Finding]:
         rows = self._host.read("SELECT id FROM jobs WHERE kind = 'task' AND state = 'active' ORDER BY id")
@@ -132,10 +111,10 @@ class Schedule(Plugin):
         return [Finding(True, f"{text} (/jobs)", "tasks", risk="note")]
 
     async def run(self) -> None:
-        await self._loop.run()
+        await self.public.loop.run()
 
     def reload(self) -> None:
-        self._loop.changed()
+        self.public.loop.changed()
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
         if inbound.message.origin != "person" or not inbound.role or inbound.profile:  # a talk that keeps nothing
@@ -148,39 +127,43 @@ class Schedule(Plugin):
         if not requests.may_ask(inbound):
             return None
         asked = requests.read(inbound.message.text, self._host.now(), self.public.zone)
-        return Reply(self._said.asked(inbound, asked, tx)) if isinstance(asked, requests.Asked) else None
+        if asked and asked.is_open:
+            self._open.add(inbound.external_id)
+        return Reply(self._said.asked(inbound, asked, tx)) if asked and not asked.is_open else None
 
     def _answered(self, inbound: Inbound, tx: Tx) -> Reply | None:
         from nanoclaw.plugins.schedule.reminders import answer
 
-        said = answer(inbound, tx, self._jobs, self._host.now())
+        said = answer(inbound, tx, self.public.jobs, self._host.now())
         if said is None:
             return None
         for job in said.stopped:
             effect = Effect("stop", REMOVED, f"job {job.id}", f"Stopped: {job.name} “{job.short}”")
             self._said.record(tx, effect, inbound.conversation or inbound.address)
-        tx.after(self._loop.changed)
+        tx.after(self.public.loop.changed)
         return Reply(said.text)
 
-    async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
-        """Tell the model what was understood of a request for a reminder that leaves something open."""
+    async def before_model(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage | None:
+        """Ask about a plain request that leaves its time open, and tell what came of it, in the model's place."""
+        last = request.history[-1] if request.history else None
+        is_told = isinstance(last, ToolResult) and last.call_id.startswith(BY_CODE)
+        if turn is None or not (is_told or turn.external_id in self._open) or request.history != turn.history:
+            return None
         from nanoclaw.plugins.schedule import requests
 
-        if draft.inbound is None or not requests.may_ask(draft.inbound):
-            return None
-        remark = requests.read(draft.message.text, self._host.now(), self.public.zone)
-        return draft._replace(remarks=(*draft.remarks, remark)) if isinstance(remark, str) else None
+        self._open.discard(turn.external_id)
+        return requests.instead(turn.history, turn.now(), self.public.zone)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         from nanoclaw.plugins.schedule import tasks
 
         if turn.address.channel == REHEARSAL:
             self._rehearsals.end(ended, turn, tx)
-        elif found := self._jobs.task(turn.external_id):
+        elif found := self.public.jobs.task(turn.external_id):
             tools = self._host.tools(turn.profile)
             touched = any(call.name in tools and tools[call.name].reach == "outside" for call in turn.calls)
             tasks.end(tx, *found, self._unsent(tx, found[0].target, ended, turn), turn, touched=touched)
-            tx.after(self._loop.changed)
+            tx.after(self.public.loop.changed)
         return ended._replace(outbound=None)
 
     def _unsent(self, tx: Tx, target: Address, ended: Ended, turn: Turn) -> Ended:

@@ -35,8 +35,8 @@ def compose(firings: Sequence[Firing]) -> str:
         if one.is_first or one.job.nag_times:
             text += f"\n(“done {one.job.id}” or “snooze {one.job.id} 30m” answers it.)"
         return text
-    first = firings[0].job.id
-    lines = [f"- {one.job.id}: {one.job.text}{_in_brackets(one)}" for one in firings]
+    first, said = firings[0].job.id, [(one, time_words.was_due(one.due, one.late, one.job.zone)) for one in firings]
+    lines = [f"- {one.job.id}: {one.job.text}{lateness and f' ({lateness})'}" for one, lateness in said]
     how = f"(“done {first}” or “snooze {first} 30m” answers one.)"
     return "\n".join([f"{len(firings)} reminders came due:", *lines, how])
 
@@ -47,16 +47,6 @@ def buttons(firings: Sequence[Firing]) -> tuple[Button, ...]:
         return ()
     number = firings[0].job.id
     return Button("Done", f"done {number}"), Button("Snooze 1 h", f"snooze {number} 1h")
-
-
-def _in_brackets(firing: Firing) -> str:
-    lateness = time_words.was_due(firing.due, firing.late, firing.job.zone)
-    return f" ({lateness})" if lateness else ""
-
-
-def important(jobs: Jobs) -> list[str]:
-    """Nagging reminders that nobody has answered, a line each."""
-    return [f"Reminder {one.number}: {job.text}" for one, job in jobs.open() if job.nag_times]
 
 
 # --- what is answered ------------------------------------------------------------------------------------------------

@@ -1,15 +1,17 @@
-"""Requests for reminders in a person's own words: those that leave nothing open are set by code, before any model."""
+"""Requests for reminders in a person's own words: code sets them, and asks where one leaves its time open."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nanoclaw.core.messages import Inbound
+from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
+from nanoclaw.plugins.schedule.tables import BY_CODE
 
 LONGEST = 240
 """Characters; whoever writes more wants more than a reminder."""
@@ -32,28 +34,31 @@ _NAME = r"(?i)(?:@\w+|nano(?:claw)?\b)[\s,.!:]*"
 _SENTENCE_END = r"(\w+)\.\s+(?=\w)"
 _ABBREVIATED = r"(?i)\d+|[a-z]|dr|mrs?|ms|st|am|pm|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx"
 
+NOT_A_TIME = "The person was asked when, and answered"
+
 
 class Asked(NamedTuple):
-    """A reminder that is plainly asked for."""
+    """A reminder that is plainly asked for; the time of one that is open is for the person to say."""
 
     when: str
     text: str
     language: str
+    is_open: bool = False
 
 
 class _Words(NamedTuple):
     """One language's part of request_words.toml, compiled."""
 
     language: str
+    span: str
+    ways: tuple[_Way, ...]
     head: re.Pattern[str]
     question: re.Pattern[str]
     tail: re.Pattern[str]
-    joins: re.Pattern[str]
     open: re.Pattern[str]
     begins: re.Pattern[str]
+    joins: re.Pattern[str]
     clause: re.Pattern[str]
-    span: str
-    ways: tuple[_Way, ...]
 
 
 class _Way(NamedTuple):
@@ -79,26 +84,38 @@ def may_ask(inbound: Inbound) -> bool:
     return bool(_languages(" ".join(message.text.split())))
 
 
-def read(said: str, now: datetime, zone: str) -> Asked | str | None:
-    """The reminder that a message plainly asks for, said at `now` by a person in `zone`; a remark for the model about
-    one that leaves something open; None for any other message."""
+def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMessage | None:
+    """The call for a reminder that leaves its time open, and then what came of it, as answers of the model."""
+    earlier, _, last = (None, None, *history)[-3:]
+    if isinstance(last, ToolResult):
+        return None if last.text.startswith(NOT_A_TIME) else AssistantMessage(last.text, now)
+    if last is None or is_persons(earlier) or not (asked := read(last.text, now, zone)):
+        return None
+    arguments = json.dumps({"action": "add", "when": asked.when, "text": asked.text}, ensure_ascii=False)
+    call = ToolCall(f"{BY_CODE}{asked.language}-{len(history)}", "cron", arguments)
+    return AssistantMessage("", now, (call,), finish="tool_calls")
+
+
+def is_persons(message: Message | None) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "person"
+
+
+def read(said: str, now: datetime, zone: str) -> Asked | None:
+    """The reminder that a message plainly asks for, said at `now` by a person in `zone`; None for any other message."""
     said = " ".join(said.replace("’", "'").split()) if "\n" not in said.strip() else "\n"
     languages = _languages(said)
     if not languages or len(said) > LONGEST:
         return None
-    remark = None
     for language in languages:
         words = _words(language)
         bare = _bare(said, words)
         if bare is None or _is_more(bare):
             continue
         for way in words.ways:
-            if found := way.pattern.fullmatch(bare):
-                understood = _understood(found, way, words, now, zone)
-                if isinstance(understood, Asked):
-                    return understood
-                remark = remark or understood
-    return remark
+            found = way.pattern.fullmatch(bare)
+            if found and (understood := _understood(found, way, words, now, zone)):
+                return understood
+    return None
 
 
 def said_back(language: str, words: str, number: int, heard: Any, now: datetime, zone: str) -> str:
@@ -127,12 +144,7 @@ def said_back(language: str, words: str, number: int, heard: Any, now: datetime,
 def _languages(said: str) -> list[str]:
     """The languages in which a message may be a request."""
     folded = said.casefold()
-    return [language for language, stems in _stems().items() if any(stem in folded for stem in stems)]
-
-
-@cache
-def _stems() -> dict[str, list[str]]:
-    return {language: stems.replace("~", " ").split(" ") for language, stems in _STEMS.items()}
+    return [name for name, stems in _STEMS.items() if any(one.replace("~", " ") in folded for one in stems.split())]
 
 
 def _is_more(said: str) -> bool:
@@ -158,7 +170,7 @@ def _bare(said: str, words: _Words) -> str | None:
     return said[asked.end() :] if asked else said
 
 
-def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, zone: str) -> Asked | str | None:
+def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, zone: str) -> Asked | None:
     from nanoclaw import time_words
 
     parts = {name: (part or "").strip() for name, part in found.groupdict().items()}
@@ -169,33 +181,23 @@ def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, z
         if not text and words.span.endswith("{}") and _reading(when, words, now, zone) is None:
             when, text = time_words.split(when, now, zone, way.to) or (when, text)
             is_last = True
-    elif before and isinstance(_reading(before, words, now, zone), time_words.Reading):
-        when, text = before, rest[lead.end() if (lead := way.to.match(rest)) else 0 :]
     elif rest:
-        when, text, is_last = _split(rest, way, words, now, zone)
+        lead, is_clear = way.to.match(rest), isinstance(_reading(before, words, now, zone), time_words.Reading)
+        when, text, is_last = ("", "", True) if is_clear else _split(rest, way, words, now, zone)
+        if not text:
+            is_vague = not lead and words.language not in ("zh", "ja")
+            if not before and (is_vague or time_words.mentions(rest, now, zone, is_whole=False)):
+                return None
+            text = rest[lead.end() if lead else 0 :]
         when = f"{before} {when}".strip()
-        if not when:
-            return _nothing_exact(rest, words)
     else:
         when = parts["when"]
-    reading = _reading(when, words, now, zone)
-    if reading is None:
+    reading, text = _reading(when, words, now, zone), text.strip(" .,;:!：，、。").removeprefix("- ").strip()
+    is_more = _is_open(text, is_last, words, now, zone) if text else not way.label
+    if is_more or (when and reading is None):
         return None
-    if isinstance(reading, time_words.Unclear):
-        return f"{_SEEMS} “{when}” leaves something open. {reading.question}"
-    text = _clean(text)
-    is_open = _is_open(text, is_last, words, now, zone) if text else not way.label
-    if is_open or (way.early and _is_late(when, reading, words, now, zone)):
-        due = time_words.upcoming(reading, now)
-        return f"{_SEEMS} “{when}” is {time_words.in_words(due, now, zone)}."
-    return Asked(when, text or way.label, words.language)
-
-
-_SEEMS = "This may ask for a reminder, which is not set:"
-
-
-def _nothing_exact(rest: str, words: _Words) -> str | None:
-    return None if words.begins.match(rest) or words.open.search(rest) else f"{_SEEMS} no exact time was found."
+    is_open = not isinstance(reading, time_words.Reading) or (way.early and _is_late(when, reading, words, now, zone))
+    return Asked(when, text or way.label, words.language, is_open)
 
 
 def _split(rest: str, way: _Way, words: _Words, now: datetime, zone: str) -> tuple[str, str, bool]:
@@ -218,11 +220,7 @@ def _reading(when: str, words: _Words, now: datetime, zone: str) -> Any:
     """None for words that name no time to come."""
     from nanoclaw import time_words
 
-    return None if when.isdecimal() else time_words.read_known(when, now, zone, words.language)
-
-
-def _clean(text: str) -> str:
-    return text.strip(" .,;:!：，、。").removeprefix("- ").strip()
+    return None if when.isdecimal() or not when else time_words.read_known(when, now, zone, words.language)
 
 
 def _is_open(text: str, is_last: bool, words: _Words, now: datetime, zone: str) -> bool:
@@ -238,17 +236,11 @@ def _is_late(when: str, reading: Any, words: _Words, now: datetime, zone: str) -
     """True for somebody who is woken at seven, in the evening: the next time that a clock's face shows it."""
     from nanoclaw import time_words
 
-    if not isinstance(reading, time_words.At) or reading.when.hour < 12:
+    half_a_day = timedelta(hours=12)
+    later, same = (_reading(when, words, now + after, zone) for after in (half_a_day, timedelta(minutes=1)))
+    if not (isinstance(reading, time_words.At) and isinstance(later, time_words.At) and same == reading):
         return False
-    half_a_day_on = _reading(when, words, now + timedelta(hours=12), zone)
-    return (
-        isinstance(half_a_day_on, time_words.At)
-        and abs(half_a_day_on.when.hour - reading.when.hour) == 12
-        and (
-            time_words.apart(half_a_day_on.when, reading.when) == timedelta(hours=12)
-            and _reading(when, words, now + timedelta(minutes=1), zone) == reading
-        )
-    )
+    return reading.when.hour >= 12 and time_words.apart(later.when, reading.when) == half_a_day
 
 
 @cache
@@ -270,16 +262,5 @@ def _words(language: str) -> _Words:
             flags = (bool(way.get(name)) for name in ("first", "bare", "early"))
             yield _Way(pattern(way["is"]), pattern(way.get("to", data["to"])), way.get("label", ""), *flags)
 
-    never = r"(?!)"
-    return _Words(
-        language=language,
-        head=pattern(data["head"]),
-        question=pattern(data["question"]),
-        tail=pattern(rf"(?:{data['tail']})$"),
-        joins=pattern(data.get("joins", never)),
-        open=pattern(data["open"]),
-        begins=pattern(data["begins"]),
-        clause=pattern(data.get("clause", never)),
-        span=data["in"],
-        ways=tuple(ways()),
-    )
+    texts = {"joins": r"(?!)", "clause": r"(?!)", **data, "tail": rf"(?:{data['tail']})$"}
+    return _Words(language, data["in"], tuple(ways()), *(pattern(texts[name]) for name in _Words._fields[3:]))

@@ -8,6 +8,9 @@ CHANNEL = "job"
 REHEARSAL = "rehearsal"
 """The channel of the conversations in which jobs are played."""
 
+BY_CODE = "request-"
+"""Begins the id of a call that code makes in the model's place; the language follows."""
+
 EVERYWHERE = frozenset({"person", "job", "heartbeat", "helper"})
 """Profiles that see the jobs of all conversations; any other has those of its own."""
 

@@ -62,10 +62,8 @@ def end(tx: Tx, job: Job, occurrence: Occurrence, ended: Ended, turn: Turn, *, t
         reason = "It was stopped." if ended.reason == "cancelled" else ended.text
         fail(tx, job, occurrence, reason, turn.now(), is_final=touched or ended.reason != "failed")
         return
-    said, lateness = (
-        spoken(ended.text),
-        time_words.was_due(occurrence.due, timedelta(seconds=occurrence.late), job.zone),
-    )
+    said, late = spoken(ended.text), timedelta(seconds=occurrence.late)
+    lateness = time_words.was_due(occurrence.due, late, job.zone)
     files = ended.outbound.files if ended.outbound else ()
     outbox = _tell(tx, job, f"{said}\n({lateness})" if said and lateness else said, files, ", ".join(turn.outside))
     rows.end_task(tx, job, occurrence.id, "active" if job.next_due else "done", outbox=outbox)

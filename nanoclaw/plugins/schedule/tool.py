@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanoclaw.core.errors import Refused, ToolError
-from nanoclaw.core.messages import Effect, ToolExample
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
+from nanoclaw.core.plugin import Host, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
-from nanoclaw.plugins.schedule.tables import CHANGED, CHANNEL, EVERYWHERE, REMOVED
+from nanoclaw.plugins.schedule.tables import BY_CODE, CHANGED, CHANNEL, EVERYWHERE, REMOVED
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.job_service import JobService
-    from nanoclaw.plugins.schedule.jobs import Job, Kind
+    from nanoclaw.plugins.schedule.jobs import Kind
 
 
 def cron_tool(host: Host) -> Tool:
@@ -27,16 +27,16 @@ def cron_tool(host: Host) -> Tool:
         kind: Annotated[
             Literal["reminder", "task", "task_with_plan"], "a reminder's text is sent as it is; a task wakes you"
         ] = "reminder",
-        at: Annotated[str | None, "your own reading of `when`, as ISO time, to check it"] = None,
         on_miss: Annotated[Literal["once", "skip"], "a repeat missed while off"] = "once",
         nag: Annotated[str | None, "repeat until done: '10m x6'"] = None,
         id: Annotated[int | None, "of the job; all but add and list need it"] = None,
     ) -> str:
         """Reminders and tasks for later. Tell the person the date and time from the answer."""
+        from nanoclaw.plugins.schedule import asking
         from nanoclaw.plugins.schedule.job_service import JobRequest, creator
 
         whole: JobService = host.get("schedule")
-        job = _job_of(whole, context)
+        job = whole.job(int(context.address.chat)) if context.address.channel == CHANNEL else None  # the one that runs
         target = job.target if job else context.address
         service = whole if context.profile in EVERYWHERE else whole.within(target)
         if action == "list":
@@ -44,35 +44,41 @@ def cron_tool(host: Host) -> Tool:
         if context.origin != "person" and not (job and job.may_schedule):
             raise Refused(_NOT_ALLOWED)
         if action == "add":
-            if not (when and text):
+            if not text or not (when or context.answer):
                 raise ToolError("add needs when and text. Nothing was set.")
             sort: Kind = "reminder" if kind == "reminder" else "task"
-            asked = JobRequest(when, text, sort, at or "", on_miss, nag or "", plans=kind == "task_with_plan")
+            meant = asking.chosen(when or "", context.answer, host.now(), whole.zone) if context.answer else ""
+            language, plans = context.call.partition(BY_CODE)[2][:2], kind == "task_with_plan"
+            asked = JobRequest(when or "", text, sort, meant, on_miss, nag or "", language=language, plans=plans)
             maker = job.creator if job else creator(host, context.address, context.sender)
             made, said = await context.write(lambda tx: service.add(tx, asked, target, maker))
             context.report(Effect("cron", "job", f"job {made.id}", f"set {service.in_short(made)}"))
             return said
         if id is None:
             raise ToolError(f"{action} needs the job's id; list shows it. Nothing was done.")
-        number, acts = id, {"remove": service.remove, "pause": service.pause, "resume": service.resume}
-        act: Callable[[Tx, int], str] = acts.get(action, service.run)
-        said = await context.write(lambda tx: act(tx, number))
-        context.report(Effect("cron", _kind(action), f"job {number}", said))
+        act: Callable[[Tx, int], str] = getattr(service, action)
+        said = await context.write(lambda tx: act(tx, id))
+        context.report(Effect("cron", _kind(action), f"job {id}", said))
         return said
+
+    async def check(call: CheckedCall, turn: Turn) -> Verdict:
+        given = call.arguments
+        if given["action"] != "add" or turn.origin != "person" or not given.get("text"):
+            return None
+        from nanoclaw.plugins.schedule import asking
+
+        is_by_code, is_task = call.id.startswith(BY_CODE), given.get("kind", "reminder") != "reminder"
+        when, zone = str(given.get("when") or ""), host.get("schedule").zone
+        return asking.judge(when, turn, zone, is_by_code=is_by_code, is_task=is_task)
 
     example = ToolExample(
         "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
     )
     made = tool(cron, reach="workspace", examples=[example], open_to=("person", "job", "heartbeat", "guest"))
-    return made._replace(audit=_effect, atomic=True)
+    return made._replace(audit=_effect, atomic=True, check=check)
 
 
 _NOT_ALLOWED = "a task may not make or change jobs unless the person allowed it for that task. Nothing was done."
-
-
-def _job_of(service: JobService, context: ToolContext) -> Job | None:
-    """The job that runs, None where a person is answered, or where no job does."""
-    return service.job(int(context.address.chat)) if context.address.channel == CHANNEL else None
 
 
 def _effect(named: dict[str, Any]) -> Effect | None:

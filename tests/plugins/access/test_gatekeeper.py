@@ -78,7 +78,7 @@ class Chat:
 
     async def tick(self) -> None:
         """Have what is due fire."""
-        await self.schedule._loop.tick(self.clock())
+        await self.schedule.public.loop.tick(self.clock())
 
     @property
     def schedule(self) -> Any:
@@ -407,7 +407,7 @@ async def test_a_guest_sees_and_changes_no_jobs_but_their_own(tmp_path: Path) ->
         for flag in ("--to terminal:main", "--to telegram:1", "--may-schedule"):
             assert "Only the owner can do that" in await chat.ask(GUEST, f"/cron add {flag} tomorrow at 9: x")
         assert await chat.ask(GUEST, "remove it") == "It is not there."
-        assert {job.id for job in chat.schedule._jobs.all()} == {1, 2}
+        assert {job.id for job in chat.schedule.public.jobs.all()} == {1, 2}
         both = await chat.ask(OWNER, "/jobs")
         assert "SECRET" in both
         assert "water the plants" in both
@@ -449,9 +449,9 @@ async def test_a_task_runs_with_the_rights_of_the_owner_who_asked_for_it(tmp_pat
 async def test_a_guest_sets_no_task_that_would_ask_the_model_again_and_again(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         said = await chat.ask(GUEST, "/cron add task every 1 minute: tell a joke")
-        assert said.startswith("Tasks, which ask the model, are for the owner alone")
+        assert said.startswith("Tasks are for the owner alone")
         assert await chat.ask(GUEST, "tell me a joke each minute") == "I can't."
-        assert chat.schedule._jobs.all() == []
+        assert chat.schedule.public.jobs.all() == []
 
     adding = (("cron", {"action": "add", "when": "every 1 minute", "text": "joke", "kind": "task"}),)
     model = await story(tmp_path, play, Say("", calls=adding), "I can't.")
@@ -479,7 +479,7 @@ async def test_jobs_of_somebody_who_may_not_talk_to_it_any_more_are_paused(tmp_p
         chat.remove(OWNER)
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.tick()
-        assert [job.state for job in chat.schedule._jobs.all()] == ["paused", "paused"]
+        assert [job.state for job in chat.schedule.public.jobs.all()] == ["paused", "paused"]
         assert chat.channel.sent.empty()
 
     assert (await story(tmp_path, play)).requests == []
@@ -492,7 +492,7 @@ async def test_what_a_task_of_the_owners_sets_has_the_owners_rights_too(tmp_path
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.tick()
         assert await chat.answer() == "Planned."
-        assert {job.creator for job in chat.schedule._jobs.all()} == {"telegram:1"}
+        assert {job.creator for job in chat.schedule.public.jobs.all()} == {"telegram:1"}
         chat.clock.now = NOON + timedelta(hours=22)
         await chat.tick()
         assert await chat.answer() == "Looked."
@@ -541,7 +541,7 @@ async def test_a_job_that_the_task_of_somebody_who_was_the_owner_would_make_is_r
         chat.clock.now = NOON + timedelta(hours=21)
         await chat.tick()
         await chat.answer()
-        assert chat.schedule._jobs.all() == []
+        assert chat.schedule.public.jobs.all() == []
 
     adding = (("cron", {"action": "add", "when": "tomorrow at 9", "text": "again", "kind": "task"}),)
     model = await story(tmp_path, play, Say("", calls=adding), "No.")

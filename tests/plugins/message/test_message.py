@@ -267,7 +267,7 @@ async def test_a_task_sends_to_the_chat_that_it_reports_to_and_its_answer_does_n
         assert "Job 1" in await home.ask("/cron add task in 1 minute: look at the sky")
         clock.now += timedelta(minutes=1)
         schedule: Any = next(one for one in home.app.plugins if one.name == "schedule")
-        await schedule._loop.tick(clock())
+        await schedule.public.loop.tick(clock())
         assert await home.answer() == "It **rains**"
         await home.app.conversations.idle()
         assert [text for (text,) in home.rows("SELECT text FROM outbox ORDER BY id")][2:] == arrives

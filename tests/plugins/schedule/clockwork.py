@@ -37,7 +37,7 @@ class Clockwork:
 
     @property
     def loop(self) -> JobLoop:
-        return self.plugin._loop
+        return self.plugin.public.loop
 
     @property
     def service(self) -> JobService:
@@ -45,7 +45,7 @@ class Clockwork:
 
     @property
     def jobs(self) -> Jobs:
-        return self.plugin._jobs
+        return self.plugin.public.jobs
 
     def add(self, made: Job) -> Job:
         """Put a job into the store, also one that nobody could ask for."""
