@@ -10,8 +10,7 @@ from nanoclaw.plugins.memory.packing import Match
 from nanoclaw.plugins.memory.query import Query
 from nanoclaw.plugins.memory.wording import RARE
 
-_ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has: less is chance,
-# and less will do where notes are expected
+_ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has, where expected
 _RARE = 0.55  # of the idf of a term that no note has: a match where notes are expected
 _ONE_WORD = 1.5  # times that, where no entry has more than one term of a message of several
 _SAYS_IT_ALL = 0.5  # how much all the words of a question have to say
@@ -21,7 +20,7 @@ _NONE: Set[str] = frozenset()
 def is_enough(index: Index, query: Query, found: Sequence[Match], top: float) -> bool:
     """Decide whether an entry has what the message is about: enough of its terms in all, and not one of many."""
     dated = bool(query.days) and any(is_of_the_day(query, each.entry) for each in found)
-    if not query.values:
+    if not query.values or (dated and query.says_days):
         return dated
     if not dated and not any(_says_enough(query, each) for each in found):
         return False
@@ -35,7 +34,7 @@ def is_enough(index: Index, query: Query, found: Sequence[Match], top: float) ->
 
 def _is_answer(index: Index, query: Query, match: Match) -> bool:
     """Tell an entry with all that a question is about, or with a rare term of it where notes are expected."""
-    own = _own_terms(query, match)
+    own = own_terms(query, match)
     if query.content and query.content <= own:
         return True
     if query.content and _has_all_rare(query, own):
@@ -59,7 +58,7 @@ def _is_rare(index: Index, query: Query, term: str) -> bool:
 
 def _says_enough(query: Query, match: Match) -> bool:
     """Decide whether the words that an entry has are more than small talk shares with any note."""
-    own = _own_terms(query, match)
+    own = own_terms(query, match)
     says: dict[str, float] = {}
     for word, rarity in (query.says[term] for term in own if term in query.says):
         says[word] = max(rarity, says.get(word, 0.0))
@@ -67,12 +66,12 @@ def _says_enough(query: Query, match: Match) -> bool:
     return sum(says.values()) + (max(says.values(), default=0.0) >= RARE) >= least
 
 
-def _own_terms(query: Query, match: Match) -> Set[str]:
+def own_terms(query: Query, match: Match) -> Set[str]:
     return query.values.keys() & f"{match.entry.terms} {match.entry.heading}".split()
 
 
 def _has_several(query: Query, match: Match) -> bool:
-    return len(_own_terms(query, match)) > 1
+    return len(own_terms(query, match)) > 1
 
 
 def is_of_the_day(query: Query, entry: NoteEntry) -> bool:

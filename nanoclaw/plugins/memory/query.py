@@ -20,18 +20,14 @@ MOST_TERMS = 64
 
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
-_ROOTS, _ENDING, _MOST_FORMS = (
-    (0.6, 0.5),
-    3,
-    8,
-)  # shares of a word that may be its root, letters that another form has more
-_LONGEST_RANGE = 100  # days of a season; notes that name a day of a longer one are not looked for
+_ROOTS, _ENDING = (0.6, 0.5), 3  # shares of a word that may be its root, letters that another form has more
+_MOST_FORMS = 8
+_WEEK, _LONGEST_RANGE = 7, 100  # days of a season; notes that name a day of a longer one are not looked for
 _STEM = 0.75  # share of a word that is in a compound with it
 _SHORTEST_PART = 5  # letters of a word in a compound, one less for a part of the question's
 _WORTH_REPAIRING = 1.0  # how much a word says at least
 _STATEMENT, _OF_ASSISTANT, _NAMED_ONLY, _OF_BOTH, _QUESTION, _OWN = RARE + 1, 6.0, 2.4, 2.0, 1.0, 0.5
-"""Least that a message has to say: a statement, a question about the assistant, a few words, a question about both,
-about others, about one's own."""
+"""Least that a statement says, a question about the assistant, a few words, a question about both, others, oneself."""
 _MISTYPED = 0.75  # of what a word says, for one that may be meant
 _BRIEF = 6  # words, or fewer, of a message that may be a name for what is looked for
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
@@ -63,6 +59,8 @@ class Query:
     says: Says
     needs: float
     """The least that the words say together which a note shares: small talk needs more than a question."""
+    says_days: bool
+    """Nothing but days."""
 
 
 def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_search: bool = False) -> Query:
@@ -93,11 +91,15 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
     idf = {term: index.idf(frequencies[term]) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
     values = {term: weights[term] * idf[term] for term in best}
-    if days and all(term in FRAME for term in values):
-        values = {}  # "what happened on 3 May?" says nothing but the day
+    if says_days := bool(days) and all(term in FRAME for term in values):
+        values = {}  # "what happened on 3 May?" says nothing but the day, and "in March" a word that notes may have
+        named = {*words(fold(text))} - {*words(rest)} if min(each.days for each in days) > _WEEK else ()
+        for term, count in index.frequencies({term for word in named for term in tokens(word)} - FRAME).items():
+            values[term], frequencies[term] = index.idf(count), count
     unknown = index.idf(0)
     called = [*_NAME.findall(text), *(_FIRST_NAME.findall(text) if is_asked else ())]
     names = {stem(fold(name)) for name in called}
+    is_own = is_personal or is_brief or (is_asked and not wording.is_english)
     return Query(
         frozenset(word.removesuffix("'s") for word in words(rest)) - STOP_WORDS,
         values,
@@ -108,23 +110,20 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
         frozenset(term for term, weight in own.items() if is_asked and weight > _FRAME_WEIGHT and len(term) > 1),
-        is_personal or is_brief or (is_asked and not wording.is_english),
+        is_own,
         not is_search and (is_talk or (is_asked and needs == _OF_ASSISTANT)),
         is_asked and (is_personal or wording.is_first_person(rest)),
-        is_personal
-        or is_brief
-        or (is_asked and not wording.is_english)
-        or any(name in values or own.get(name) == _REPAIRED for name in names),
+        is_own or any(name in values or own.get(name) == _REPAIRED for name in names),
         says,
         needs,
+        says_days,
     )
 
 
 def is_small_talk(text: str) -> bool:
     """Tell a message that no note is about, without looking at the notes."""
     rest = fold(text)
-    said = [*words(rest)]
-    wording, is_asked = Wording(said), asks(rest)
+    wording, is_asked = Wording(said := [*words(rest)]), asks(rest)
     return _needs(is_asked, wording, rest) == _OF_ASSISTANT if is_asked else not _tells(wording.says(said))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
 from nanoclaw.plugins.memory.dates import DateRange
-from nanoclaw.plugins.memory.enough import is_enough, is_of_the_day, named_of
+from nanoclaw.plugins.memory.enough import is_enough, is_of_the_day, named_of, own_terms
 from nanoclaw.plugins.memory.index import Chunk, Index
 from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.packing import Match, Room, packed, single
@@ -119,6 +119,8 @@ def _rank(
         return [], {}
     today = now.toordinal()
     matches.sort(key=lambda each: (-each.score, abs(today - each.entry.day), each.chunk.file, each.rows))
+    if query.says_days:
+        return [each for each in matches if own_terms(query, each) or is_of_the_day(query, each.entry)], {}
     return matches, query.values
 
 

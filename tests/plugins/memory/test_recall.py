@@ -373,3 +373,14 @@ def test_items_below_the_right_one_come_up_with_it_and_those_below_another_do_no
     note = "- Trip to Zanzibar\n  - plane at nine\n    - seat 12A\n- Plumber\n  - leak under the sink\n"
     shown = texts(recall(workspace(tmp_path, _2026_05_01=note), "what about Zanzibar?"))
     assert shown == ["Trip to Zanzibar", "plane at nine", "seat 12A"]
+
+
+@pytest.mark.parametrize(("query", "days"), [("in March", ["2026-03-14"]), ("what is in May 2027?", [])])
+def test_a_month_finds_the_notes_of_its_days_and_those_that_name_it(
+    tmp_path: Path, query: str, days: list[str]
+) -> None:
+    facts = "- The boiler is serviced in March\n- A trip to Lisbon in May 2027\n- Anna likes tea\n"
+    ws = workspace(tmp_path, MEMORY=facts, _2026_03_14="- bought a red bike\n", _2026_05_02="- signed the lease\n")
+    found = [(hit.file, hit.text) for hit in search(ws, query, 9, NOW)]
+    fact = facts.splitlines()[bool("2027" in query)].removeprefix("- ")
+    assert found == [("MEMORY.md", fact), *((f"memory/{day}.md", "bought a red bike") for day in days)]
