@@ -368,6 +368,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("core.store.format", "plugins.promises.sentences", "plugins.browse.session", "plugins.tool_search.ranking"),
         *("plugins.schedule.requests", "plugins.memory.contradictions", "plugins.memory.date_words", "installation"),
         *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims", "plugins.heartbeat.beats"),
+        "plugins.skills.described",
     ),
     "files of the home, out of reach of tools": (
         *("core.home", "core.settings_file", "core.store.lock", "core.store.recovery", "core.store.wal"),

@@ -190,11 +190,11 @@ def parser() -> _Parser:
     command("skills list", "name, source and state of each").add_argument("--json", action="store_true")
     for name, text in (
         ("show", "all of one, or what was changed in it since you looked at it"),
-        ("trust", "use one as it is now: it is pinned, and not used any more once it changes"),
+        ("trust", "use them as they are now: one is pinned, and not used any more once it changes"),
         ("remove", "delete one that was added"),
     ):
         action = command(f"skills {name}", text)
-        action.add_argument("name", metavar="NAME")
+        action.add_argument("name", metavar="NAME", nargs="+" if name == "trust" else 1)
         action.add_argument("--json", action="store_true")
     added = command("skills add", "show a skill as a whole, and copy it into the home after a yes")
     added.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md, or a .zip, .tar or .tar.gz")

@@ -20,15 +20,15 @@ def listed(config: Config, options: argparse.Namespace) -> int:
 
 
 def show(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(config, "skills", f"show {options.name}", as_json=options.json, only_reads=True)
+    return carry_out(config, "skills", f"show {' '.join(options.name)}", as_json=options.json, only_reads=True)
 
 
 def trust(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(config, "skills", f"trust {options.name}", as_json=options.json)
+    return carry_out(config, "skills", f"trust {' '.join(options.name)}", as_json=options.json)
 
 
 def remove(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(config, "skills", f"remove {options.name}", as_json=options.json)
+    return carry_out(config, "skills", f"remove {' '.join(options.name)}", as_json=options.json)
 
 
 def add(config: Config, options: argparse.Namespace) -> int:

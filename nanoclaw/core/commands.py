@@ -18,7 +18,7 @@ from nanoclaw.redaction import within
 _SAME = {"start": "help", "cron rehearse": "rehearse"}
 """Other names of commands: what chat apps say for somebody who begins, and the one action of /cron that takes time."""
 
-_COMMAND = re.compile(r"/((?i:cron\s+rehearse)\b|[A-Za-z][A-Za-z_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/((?i:cron\s+rehearse)\b|[A-Za-z][A-Za-z0-9_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 _OF_FAMILY = re.compile(r"/([A-Za-z][\w-]*:)(.+)", re.DOTALL)
 
 SHORT = 60

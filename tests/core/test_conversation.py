@@ -71,7 +71,12 @@ async def test_status_names_the_model_and_counts_messages(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("text", "answer"),
-    [("/stat", "Did you mean /status?"), ("/weather", "no command /weather"), ("/help@mybot", "`/new`")],
+    [
+        ("/stat", "Did you mean /status?"),
+        ("/weather", "no command /weather"),
+        ("/sk377", "no command /sk377"),
+        ("/help@mybot", "`/new`"),
+    ],
 )
 async def test_commands_that_do_not_exist_are_answered_by_the_program(tmp_path: Path, text: str, answer: str) -> None:
     async with bare(tmp_path, ScriptedProvider()) as program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,19 @@ def lines(package: Package, name: str, pin: PackagePin | None = None) -> Iterato
             yield f"Not heeded, as a skill gives no rights: {revealed(', '.join(unheeded))}"
     except SkillError as error:
         yield f"It would be off: {revealed(str(error))}"
+    yield from _warnings(package)
     yield from shown.lines(package, pin)
+
+
+def _warnings(package: Package) -> Iterator[str]:
+    """Lines that the owner is pointed to before a yes (beware.txt). One without such words may do the same."""
+    for what, pattern in (
+        line.split("\t") for line in Path(__file__).with_name("beware.txt").read_text("utf-8").splitlines()
+    ):
+        for path, file in package.files.items():
+            if match := re.search(pattern, file.text or "", re.IGNORECASE | re.MULTILINE):
+                where = f"{path}:{match.string.count(chr(10), 0, match.start()) + 1}"
+                yield revealed(f"Careful, it {what}: {where} “{match[0][:120]}”")
 
 
 def as_data(package: Package, name: str) -> dict[str, Any]:

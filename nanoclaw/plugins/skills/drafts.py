@@ -15,7 +15,7 @@ from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.found import FoundSkills
 from nanoclaw.plugins.skills.package import read_folder
 from nanoclaw.plugins.skills.pins import SkillDraft
-from nanoclaw.plugins.skills.skills import Skill
+from nanoclaw.plugins.skills.skills import Skill, few
 
 HOURS = 4.0
 """The time in which the question is open; then a draft stays one."""
@@ -38,7 +38,7 @@ class Drafts:
             return
         if self._place(turn.address) is None:
             if told := self._pins.drafts(skills, "told"):
-                names = ", ".join(one.skill.name for one in told)
+                names = few([one.skill.name for one in told])
                 text = f"not used until you have looked at {_them(told)}: {names} (nanoclaw skills show NAME)"
                 self._pins.note(told, "told", tx)
                 self._host.show(turn.address, Notice(text, stays="owner"))
@@ -78,10 +78,7 @@ class Drafts:
 
     def in_full(self, skill: Skill) -> str:
         """All of a skill, or what was changed in it since it was looked at. Raises SkillError."""
-        try:
-            package = read_folder(str(skill.folder))
-        except OSError as error:
-            raise SkillError(f"{skill.folder} cannot be read: {error.strerror or error}") from error
+        package = read_folder(str(skill.folder))
         pin = self._pins.pin(self._pins.place(skill))
         is_changed = pin is not None and pin.sha256 != package.sha256
         return "\n".join(described.lines(package, skill.folder.name, pin if is_changed else None))
@@ -99,22 +96,22 @@ def fenced(text: str) -> str:
 
 
 def _question(drafts: Sequence[SkillDraft]) -> str:
-    what = "; ".join(
+    each = [
         f"{one.skill.name} ({'new' if one.skill.draft == 'new' else 'changed since you looked at it'}"
         f"{', always in the prompt' * one.skill.always}): {one.skill.description[:200]}"
         for one in drafts
-    )
-    return f"Use {'this skill' if len(drafts) == 1 else 'these skills'} from now on? {what}"
+    ]
+    return f"Use {_them(drafts)} from now on? {few(each, '; ')}"
 
 
 def _them(drafts: Sequence[SkillDraft]) -> str:
-    return "this skill" if len(drafts) == 1 else "these skills"
+    return "this skill" if len(drafts) == 1 else f"these {len(drafts)} skills"
 
 
 def _as_asked(draft: SkillDraft) -> Package | None:
     """The skill on disk; None where it isn't any more what was asked about."""
     try:
         package = read_folder(str(draft.skill.folder))
-    except (OSError, SkillError):
+    except SkillError:
         return None
     return package if package.sha256 == draft.sha256 else None

@@ -11,23 +11,12 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.metadata import escape, framed
 from nanoclaw.core.plugin import Host, Profile
+from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.pins import SHIPPED, Pins
-from nanoclaw.plugins.skills.skills import (
-    MOST_LISTED,
-    SUMMARY_CHARACTERS,
-    Means,
-    Skill,
-    body,
-    by_fit,
-    discover,
-    summary,
-    survey,
-)
-from nanoclaw.plugins.skills.skills import shown as named
+from nanoclaw.plugins.skills.skills import MOST_LISTED, Means, Skill, summary
 
 ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
-
 
 SEARCH = "tool_search"
 """The tool that finds skills which the prompt has no room for."""
@@ -63,7 +52,7 @@ class FoundSkills:
 
     def surveyed(self) -> list[tuple[Skill, str]]:
         """All skills by name, each with its source; hidden and broken ones and drafts too."""
-        found = survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
+        found = skills.survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
         return [(skill, self._sources[skill.folder.parent]) for skill in found]
 
     def searchable(self, profile: Profile) -> tuple[Skill, ...]:
@@ -71,7 +60,7 @@ class FoundSkills:
         means = self._means(profile)
         if profile.mode != "full" or not {SEARCH, "read_file"} <= means.tools:
             return ()
-        found = discover(self._sources, means, judge=self.pins.judge())
+        found = skills.discover(self._sources, means, judge=self.pins.judge())
         return found if len(found) > MOST_LISTED else ()
 
     def active(self) -> Set[str]:
@@ -82,11 +71,13 @@ class FoundSkills:
         """Those that fit the question best where there is no room for all."""
         bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
         broken, means = list[Skill](), self._means(profile)
-        every = found = discover(self._sources, means, broken.append, self.pins.judge())
-        always = [framed(skill.name, body(skill)) if skill.always and not skill.missing else "" for skill in found]
+        every = found = skills.discover(self._sources, means, broken.append, self.pins.judge())
+        always = [
+            framed(skill.name, skills.body(skill)) if skill.always and not skill.missing else "" for skill in found
+        ]
         texts = dict(zip(found, always, strict=True))
         if sum(map(len, always)) > ACTIVE_LIMIT:
-            found = by_fit(found, query)
+            found = skills.by_fit(found, query)
         for skill in found:
             if (text := texts[skill]) and len(text) <= left:
                 bodies[skill.name] = text
@@ -95,10 +86,10 @@ class FoundSkills:
                 listed.append(skill)
                 shortened |= {"active_skills"} if text else set()
         listed.sort(key=lambda skill: skill.name)
-        self.broken = frozenset(f"the skill {named(one.path)} is off: {one.problem}" for one in broken)
+        self.broken = frozenset(f"the skill {skills.shown(one.path)} is off: {one.problem}" for one in broken)
         choice, most = summary(tuple(listed), sys.maxsize), MOST_LISTED if SEARCH in means.tools else None
-        if len(choice) > SUMMARY_CHARACTERS or (most and len(listed) > most):
-            choice = summary(by_fit(listed, query), most=most)
+        if len(choice) > skills.SUMMARY_CHARACTERS or (most and len(listed) > most):
+            choice = summary(skills.by_fit(listed, query), most=most)
             shortened.add("skills")
         version = ""
         if shortened:

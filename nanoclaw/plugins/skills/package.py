@@ -15,11 +15,7 @@ def _main_file(names: Collection[str]) -> str:
     return next((one for one in ("SKILL.md", "skill.md") if one in names), "")
 
 
-SKILL = Kind(
-    "skill",
-    _main_file,
-    "the folder that has a SKILL.md, or a .zip, .tar or .tar.gz of it",
-)
+SKILL = Kind("skill", _main_file, "the folder that has a SKILL.md, or a .zip, .tar or .tar.gz of it")
 
 
 def read(path: Path) -> Package:
@@ -29,7 +25,7 @@ def read(path: Path) -> Package:
 
 
 def read_folder(folder: str) -> Package:
-    """Raises SkillError and OSError."""
+    """Raises SkillError."""
     with _errors_of_skills():
         return reading.read_folder(folder, SKILL.noun)
 
@@ -52,3 +48,5 @@ def _errors_of_skills() -> Iterator[None]:
         yield
     except PackageError as error:
         raise SkillError(str(error)) from error
+    except OSError as error:
+        raise SkillError(f"{error.filename} cannot be read: {error.strerror or error}") from error

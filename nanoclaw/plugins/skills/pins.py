@@ -66,11 +66,8 @@ class Pins:
 
     def pin(self, place: str) -> PackagePin | None:
         """The state in which one was looked at last."""
-        for sha256, hashes, texts in self._host.read(
-            "SELECT sha256, hashes, texts FROM skills_pins WHERE place = ?", place
-        ):
-            return PackagePin(sha256, _parsed(hashes), _parsed(texts))
-        return None
+        rows = self._host.read("SELECT sha256, hashes, texts FROM skills_pins WHERE place = ?", place)
+        return next((PackagePin(sha256, _parsed(hashes), _parsed(texts)) for sha256, hashes, texts in rows), None)
 
     def put(self, tx: Tx, place: str, package: Package) -> None:
         """Pin a skill as it is in a package."""

@@ -56,7 +56,9 @@ class Skills(Plugin):
     async def audit(self) -> Iterable[Finding]:
         found, variables = list[Finding](), self._settings.environment
         if drafts := [skill.name for skill, _ in self.public.surveyed() if skill.draft]:
-            text = f"not used before you look at them: {', '.join(drafts)} (nanoclaw skills show NAME)"
+            from nanoclaw.plugins.skills.skills import few
+
+            text = f"not used before you look at them: {few(drafts)} (nanoclaw skills show NAME)"
             found.append(Finding(True, text, "skills", risk="note"))
         if variables:
             found.append(Finding(True, f"commands see {', '.join(variables)}", "skills", risk="warning"))
@@ -76,17 +78,14 @@ class Skills(Plugin):
         shown = self.public.shown(profile, query)
         active = "\n\n".join(["# Active skills", *shown.bodies.values()]) if shown.bodies else ""
         listed = f"# Skills\n\n{ABOUT}\n\n{shown.summary}" if shown.summary else ""
-        cut = {id_: ("section_truncated",) if id_ in shown.shortened else () for id_ in ("active_skills", "skills")}
+        about = (
+            ("active_skills", "Active skills", active, ", ".join(shown.bodies)),
+            ("skills", "Skills", listed, "skills"),
+        )
+        cut = ("section_truncated",)
         return [
-            Section(
-                "active_skills",
-                "Active skills",
-                active,
-                source=", ".join(shown.bodies),
-                version=shown.version,
-                diagnostics=cut["active_skills"],
-            ),
-            Section("skills", "Skills", listed, source="skills", version=shown.version, diagnostics=cut["skills"]),
+            Section(id_, title, text, source=source, version=shown.version, diagnostics=cut * (id_ in shown.shortened))
+            for id_, title, text, source in about
         ]
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:

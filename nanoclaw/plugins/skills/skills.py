@@ -8,9 +8,10 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -173,6 +174,12 @@ def by_fit(skills: Sequence[Skill], query: str) -> tuple[Skill, ...]:
     }
     having = Counter(word for own in words.values() for word in own)
     return tuple(sorted(skills, key=lambda skill: -sum(1 / having[word] for word in words[skill])))
+
+
+def few(names: Collection[str], between: str = ", ", most: int = 5) -> str:
+    """Names in one line: the first of them, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{between.join(islice(names, most))}{more}"
 
 
 def shown(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 from nanoclaw.core.errors import SkillError
@@ -15,9 +15,9 @@ from nanoclaw.plugins.skills.drafts import MOST_SHOWN, Drafts, fenced
 from nanoclaw.plugins.skills.found import FoundSkills
 from nanoclaw.plugins.skills.package import read_folder
 from nanoclaw.plugins.skills.pins import SHIPPED
-from nanoclaw.plugins.skills.skills import Skill, shown
+from nanoclaw.plugins.skills.skills import Skill, few, shown
 
-USAGE = "/skills lists them; /skills show NAME, /skills trust NAME, /skills remove NAME."
+USAGE = "/skills lists them; /skills show NAME, /skills trust NAME…, /skills remove NAME."
 
 
 def carry_out(found: FoundSkills, drafts: Drafts, said: Said, tx: Tx) -> Reply:
@@ -27,39 +27,29 @@ def carry_out(found: FoundSkills, drafts: Drafts, said: Said, tx: Tx) -> Reply:
         return _listed(found, said)
     if verb not in ("show", "trust", "remove") or not name:
         raise SkillError(USAGE)
-    sha256 = ""
-    if verb == "trust" and (hashed := re.fullmatch(r"(.+) ([0-9a-f]{12,64})", name)):
-        name, sha256 = hashed.groups()
-    skill, source = _named(found, name.strip())
-    if verb == "show":
-        return _shown(found, drafts, skill, said)
-    return _trusted(found, skill, source, sha256, tx) if verb == "trust" else _removed(found, skill, source, tx)
+    if verb == "trust":
+        return _trusted(found, name.strip(), tx)
+    skill, source = _named(found.surveyed(), name.strip())
+    return _shown(found, drafts, skill, said) if verb == "show" else _removed(found, skill, source, tx)
 
 
-def _named(found: FoundSkills, name: str) -> tuple[Skill, str]:
+def _named(listed: Sequence[tuple[Skill, str]], name: str) -> tuple[Skill, str]:
     """The skill of that name; a draft before one that is looked at, which needs no decision."""
-    skills = [one for one in found.surveyed() if name.casefold() in (one[0].name.casefold(), shown(one[0].folder))]
+    skills = [one for one in listed if name.casefold() in (one[0].name.casefold(), shown(one[0].folder))]
     if not skills:
         import difflib
 
-        near = difflib.get_close_matches(name, [skill.name for skill, _ in found.surveyed()], 3, 0.5)
+        near = difflib.get_close_matches(name, [skill.name for skill, _ in listed], 3, 0.5)
         raise SkillError(f"There is no skill {name!r}." + (f" Near: {', '.join(near)}." if near else ""))
     return next((one for one in skills if one[0].draft), skills[0])
 
 
 def _listed(found: FoundSkills, said: Said) -> Reply:
     listed, active = found.surveyed(), found.active()
+    kept = ("name", "missing", "withheld", "problem", "description")
     rows: list[dict[str, Any]] = [
-        {
-            "name": skill.name,
-            "source": source,
-            "state": _state(skill, active),
-            "missing": skill.missing,
-            "withheld": skill.withheld,
-            "problem": skill.problem,
-            "path": shown(skill.path),
-            "description": skill.description,
-        }
+        {name: getattr(skill, name) for name in kept}
+        | {"source": source, "state": _state(skill, active), "path": shown(skill.path)}
         for skill, source in listed
     ]
     width = max((len(row["name"]) for row in rows), default=0)
@@ -89,7 +79,7 @@ def _state(skill: Skill, active: Set[str]) -> str:
 
 
 def _shown(found: FoundSkills, drafts: Drafts, skill: Skill, said: Said) -> Reply:
-    package, text = _package(skill), drafts.in_full(skill)
+    package, text = read_folder(str(skill.folder)), drafts.in_full(skill)
     state = "as you looked at it" if not skill.draft else f"{skill.draft}, not used yet"
     head = f"{shown(skill.folder)}: {state}."
     data = {"path": shown(skill.path), "draft": skill.draft, "text": text}
@@ -101,15 +91,27 @@ def _shown(found: FoundSkills, drafts: Drafts, skill: Skill, said: Said) -> Repl
     return Reply(f"{head}\n{fenced(text)}{end}")
 
 
-def _trusted(found: FoundSkills, skill: Skill, source: str, sha256: str, tx: Tx) -> Reply:
-    if source == SHIPPED:
-        raise SkillError(f"The skill {skill.name} is a part of this program, and needs no yes.")
-    package = _package(skill)
-    if not package.sha256.startswith(sha256):
-        raise SkillError(f"The skill {skill.name} is not any more what was shown: /skills show {skill.name} shows it.")
-    found.pins.put(tx, found.pins.place(skill), package)
-    text = f"The skill {skill.name} is used from now on, as it is ({package.sha256[:12]})."
-    return Reply(text, {"name": skill.name, "sha256": package.sha256, "trusted": True})
+def _trusted(found: FoundSkills, name: str, tx: Tx) -> Reply:
+    """Pin one as it was shown, by the beginning of its hash, or several by their names; all of them or none."""
+    name, sha256 = hashed.groups() if (hashed := re.fullmatch(r"(.+) ([0-9a-f]{12,64})", name)) else (name, "")
+    listed, packages = found.surveyed(), dict[str, Package]()
+    is_one = sha256 or any(name.casefold() == skill.name.casefold() for skill, _ in listed)
+    for skill, source in [_named(listed, one) for one in ([name] if is_one else name.split())]:
+        if source == SHIPPED:
+            raise SkillError(f"The skill {skill.name} is a part of this program, and needs no yes.")
+        package = packages[skill.name] = read_folder(str(skill.folder))
+        if not package.sha256.startswith(sha256):
+            raise SkillError(
+                f"The skill {skill.name} is not any more what was shown: /skills show {skill.name} shows it."
+            )
+        found.pins.put(tx, found.pins.place(skill), package)
+    (first, package), *more = packages.items()
+    if more:
+        return Reply(
+            f"{len(packages)} skills are used from now on, as they are: {few(packages)}.", {"trusted": [*packages]}
+        )
+    text = f"The skill {first} is used from now on, as it is ({package.sha256[:12]})."
+    return Reply(text, {"name": first, "sha256": package.sha256, "trusted": True})
 
 
 def _removed(found: FoundSkills, skill: Skill, source: str, tx: Tx) -> Reply:
@@ -121,10 +123,3 @@ def _removed(found: FoundSkills, skill: Skill, source: str, tx: Tx) -> Reply:
         raise SkillError(f"{shown(skill.folder)} cannot be deleted: {error.strerror or error}") from error
     found.pins.drop(tx, found.pins.place(skill))
     return Reply(f"The skill {skill.name} is deleted.", {"name": skill.name, "removed": True})
-
-
-def _package(skill: Skill) -> Package:
-    try:
-        return read_folder(str(skill.folder))
-    except OSError as error:
-        raise SkillError(f"{shown(skill.folder)} cannot be read: {error.strerror or error}") from error

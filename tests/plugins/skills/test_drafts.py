@@ -101,7 +101,7 @@ async def test_what_is_there_at_the_first_start_is_asked_about_in_one_question(t
     async with running(tmp_path, model, plugins=PLUGINS) as here:
         question = await asked(here, "hi")
         assert "- `tide` (draft: /skills show tide): Does tide." in await here.ask("/skill")
-        assert "Use these skills from now on? harbour (new): Does harbour.; tide (new, always" in question
+        assert "Use these 2 skills from now on? harbour (new): Does harbour.; tide (new, always" in question
         await here.ask("/answer 1 yes")
         await here.ask("hi")
         assert here.channel.sent.empty()
@@ -126,7 +126,7 @@ async def test_where_what_was_noted_about_skills_is_lost_nothing_is_used_before_
     skill(tmp_path / "workspace" / "skills", "evil", "always: true\n", body="Obey.")
     model = ScriptedProvider("Hm.", "Hm.")
     async with running(tmp_path, model, plugins=PLUGINS) as here:
-        assert "Use these skills from now on? evil (new, always in the prompt)" in await asked(here, "hi")
+        assert "Use these 2 skills from now on? evil (new, always in the prompt)" in await asked(here, "hi")
         await here.ask("/answer 1 no")
         await here.ask("/skills trust tide")
         await here.ask("hi")

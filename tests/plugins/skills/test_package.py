@@ -14,9 +14,12 @@ import pytest
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.packages.reading import MOST_BYTES
+from nanoclaw.plugins.skills.described import lines
 from nanoclaw.plugins.skills.package import read, sha256_of
+from tests.examples import examples
 from tests.journeys.command import Home
 
+BEWARE = examples(__file__, "beware.jsonl")
 SKILL = b"---\nname: tide\ndescription: Tells the tide.\nallowed-tools: all\n---\nLook.\n"
 
 
@@ -149,6 +152,30 @@ def test_adding_shows_all_asks_and_pins_and_a_change_is_seen(tmp_path: Path) -> 
     assert '"draft": ""' in home.run("skills", "show", "tide", "--json").out
     assert "is deleted" in home.run("skills", "remove", "tide").out
     assert not (home.root / "skills" / "tide").exists()
+
+
+def test_several_are_trusted_at_once_and_many_are_not_named_in_one_line(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    for number in range(9):
+        folder = home.root / f"skills/sk37{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_bytes(SKILL.replace(b"tide", folder.name.encode(), 1))
+    assert "sk370, sk371, sk372, sk373, sk374 and 4 more (nanoclaw" in home.run("audit", check=1).out
+    assert "sk999" in home.run("skills", "trust", "sk370", "sk999", check=1).err
+    assert (
+        "2 skills are used from now on, as they are: sk370, sk378." in home.run("skills", "trust", "sk370", "sk378").out
+    )
+    states = {line.split()[0]: line.split()[2] for line in home.run("skills").out.splitlines()}
+    assert [name for name in states if name.startswith("sk3") and states[name] == "ready"] == ["sk370", "sk378"]
+
+
+@pytest.mark.parametrize("half", BEWARE)
+def test_what_runs_downloads_or_turns_the_model_is_pointed_to(tmp_path: Path, half: str) -> None:
+    """ "unseen" was put away before the patterns were written: none of its 22 lines was judged wrongly."""
+    for number, (is_told, line) in enumerate(BEWARE[half]):
+        path = zipped(tmp_path / f"{number}.zip", ("notes.md", f"Look.\n{line}\n".encode()))
+        told = [one for one in lines(read(path), "tide") if one.startswith("Careful, it ")]
+        assert bool(told) == is_told and all("notes.md:2 “" in one for one in told), line
 
 
 def test_a_slip_is_told_in_a_shell(tmp_path: Path) -> None:
