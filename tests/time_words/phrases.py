@@ -41,8 +41,8 @@ class Case:
     expected: object
 
 
-def lines(name: str) -> list[list[str]]:
-    text = (FOLDER / name).read_text(encoding="utf-8")
+def lines(name: str, folder: Path = FOLDER) -> list[list[str]]:
+    text = (folder / name).read_text(encoding="utf-8")
     return [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
 
 

@@ -19,21 +19,17 @@ from nanoclaw.core.messages import AssistantMessage, Attachment, Inbound, UserMe
 from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import GUEST, MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, running
-from tests.time_words.phrases import expected
+from tests.time_words.phrases import expected, lines
 
 FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 18, 10, tzinfo=ZoneInfo("Europe/Berlin"))
 NIGHT = datetime(2026, 11, 24, 0, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 ZONE = "Europe/Berlin"
 EIGHT = "remind me tomorrow at 8:15 to call Anna"
+ASKS = pytest.mark.skipif("approvals" not in BUILT_IN, reason="nobody asks without approvals")
 PIZZA = "Remind me in 20 minutes to take the pizza out"
 SET = "Job 1, a reminder, is set: Fri 6 Mar 2026, 12:20 Europe/Berlin, in 20 minutes. “take the pizza out”"
 DOWN = ProviderError("no connection")
-
-
-def rows(name: str) -> list[list[str]]:
-    lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
-    return [line.split("\t") for line in lines if not line.startswith("#")]
 
 
 def meaning(asked: requests.Asked) -> object:
@@ -54,7 +50,7 @@ def meaning(asked: requests.Asked) -> object:
 @pytest.mark.parametrize(("name", "share"), [("requests.tsv", 1.0), ("requests_held_out.tsv", 0.95)])
 def test_plain_requests_are_understood_and_none_of_them_wrongly(name: str, share: float) -> None:
     plain = right = 0
-    for _, message, when, text in rows(name):
+    for _, message, when, text in lines(name, FOLDER):
         asked = requests.read(message, NOW, ZONE)
         if when == "model":
             assert asked is None or asked.is_open, message
@@ -68,15 +64,16 @@ def test_plain_requests_are_understood_and_none_of_them_wrongly(name: str, share
 
 @pytest.mark.parametrize("name", ["requests_not.tsv", "requests_not_held_out.tsv"])
 def test_no_other_sentence_with_a_time_in_it_is_caught(name: str) -> None:
-    for _, message in rows(name):
+    for _, message in lines(name, FOLDER):
         assert requests.read(message.replace("\\n", "\n"), NOW, ZONE) is None, message
 
 
+@ASKS
 @pytest.mark.parametrize(("name", "share"), [("requests_open.tsv", 1.0), ("requests_open_held_out.tsv", 0.95)])
 async def test_what_leaves_its_time_open_is_asked_and_the_answer_taken_without_a_model(
     tmp_path: Path, name: str, share: float
 ) -> None:
-    table, right = rows(name), 0
+    table, right = lines(name, FOLDER), 0
     for moment, now in (("night", NIGHT), ("day", NOW)):
         async with running(tmp_path / moment, ScriptedProvider(), clock=HandClock(now)) as program:
             for _, _, message, answer, when, text in (row for row in table if row[1] == moment):
@@ -139,6 +136,7 @@ async def test_thousands_of_years_are_asked_back(tmp_path: Path) -> None:
         assert jobs(program) == []
 
 
+@ASKS
 async def test_just_after_midnight_two_buttons_ask_for_the_day_also_after_a_restart(tmp_path: Path) -> None:
     clock = HandClock(NIGHT)
     async with running(tmp_path, ScriptedProvider(), clock=clock) as program:
@@ -154,6 +152,7 @@ async def test_just_after_midnight_two_buttons_ask_for_the_day_also_after_a_rest
         assert jobs(program) == [("call Anna", "2026-11-25T07:15:00+00:00", "terminal", "main")]
 
 
+@ASKS
 async def test_words_that_are_no_time_go_to_the_model_and_silence_sets_nothing(tmp_path: Path) -> None:
     clock = HandClock(NIGHT)
     async with running(tmp_path, ScriptedProvider("It rains."), clock=clock) as program:
@@ -178,6 +177,7 @@ async def test_where_nobody_can_be_asked_the_question_is_told(tmp_path: Path) ->
         assert "nobody said when it is meant: “tomorrow at 8:15”. Do you mean" in await program.answer()
 
 
+@ASKS
 @pytest.mark.parametrize(
     ("said", "when", "is_asked"),
     [
