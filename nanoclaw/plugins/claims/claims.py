@@ -62,13 +62,13 @@ def wanted(asked: str) -> str:
         return ""  # a greeting, which costs no pattern
     found = set[str]()
     for sentence in _sentences(re.sub(_QUOTED, " ", text)):
-        before, colon, _ = sentence.partition(":")
+        before, colon, behind = sentence.partition(":")
         words = _words(sentence)
         if not _leads("polite", words) and (sentence.endswith(("?", "？")) or _leads("question", words)):
             found.add("words")
-        elif colon and _asks_for(before) == "words":
+        elif colon and (_asks_for(before) == "words" or _has("words", [behind.strip(" .!")])):
             found.add("words")
-            break  # what stands behind the colon is a text
+            break  # what stands behind the colon is a text; “cancel culture: explain” has it before
         else:
             found |= {_asks_for(clause) for clause in re.split(_CLAUSE, sentence)}
     return "order" if "order" in found else "" if "words" in found else "other"

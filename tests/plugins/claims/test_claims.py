@@ -118,7 +118,7 @@ def test_done_is_not_believed_where_nothing_was_done(tmp_path: Path, answer: str
         ("hello", "Hi!"),
         ("Sum up offer.pdf, which I attached", "offer.pdf says that the rent was raised."),
         ("put milk on my shopping list", "Which shopping list do you mean, the one in lists/shopping.md?"),
-        ("cancel culture: explain", "Careers have been ended by it."),
+        ("cancel culture: explain", "Careers have been ended by it, and invitations were cancelled."),
         ("explain packaging with pyproject.toml", "You write:\n```toml\n[project]\n```\ninto pyproject.toml."),
     ],
 )
