@@ -39,8 +39,8 @@ def visible(text: str) -> str:
 
 
 def revealed(text: str) -> str:
-    """The text of a question, in which nothing hides: each character that cannot be seen is named, and so is a space
-    that is none. What joins signs of other writings and emoji stays."""
+    """The text of a question, in which nothing hides: what cannot be seen is named, a space that is none too, and much
+    blank space is counted. What joins signs of other writings and emoji stays."""
     return re.sub(_INVISIBLE, _named_or_kept, visible(text))
 
 
@@ -102,9 +102,10 @@ _UNSAFE = f"({_FLAG})|([{_TURNING}])|[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}]"
 _JOINING = "\u200c\u200d\ufe0e\ufe0f"
 _OTHER_UNSEEN = "\u034f\u061c\u115f\u1160\u17b4\u17b5\u200e\u200f\u2028\u2029\u2800\u3164\uffa0\ufe00-\ufe0d"
 _SPACES = "(?<![«0-9])[\xa0\u202f](?![?!:;»%€0-9])|[\u1680\u2000-\u200a\u205f]"
+_BLANK = r"(?<=[^ \t\n])[ \t]{20,}|[ \t]{60,}|(?:\n[ \t]*){6,}(?=\n)"
 _INVISIBLE = (
     "((?<=[^\x00-\x7f])(?:[\ufe0e\ufe0f]|[\u200c\u200d](?=[^\x00-\x7f]))|[0-9#*]\ufe0f\u20e3)"
-    f"|([{_TURNING}{_UNSEEN}{_OTHER_UNSEEN}{_JOINING}\U000e0100-\U000e01ef]|{_SPACES})"
+    f"|([{_TURNING}{_UNSEEN}{_OTHER_UNSEEN}{_JOINING}\U000e0100-\U000e01ef]|{_SPACES})|{_BLANK}"
 )
 
 
@@ -113,7 +114,7 @@ def _named(match: re.Match[str]) -> str:
 
 
 def _named_or_kept(match: re.Match[str]) -> str:
-    return match[1] or f"⟨U+{ord(match[2]):04X}⟩"
+    return match[1] or (f"⟨U+{ord(match[2]):04X}⟩" if match[2] else f"⟨{len(match[0]):,} blank characters⟩")
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -125,6 +126,4 @@ def _escaped(match: re.Match[str]) -> str:
 
 def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else "\ufffd"
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 
-HEAD, TAIL = 2_000, 1_000
-"""Characters of a longer text that are shown to be judged."""
+from nanoclaw.escapes import revealed
+
+MOST = 3_000
+"""Characters of a text that is shown whole."""
 
 
-def exactly(text: str) -> str:
-    """A text for the owner to judge: a code block, so that none of its Markdown is rendered and no link hides, with the
-    numbers of characters that cannot be seen. How long it is, and that its middle is left out, is said of one that is
-    too long."""
-    if is_shown_whole(text):
-        return _block(text)
-    left_out = f"({len(text):,} characters in all; {len(text) - HEAD - TAIL:,} of them are not shown here)"
-    return "\n\n".join([_block(text[:HEAD]), left_out, _block(text[-TAIL:])])
+def call_text(arguments: Mapping[str, object]) -> str:
+    """The arguments of a call: a command as it is, others with their names, which alone begin a line."""
+    texts = [one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in arguments.values()]
+    lines = [f"{name}: {text}".replace("\n", "\n  ") for name, text in zip(arguments, texts, strict=True)]
+    return texts[0] if [*arguments] == ["command"] else "\n".join(lines)
+
+
+def exactly(text: str, most: int = MOST) -> str:
+    """A text as a code block, so that none of its Markdown is rendered; of a longer one both ends, and a count."""
+    shown = revealed(text)
+    if len(shown) <= most:
+        return _block(shown)
+    left_out = f"({len(shown):,} characters in all; {len(shown) - most:,} of them are not shown here)"
+    return "\n\n".join([_block(shown[: most - most // 3]), left_out, _block(shown[-(most // 3) :])])
 
 
 def is_shown_whole(text: str) -> bool:
-    """True for a text of which nothing is left out."""
-    return len(text) <= HEAD + TAIL
+    return len(revealed(text)) <= MOST
 
 
-def as_code(line: str) -> str:
-    """A line as code within a sentence: no link or other markup can hide in it."""
-    fence = "`" * (1 + max([0, *map(len, re.findall("`+", line))]))
-    pad = " " * ("`" in line)
-    return f"{fence}{pad}{line}{pad}{fence}"
+def as_code(text: str, limit: int = 200) -> str:
+    """A text as code within a sentence, where no markup can hide: line ends are shown, and both ends of a long one."""
+    line = re.sub(r"\s*\n\s*", " ⏎ ", revealed(text.strip()))
+    line = line if len(line) <= limit else f"{line[: limit // 2]} … {line[-(limit // 2) :]}"
+    fence = max(["", *re.findall("`+", line)], key=len) + "`"
+    return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
 
 
-def _block(text: str) -> str:
-    fence = "`" * (1 + max([2, *map(len, re.findall("`+", text))]))
-    return f"{fence}\n{seen(text)}\n{fence}"
-
-
-def seen(text: str) -> str:
-    """The text with each character that shows nothing, or turns others around, as its number: ⟨U+200B⟩."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(f"⟨U+{ord(sign):04X}⟩" if _is_hidden(sign) else sign for sign in text)
-
-
-def _is_hidden(sign: str) -> bool:
-    return sign not in "\n\t " and not sign.isprintable()
+def _block(shown: str) -> str:
+    fence = max(["``", *re.findall("`+", shown)], key=len) + "`"
+    return f"{fence}\n{shown}\n{fence}"

@@ -52,8 +52,8 @@ class Asker(Protocol):
         """Address at which the owner can be asked now about what goes on at an address; None for nowhere."""
         ...
 
-    def worded(self, ask: Ask, call: CheckedCall, turn: Turn) -> Ask:
-        """A question about a call with all that the owner has to know of its turn."""
+    def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:
+        """A question with exactly what its yes is to, and what the owner has to know of the turn."""
         ...
 
     def ask(self, tx: Transaction, question: Question) -> int:
@@ -109,7 +109,7 @@ class Asks:
         assert self.asker
         place = self.asker.place(about)
         assert place
-        ask = self.asker.worded(ask, call, turn) if call and turn else ask
+        ask = self.asker.worded(ask, call, turn)
         ask = ask._replace(question=revealed(ask.question), exact=revealed(ask.exact))
         expires = tx.now + timedelta(seconds=SECONDS if ask.seconds is None else ask.seconds)
         number_of, sender, conversation = (turn.id, turn.sender, turn.conversation) if turn else (None, "", None)
@@ -284,10 +284,9 @@ def without(ask: Ask) -> OwnersAnswer:
     return OwnersAnswer(ask.default if ask.options else "no", "nobody")
 
 
-def _question(
-    number: int, turn: int, call: str, sha256: str, text: str, options: str, otherwise: str, *row: Any
-) -> Question:
-    is_free, exact, scope, channel, chat, about, outbox, asked, expires, answer, by, sender, conversation = row
+def _question(*row: Any) -> Question:
+    number, turn, call, sha256, text, options, otherwise, is_free, exact, scope, *rest = row
+    channel, chat, about, outbox, asked, expires, answer, by, sender, conversation = rest
     of = Scope(*json.loads(scope)) if scope else None
     ask = Ask(text, tuple(json.loads(options)), otherwise, is_free=bool(is_free), exact=exact, scope=of)
     times = datetime.fromisoformat(asked), datetime.fromisoformat(expires)

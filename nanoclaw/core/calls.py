@@ -330,6 +330,7 @@ def _as_one(asks: Sequence[Ask]) -> Ask:
         seconds=min((ask.seconds for ask in asks if ask.seconds is not None), default=None),
         exact="\n\n".join(dict.fromkeys(ask.exact for ask in asks if ask.exact)),
         scope=scopes.pop() if len(scopes) == 1 else None,
+        for_all=_is_for_all(asks),
     )
 
 

@@ -115,10 +115,10 @@ class Scope(NamedTuple):
 
 class Ask(NamedTuple):
     """The turn waits, on disk, for the owner. Without `options` for a yes to exactly this call: no, time over (15
-    minutes, or `seconds`) or nobody there refuses it; `exact` is what the owner may look at before, and a yes may be
-    extended to its `scope`. Without a scope every such call asks. With `options` the call runs whatever becomes of the
-    question, and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default`
-    ('' for none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash.
+    minutes, or `seconds`) or nobody there refuses it; `exact` stands below it, '' for the call's arguments, and a yes
+    may be extended to its `scope`. Without one every such call asks. With `options` the call runs whatever becomes of
+    it, and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default` (''
+    for none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash.
 
     Those of one answer that are `for_all` are one question: its yes is to all calls of this answer, in this order, and
     to no other list; its no refuses each of them."""

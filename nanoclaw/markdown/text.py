@@ -127,7 +127,8 @@ def _block(out: _Out, node: SyntaxTreeNode, depth: int) -> None:
                 _inlines(out, node.children)
         case "fence" | "code_block":
             with out.span("pre", language(node.info) if node.type == "fence" else ""):
-                out.text += node.content.rstrip("\n")
+                marks = [node.markup] * bool(out.style.quote)  # where nothing else shows what is code
+                out.text += "\n".join(filter(None, [*marks, node.content.rstrip("\n"), *marks]))
         case "hr":
             out.text += "———"
         case "blockquote":
@@ -247,8 +248,7 @@ def _entities(text: str, spans: Sequence[_Span]) -> list[dict[str, Any]]:
 
 def _legal(spans: Sequence[_Span]) -> Iterator[_Span]:
     links = [span for span in spans if span.kind == "text_link"]
-    code = [span for span in spans if span.kind in ("code", "pre")]
-    cuts = [span for span in code if not _is_within(span, links)]
+    cuts = [span for span in spans if span.kind in ("code", "pre") and not _is_within(span, links)]
     for span in spans:
         others = [one for one in spans if one.kind == span.kind and one != span]
         match span.kind:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.messages import Button
+from nanoclaw.exact_text import is_shown_whole
 from nanoclaw.plugins.approvals.choices import option_of
 from nanoclaw.yes_no import yes_or_no
 
@@ -36,14 +37,14 @@ def extents(question: Any) -> tuple[Extent, ...]:
 
 
 def buttons(question: Any) -> tuple[Button, ...]:
-    shown = (Button("Show", f"/answer {question.number}"),) if question.ask.exact else ()
-    return (*(Button(one.label, one.command) for one in extents(question)), *shown)
+    unfold = () if is_shown_whole(question.ask.exact) else (Button("Show all", f"/answer {question.number}"),)
+    return (*(Button(one.label, one.command) for one in extents(question)), *unfold)
 
 
 def how(question: Any) -> str:
     """Say what answers a question."""
-    number, exact = question.number, question.ask.exact
-    show = f" “/answer {number}” shows exactly what it is." if exact else ""
+    number = question.number
+    show = "" if is_shown_whole(question.ask.exact) else f" “/answer {number}” shows all of it."
     offered = extents(question)
     if len(offered) == 2:
         return f"(“/yes {number}” or “/no {number}” answers it, or just yes or no right after it.{show})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
@@ -110,7 +109,7 @@ class Approvals(Plugin):
         """Ask about each call of a tool that is said to ask."""
         if self._permissions.rule(call.name, turn.profile.name) != "ask":
             return None
-        return Ask(f"Run `{call.name}`?", exact=json.dumps(dict(call.arguments), ensure_ascii=False, indent=1))
+        return Ask(f"Run `{call.name}`?")
 
     def _is_allowed(self, call: CheckedCall, turn: Turn, *, lifts_boundary: bool) -> bool:
         """Tells whether the policy's question about a call is answered by the hour or by the configuration."""

@@ -10,7 +10,7 @@ from nanoclaw.core.events import Notice, Settled
 from nanoclaw.core.messages import Address, Button, CheckedCall, Inbound, Outbound
 from nanoclaw.core.plugin import Ask, Host, Turn, Tx
 from nanoclaw.escapes import one_line
-from nanoclaw.exact_text import exactly
+from nanoclaw.exact_text import MOST, call_text, exactly, is_shown_whole
 from nanoclaw.plugins.approvals.choices import listed, option_of, until
 from nanoclaw.plugins.approvals.extents import buttons, extents, how, meaning
 from nanoclaw.plugins.approvals.grants import OwnerGrants
@@ -39,14 +39,14 @@ class OwnerQuestions:
         places = [own, MAIN, *(access.owners_chats() if access else ())]
         return next((one for one in places if self._is_owners(one) and self._is_there(one)), None)
 
-    def worded(self, ask: Ask, call: CheckedCall, turn: Turn) -> Ask:
-        """Name others' text that may have brought a question about, and all that it is about."""
-        taint = self._host.get("taint")
-        told = taint.told(ask, call, turn) if taint and not ask.options else ""
-        if not told:
+    def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:
+        """Name others' text that may have brought a yes/no question about, and show exactly what its yes is to."""
+        if ask.options:
             return ask
-        exact = f"\n\n{exactly(ask.exact)}" if ask.exact else ""
-        return ask._replace(question=f"{ask.question}\n\n{told}{exact}")
+        told = taint.told(ask, call, turn) if call and turn and (taint := self._host.get("taint")) else ""
+        exact = self._redacted(ask.exact or (call_text(call.arguments) if call else ""))
+        shown = exactly(exact) if exact and not ask.for_all else ""
+        return ask._replace(question="\n\n".join(filter(None, (ask.question, told, shown))), exact=exact)
 
     def ask(self, tx: Tx, question: Any) -> int:
         """Send the question, a yes/no to a call also to the terminal; its row in the outbox."""
@@ -106,7 +106,7 @@ class OwnerQuestions:
         if not is_for or self._host.read("SELECT 1 FROM outbox WHERE id = ? AND state = 'pending'", row):
             return ""
         options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
-        is_whole = _named(question) == question.ask.question and not question.ask.exact
+        is_whole = _named(question) == question.ask.question
         whole = "" if is_whole else f", and /answer {question.number} shows all of it"
         waits = f"question {question.number} waits for your answer: “{_named(question)}”{options}"
         return f"{waits}: {_commands(question)}{whole}"
@@ -186,7 +186,7 @@ class OwnerQuestions:
 
     def _with_exact(self, question: Any, place: Address) -> str:
         exact = question.ask.exact
-        return "\n\n".join([self._whole(question, place), *((exactly(self._redacted(exact)),) if exact else ())])
+        return self._whole(question, place) + ("" if is_shown_whole(exact) else f"\n\n{exactly(exact, 10 * MOST)}")
 
     def _may_answer(self, question: Any, place: Address) -> bool:
         """Tells whether a yes or no may come from there: from where it was asked, from its conversation, or from a
@@ -286,7 +286,7 @@ def _is_same(question: Any, other: Any) -> bool:
 
 
 def _named(question: Any) -> str:
-    return one_line(question.ask.question, SHORT)
+    return one_line(question.ask.question.partition("\n\n```")[0], SHORT)
 
 
 def _kept(question: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import Address, CheckedCall
 from nanoclaw.core.plugin import Host, Turn
-from nanoclaw.escapes import one_line, visible
+from nanoclaw.exact_text import call_text
 from nanoclaw.plugins.card.wording import quoted, size
 
 if TYPE_CHECKING:
@@ -107,14 +106,11 @@ class CallReader:
             return f"Run {quoted(str(given.get('command', '')))}"
         if call.name == "message":
             new = " (nobody you have written to before)" if self.is_to_new_person(call) else ""
-            files = f", with {len(given['files'])} files" if given.get("files") else ""
-            to = one_line(str(given.get("to", ""))) or "this chat"
-            return f"Send to {to}{new}: “{one_line(str(given.get('text', '')), 120)}”{files}"
+            return f"Send to {quoted(str(given.get('to') or 'this chat'))}{new}: {quoted(str(given.get('text', '')))}"
         if "path" in given:
             verb = {"write_file": "Write", "edit_file": "Edit", "append_file": "Add to"}.get(call.name, call.name)
             return f"{verb} {quoted(str(given['path']))}"
-        shown = one_line(json.dumps(dict(given), ensure_ascii=False), 120)
-        return f"{'Pay: use' if self.is_costly(call) else 'Use'} {call.name} with {visible(shown)}"
+        return f"{'Pay: use' if self.is_costly(call) else 'Use'} {call.name} with {quoted(call_text(given))}"
 
 
 def _is_older(path: str, began: float) -> bool:

@@ -50,6 +50,7 @@ from nanoclaw.plugins.card.wording import (
     named,
     numbered,
     quoted,
+    shown,
     step_words,
 )
 
@@ -362,13 +363,13 @@ class PlanCard(Plugin):
         return turn.profile.can_allow and self._host.get("core").asks.place(turn.address) is not None
 
     def _question(self, turn: Turn, steps: Sequence[CardStep]) -> Ask:
-        exact = "\n\n".join(f"{number}. {self._exact(turn, one)}" for number, one in enumerate(steps, 1))
+        exact = [self._exact(turn, one) for one in steps]
         gone = ""
         if any(one.name == CARRY_OUT or (one.deletions and one.name == "exec") for one in steps):
             gone = f"\n\n{BACK if self._host.get('undo') else CANT}"
         things = "this" if len(steps) == 1 else f"these {len(steps)} things, in this order"
-        question = f"Nothing of this is done yet:\n\n{numbered(steps)}{gone}\n\nShall I do {things}, and nothing else?"
-        return Ask(question, exact=exact, for_all=True)
+        asked = f"{shown(steps, exact)}{gone}\n\nShall I do {things}, and nothing else?"
+        return Ask(f"Nothing of this is done yet:\n\n{asked}", exact="\n\n".join(exact), for_all=True)
 
     def _exact(self, turn: Turn, step: CardStep) -> str:
         """All that a step does."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from nanoclaw.escapes import one_line
+from nanoclaw.exact_text import MOST, as_code, call_text, exactly, is_shown_whole
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.card.losses import Lost
@@ -24,8 +24,7 @@ def size(count: int) -> str:
 
 def quoted(text: str) -> str:
     """A name or a command on one line, as it is shown in a sentence."""
-    shown = one_line(text, 120).replace("`", "'")
-    return f"`{shown}`"
+    return as_code(text, 120)
 
 
 def named(paths: Iterable[str], most: int = NAMED) -> str:
@@ -66,9 +65,9 @@ def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: 
 
 def exact_losses(command: str, held: Sequence[HeldBack], name: Callable[[str], str]) -> str:
     """All that a command is held back from, line by line."""
-    lines = [_done_to(one, name(one.path)) for one in held[:MOST_LISTED]]
+    lines = [_done_to(one, as_code(name(one.path), 1_000)) for one in held[:MOST_LISTED]]
     lines += [f"and {len(held) - MOST_LISTED:,} more"] if len(held) > MOST_LISTED else []
-    return "\n".join([f"what this command did, and was put back: {command}", *lines])
+    return call_text({"only this is done": "\n".join(lines), "it was put back after": command})
 
 
 def _done_to(one: HeldBack, name: str) -> str:
@@ -76,12 +75,15 @@ def _done_to(one: HeldBack, name: str) -> str:
 
 
 def exact_call(name: str, arguments: str) -> str:
-    """A call as it will be made: the text of a command as it is."""
-    given = json.loads(arguments)
-    if name == "exec" and list(given) == ["command"]:
-        return str(given["command"])
-    return f"{name} {json.dumps(given, ensure_ascii=False, indent=1)}"
+    """A call as it will be made."""
+    return f"{name}\n" * (name != "exec") + call_text(json.loads(arguments))
 
 
 def numbered(steps: Iterable[CardStep]) -> str:
     return "\n".join(f"{number}. {one.words}" for number, one in enumerate(steps, 1))
+
+
+def shown(steps: Sequence[CardStep], exact: Sequence[str]) -> str:
+    """Steps, each with exactly what it does; of many long ones each is folded more."""
+    most = MOST if is_shown_whole("\n\n".join(exact)) else max(MOST // len(steps), 300)
+    return "\n\n".join(f"{n}. {one.words}\n{exactly(exact[n - 1], most)}" for n, one in enumerate(steps, 1))

@@ -27,7 +27,7 @@ from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
 from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Turn, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
-from nanoclaw.escapes import one_line, visible
+from nanoclaw.escapes import visible
 from nanoclaw.exact_text import as_code
 from nanoclaw.plugins.files.diffs import before_writing, diff
 from nanoclaw.plugins.files.editing import edited
@@ -142,14 +142,13 @@ class Files(Plugin):
             return None
         place = next(one for one in _innermost_first(self._reach.writable) if target.is_relative_to(one))
         is_here = place == self._root.resolve()
-        shown = as_code(one_line(str(target.relative_to(place) if is_here else target), 200))
+        shown = as_code(str(target.relative_to(place) if is_here else target))
         if who := Search([place], makes=False).who_runs(target):
-            asked = f"{_ASKED[call.name]} {shown}? It would be run by {who} later, with your rights."
-            return Ask(asked, exact=_exact(call))
+            return Ask(f"{_ASKED[call.name]} {shown}? It would be run by {who} later, with your rights.")
         if is_here:
             return None
         scope = Scope(f"write:{place}", f"writing files in {place}", is_place=True)
-        return Ask(f"{_ASKED[call.name]} {shown}?", exact=_exact(call), scope=scope)
+        return Ask(f"{_ASKED[call.name]} {shown}?", scope=scope)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -203,12 +202,6 @@ class Files(Plugin):
 
 
 _ASKED = {"write_file": "Write", "edit_file": "Edit", "append_file": "Add to"}
-
-
-def _exact(call: CheckedCall) -> str:
-    """The text that a call writes."""
-    given = call.arguments
-    return f"{given['old']}\n→\n{given['new']}" if call.name == "edit_file" else str(given["content"])
 
 
 def _innermost_first(folders: Iterable[Path]) -> list[Path]:

@@ -258,7 +258,7 @@ async def _to_ask(server: str, name: str, call: CheckedCall, turn: Turn) -> Verd
     """Ask before a call that may change something."""
     from nanoclaw.plugins.mcp import asking
 
-    return asking.question(server, name, call.arguments)
+    return asking.question(server, name)
 
 
 def _trouble(one: Connection) -> str:

@@ -19,6 +19,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.plugin import Ask, Host
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
+from nanoclaw.exact_text import as_code
 from nanoclaw.tool_schema import ArgumentsError, check
 
 if TYPE_CHECKING:
@@ -67,18 +68,17 @@ class ServerQuestions:
 
     async def _address(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
         """Show an address to open; None where the person did not."""
-        said = one_line(plain(params.message), SHOWN)
-        question = f"The MCP server {server} asks you to open an address: {said}\n{one_line(params.url, SHOWN)}\nDone?"
-        return {} if (await self._host.ask(Ask(question), place)).is_yes else None
+        asked = f"The MCP server {server} wants you to open this address: {as_code(params.message, SHOWN)} Done?"
+        return {} if (await self._host.ask(Ask(asked, exact=params.url), place)).is_yes else None
 
     async def _form(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
         """Have a form filled in, field by field; None where the person did not."""
-        said = one_line(plain(params.message), SHOWN)
         fields = dict(list((params.requested_schema.get("properties") or {}).items())[:MOST_FIELDS])
         required = params.requested_schema.get("required") or []
         named = ", ".join(_title(name, field) for name, field in fields.items())
         wanted = f"\nIt wants to know: {named}. Fill it in?" if named else ""
-        if not (await self._host.ask(Ask(f"The MCP server {server} asks: {said}{wanted}"), place)).is_yes:
+        ask = Ask(f"The MCP server {server} asks: {as_code(params.message, SHOWN)}{wanted}")
+        if not (await self._host.ask(ask, place)).is_yes:
             return None
         filled: dict[str, Any] = {}
         for name, field in fields.items():
@@ -131,9 +131,9 @@ class ServerQuestions:
         self, server: str, place: Address, messages: tuple[Message, ...], params: Any
     ) -> AssistantMessage | str:
         """The model's answer, once the person has allowed it; or why there is none."""
-        last = one_line(messages[-1].text, SHOWN)
-        question = f"The MCP server {server} wants to ask your model, at your cost: “{last}” Allow it?"
-        if not (await self._host.ask(Ask(question), place)).is_yes:
+        exact = "\n\n".join([plain(params.system_prompt or ""), *(one.text for one in messages)]).strip()
+        asked = f"May the MCP server {server} ask your model this, at your cost?"
+        if not (await self._host.ask(Ask(asked, exact=exact), place)).is_yes:
             return "the person did not allow it"
         system = SystemPrompt(f"You answer for the MCP server {server}.\n{plain(params.system_prompt or '')}".strip())
         tokens = max(1, min(params.max_tokens, Limits().output_tokens))

@@ -14,7 +14,6 @@ from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolE
 from nanoclaw.core.plugin import Ask, Ended, Host, Plugin, Scope, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import one_line
-from nanoclaw.exact_text import as_code
 from nanoclaw.silence_token import spoken
 
 TERMINAL = "terminal"
@@ -111,7 +110,7 @@ class Messages(Plugin):
             await self._hold_to(paths, call, turn)
         who = self._named(target)
         scope = Scope(f"message:{target}", f"messages to {who}", is_place=True)
-        return Ask(f"Send {_in_short(text, files)} to {who}?", exact=_exact(text, files, target), scope=scope)
+        return Ask(f"Send this to {who}?", scope=scope)
 
     async def _hold_to(self, paths: Sequence[str], call: CheckedCall, turn: Turn) -> None:
         """A yes is to the files as they were when it was asked for. Raises Refused where one was changed since."""
@@ -266,16 +265,3 @@ _CHANGED = (
     "a file was changed after the person was asked whether it may be sent, so it is not what they said yes to. Nothing "
     "was sent. Call message again to ask about it as it is now."
 )
-
-
-def _in_short(text: str, files: Sequence[str]) -> str:
-    """Name what is to be sent, for a sentence."""
-    line = one_line(text, 200)
-    is_plain = not set("[]<>*_`~|\\") & set(line) and "://" not in line  # else a link could hide in it
-    said = (f"“{line}”" if is_plain else as_code(line)) if line else ""
-    sent = one_line(files[0].rpartition("/")[2], 60) if len(files) == 1 else f"{len(files)} files" if files else ""
-    return " and ".join(filter(None, (said, sent)))
-
-
-def _exact(text: str, files: Sequence[str], target: Address) -> str:
-    return "\n\n".join(filter(None, (f"to {target}", text, "\n".join(files))))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall
 from nanoclaw.core.plugin import Ask, Finding, Hears, Host, Plugin, Refuse, Turn, Verdict
-from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
     from nanoclaw.net.proxy import JudgingProxy
@@ -94,11 +93,10 @@ class Sandbox(Plugin):
             return Refuse(why)
         from nanoclaw.plugins.sandbox import wording
 
-        shown = f"`{one_line(str(typed), wording.SHOWN)}`"
         if call.name == "process":  # a line for a shell is a command
-            asked = f"Give {shown} to process {call.arguments.get('id')}, which runs without a sandbox? {wording.FREE}"
+            asked = f"Give this to process {call.arguments.get('id')}, which runs without a sandbox? {wording.FREE}"
         else:
-            asked = f"Run {shown} without a sandbox? {wording.FREE}"
+            asked = f"Run this without a sandbox? {wording.FREE}"
         return Ask(f"{asked}{self._courtesy()}", exact=str(typed))
 
     def _courtesy(self) -> str:

@@ -12,14 +12,12 @@ from pathlib import Path
 
 from nanoclaw.core.plugin import Scope
 from nanoclaw.escapes import one_line
+from nanoclaw.exact_text import as_code
 from nanoclaw.shell_words import plain_words
 
 FREE = "It can do whatever you may, and read the program's keys."
 """Of a command in no sandbox. Nothing can be hidden from it that it could not bring back: a namespace or Landlock would
 take `sudo` away, and neither file modes nor a mount bind the one who made them."""
-
-SHOWN, REASON = 300, 200
-"""Characters of a command and of its reason in a question."""
 
 _COUNTED = 1_000
 _NAME = re.compile(r"--?[\w-]+|(?!.*\.(?:deb|rpm|snap|flatpak|flatpakref)$)[A-Za-z0-9][\w.+:@-]*")
@@ -47,9 +45,8 @@ def question(command: str, why: str, folder: Path, home: Path, *, is_background:
     asked = _deletion(command, folder, home) if not is_background else ""
     if not asked:
         on = " in the background" if is_background else ""
-        asked = f"Run outside of the sandbox{on}: `{one_line(command, SHOWN)}`? {FREE}"
-    reason = one_line(why, REASON).strip().rstrip(".")
-    return f"{asked} The reason given: “{reason}”." if reason else asked
+        asked = f"Run this outside of the sandbox{on}? {FREE}"
+    return f"{asked}\n\nThe model's reason, in its own words: {as_code(why)}" if why.strip() else asked
 
 
 def scope(command: str) -> Scope | None:

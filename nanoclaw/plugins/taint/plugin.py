@@ -143,13 +143,13 @@ class Taint(Plugin):
         if not act:
             return None
         if self._was_refused(act, call, turn):
-            return Refuse(_SAID_NO) if sources else Ask(_question(act, _SAID_NO_BEFORE), exact=act.exact)
+            return Refuse(_SAID_NO) if sources else _ask(act, _SAID_NO_BEFORE, call)
         if not sources:
             return None
-        from nanoclaw.exact_text import is_shown_whole
+        from nanoclaw.exact_text import call_text, is_shown_whole
 
-        self.public.keep(call, turn, Learned(tuple(sources), is_shown_whole(act.exact)))
-        return Ask(_question(act, _read_before(sources)), exact=act.exact)
+        self.public.keep(call, turn, Learned(tuple(sources), is_shown_whole(call_text(call.arguments))))
+        return _ask(act, _read_before(sources), call)
 
     def _read(self, call: CheckedCall, turn: Turn) -> list[str]:
         """Sources of others' text that may be behind a call: what its turn has read, and files that a command names."""
@@ -413,9 +413,8 @@ def _read_before(sources: Sequence[str]) -> str:
     return f"I have read others' text ({one_line(_named(sources), 500)}), which may be what wants it."
 
 
-def _question(act: Act, why: str) -> str:
+def _ask(act: Act, why: str, call: CheckedCall) -> Ask:
     from nanoclaw.escapes import one_line
-    from nanoclaw.exact_text import exactly
 
-    asked = f"May I {one_line(act.words, 200)}? {why}"
-    return f"{asked}\n\n{exactly(act.exact)}" if act.exact else asked
+    is_found = call.name in ("memory_forget", "browse_do")  # what it is about is not in its arguments
+    return Ask(f"May I {one_line(act.words, 200)}? {why}", exact=act.exact if is_found else "")

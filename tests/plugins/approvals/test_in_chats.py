@@ -175,7 +175,7 @@ async def test_a_helper_asks_in_the_chat_where_it_was_begun_wherever_the_owner_i
             await here.home.write_from(MAIN, "me", "/status")  # the owner is in the terminal now
             model.gate.set()
             question = await here.server.next(here.anna)
-            assert question.text.startswith(f"{ASKED}\n\n(This comes from helper 1, which is to do: a.)")
+            assert question.text.startswith(f"{ASKED}\n\npush\n\n(This comes from helper 1, which is to do: a.)")
             assert here.home.rows("SELECT channel FROM asks") == [("telegram",)]
             here.home.app.is_gateway = restarts
             if not restarts:

@@ -117,25 +117,15 @@ def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
 @pytest.mark.parametrize(
     ("given", "label", "form", "asked"),
     [
-        (
-            {"action": "type", "value": "Ann", "enter": True},
-            'field "Name"',
-            "",
-            'Type `Ann` into `field "Name"` and press Enter',
-        ),
+        ({"action": "type", "enter": True}, 'field "Name"', "", 'Type nothing into `field "Name"` and press Enter'),
         ({"action": "type", "value": "hunter2"}, 'password "Word"', "", 'Type a password into `password "Word"`'),
-        ({"action": "type", "value": "[a](http://b)"}, "", "", "Type `[a](http://b)` into an element"),
-        ({"action": "upload", "value": "cv.pdf"}, 'file "CV"', "", 'Upload `cv.pdf` to `file "CV"`'),
+        ({"action": "type", "value": "[a](http://b)"}, "", "", "Type this into an element"),
+        ({"action": "upload", "value": "cv.pdf"}, 'file "CV"', "", 'Upload this to `file "CV"`'),
         ({"action": "press"}, "", "", "Press `Enter`"),
         ({"action": "press", "value": "7"}, 'field "Pin"', "", 'Press `7` in `field "Pin"`'),
         ({"action": "press", "value": "Escape"}, "", "", ""),
         ({"action": "click"}, 'button "Send"', "to http://a/b", 'Send the form by `button "Send"`'),
-        (
-            {"action": "click", "value": "yes"},
-            'button "Go"',
-            "",
-            'Click `button "Go"` and answer `yes` to what the page then asks',
-        ),
+        ({"action": "click", "value": "y"}, "", "", "Click an element and give this answer to what the page then asks"),
         ({"action": "click"}, 'link "Docs"', "", ""),
         ({"action": "select", "value": "Green"}, 'select "Colour"', "", ""),
     ],
@@ -149,4 +139,4 @@ def test_what_changes_a_page_or_leaves_it_asks_for_its_host(given: Any, label: s
 
 def test_a_window_without_an_address_is_asked_about_each_time() -> None:
     ask = question({"action": "type", "value": "Ann"}, 'field "Name"', "")
-    assert ask and (ask.question, ask.scope) == ('Type `Ann` into `field "Name"` in a window without an address?', None)
+    assert ask and (ask.question, ask.scope) == ('Type this into `field "Name"` in a window without an address?', None)

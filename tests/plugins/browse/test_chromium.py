@@ -186,15 +186,13 @@ async def test_typing_and_sending_ask_for_the_host_and_looking_clicking_and_choo
         program, model, before = it.program, it._model, len(site.asked)
         model.add([does("type", 'field "Name"', "Ann"), does("click", 'button "Send"'), "Ordered."])
         question = await program.ask("Order")
-        assert question.startswith(f'Type `Ann` into `field "Name"` at {site.place}?\n\n1. Yes\n2. Yes for an hour: ')
+        assert question.startswith(f'Type this into `field "Name"` at {site.place}?\n\n```\nAnn\n```\n\n1. Yes\n2.')
         assert f"3. Yes always: typing, sending and uploading at {site.place}\n" in question
-        assert "```\nAnn\n```" in await program.ask("/answer 1")
         await program.say("yes")
         assert await program.answer() == "Yes: it goes on."
         question = await program.answer()
         assert question.startswith(f'Send the form by `button "Send"` at {site.place}?')
-        exact = await program.ask("/answer 2")
-        assert f"to {site.url}/ordered\nname: Ann\npw: (filled)\ncolour: Blue\n" in exact, exact
+        assert f"to {site.url}/ordered\nname: Ann\npw: (filled)\ncolour: Blue\n" in question, question
         assert len(site.asked) == before
         await program.say("hour")
         assert "Ordered." in {await program.answer() for _ in range(2)}

@@ -52,7 +52,10 @@ ONE_BY_ONE: list[Say | str] = [
 ]
 CARD = (
     "Nothing of this is done yet:\n\n"
-    "1. `rm four.txt` deletes 1 file (`four.txt`)\n2. Delete 1 file (`five.txt`)\n3. Write `done.md`\n\n"
+    "1. `rm four.txt` deletes 1 file (`four.txt`)\n"
+    "```\nonly this is done: delete `four.txt`\nit was put back after: rm four.txt\n```\n\n"
+    "2. Delete 1 file (`five.txt`)\n```\nrm five.txt\n```\n\n"
+    "3. Write `done.md`\n```\nwrite_file\npath: done.md\ncontent: done\n```\n\n"
     "/undo brings the files back.\n\n"
     "Shall I do these 3 things, in this order, and nothing else?"
 )
@@ -65,8 +68,6 @@ async def test_from_the_fourth_deletion_on_all_is_collected_and_one_yes_does_exa
         assert there(program) == ["four.txt", "five.txt"]
         assert texts(program)[3].endswith(f"[put back as it was: this command deletes 1 file (`four.txt`). {NOTED}]")
         assert texts(program)[4:] == [NOTED] * 2
-        exact = await program.ask("/answer 1")
-        assert "what this command did, and was put back: rm four.txt\ndelete four.txt\n\n2. rm five.txt" in exact
         assert "goes on" in await program.ask("yes")
         assert await program.answer() == "All gone."
         assert there(program) == []
@@ -247,7 +248,8 @@ async def test_money_and_deletions_by_a_server_go_on_the_card(tmp_path: Path) ->
     async with running(tmp_path, ScriptedProvider(*steps), settings=settings, extra=extra) as program:
         question = await program.ask("Go")
         assert done == ["mail 0", "mail 1", "mail 2"]
-        assert '1. Pay: use taxi with {"to": "Rome"}\n2. Pay: use mcp_shop_buy with {"item": "tea"}' in question
+        assert "1. Pay: use taxi with `to: Rome`\n" in question
+        assert "2. Pay: use mcp_shop_buy with `item: tea`\n" in question
         await program.ask("yes")
         assert await program.answer() == "Bought."
         assert done[3:] == ["Rome", "tea"]
@@ -261,10 +263,8 @@ async def test_messages_to_new_people_are_one_question(tmp_path: Path) -> None:
     async with running(tmp_path, model, settings=settings, others=[chat]) as program:
         question = await program.ask("Greet them")
         assert question.startswith("Nothing of this is done yet:")
-        assert (
-            "1. Send to telegram:555 (nobody you have written to before): “Hello 555”\n2. Send to telegram:556"
-            in question
-        )
+        assert "1. Send to `telegram:555` (nobody you have written to before): `Hello 555`\n" in question
+        assert "2. Send to `telegram:556`" in question
         assert "to telegram:556?" in question, "what others ask about its calls is part of it"
         assert chat.sent.empty()
         await program.ask("yes")

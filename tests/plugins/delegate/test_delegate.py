@@ -513,7 +513,9 @@ async def test_a_question_that_comes_up_in_a_helper_reaches_the_owner_where_it_w
     async with running(tmp_path, cast, extra=[asking()]) as program:
         await program.say("Go")
         question = (await program.channel.sent.get()).text
-        assert question.startswith("May it look?\n\n(This comes from helper 1, which is to do: a.)")
+        assert question.startswith(
+            "May it look?\n\n```\npath: .\n```\n\n(This comes from helper 1, which is to do: a.)"
+        )
         said = {await program.ask("yes"), await program.answer()}
         assert said == {"Yes: it goes on.", "Fine."}
         assert not results(history_of(program, 1))[0].is_error

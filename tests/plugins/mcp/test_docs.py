@@ -35,9 +35,7 @@ async def test_the_whole_example_works(tmp_path: Path) -> None:
     async with running(tmp_path, model, settings=settings) as here:
         await here.public("mcp").connections()["shopping"].ready()  # on a busy machine longer than a context waits
         asked = await here.ask("Put eggs on my list")
-        assert (
-            asked.startswith("Run `add` of the MCP server shopping with `item: eggs`?") and asked.split("\n")[0] in PAGE
-        )
+        assert asked.startswith("Run `add` of the MCP server shopping?\n") and asked.split("\n")[0] in PAGE
         await here.say("yes")
         assert "They are on it." in {await here.answer() for _ in range(2)}
         added, read = results(here.history)

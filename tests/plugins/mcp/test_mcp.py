@@ -87,25 +87,14 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
     log = tmp_path / "cancelled"
     model = ScriptedProvider(
         call("t__add", {"a": 1, "b": 2}),
-        call("t__env", {"name": "GREETING"}),
-        call("t__env", {"name": "MY_DIARY"}),
-        call("t__weather", {"city": "Rome"}),
-        call("t__fail"),
-        call("t__picture"),
-        call("t__mixed"),
+        *(call("t__env", {"name": name}) for name in ("GREETING", "MY_DIARY")),
+        *(call("t__weather", {"city": "Rome"}), call("t__fail"), call("t__picture"), call("t__mixed")),
         call("mcp_resources", {"server": "T"}),
         call("mcp_resources", {"server": "t", "uri": "note://1"}),
         call("mcp_resources", {"server": "u"}),
-        call("t__add", {"a": "x"}),
-        call("t__die"),
-        call("t__env", {"name": "HOME"}),
-        "I see.",
-        call("t__slow", {"log": str(log)}),
-        "Reviewed.",
-        call("t__grow"),
-        "Grown.",
-        call("t__grown"),
-        "New.",
+        *(call("t__add", {"a": "x"}), call("t__die"), call("t__env", {"name": "HOME"}), "I see."),
+        *(call("t__slow", {"log": str(log)}), "Reviewed."),
+        *(call("t__grow"), "Grown.", call("t__grown"), "New."),
         call("t__slow", {"log": str(tmp_path / "frozen")}),
     )
     environment = {"NANOCLAW_TEST_TOKEN": "very-secret-value", "MY_DIARY": "/away", "HOME": str(tmp_path)}
@@ -129,14 +118,8 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
         assert json.loads(weather.text.split("\n", 1)[1].rsplit("\n", 1)[0]) == {"city": "Rome", "degrees": 7}
         assert (fail.is_error, "no such city" in fail.text) == (True, True)
         assert [image.mime for image in picture.images] == ["image/png"]
-        for part in (
-            "[a sound, audio/wav",
-            "resource note://1 (one) — A note",
-            "inside",
-            "application/zip",
-            "no picture",
-        ):
-            assert part in mixed.text
+        parts = "[a sound, audio/wav", "resource note://1 (one) — A note", "inside", "application/zip", "no picture"
+        assert all(part in mixed.text for part in parts)
         assert "note://1 (one), text/plain: The first note." in listed.text
         assert "note://by/{name}" in listed.text
         assert "buy milk" in read.text
@@ -182,22 +165,13 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
     odd = {"self": [1, {"deep": None}], "context": "x", "7": True}
     model = ScriptedProvider(
         call("l__good", odd),
-        call("l__array"),
-        call("l__result"),
-        call("l__roots"),
-        call("l__form"),
-        call("l__think"),
-        "pear",
-        call("l__think"),
-        call("l__long"),
-        "I see.",
-        call("l__later"),
-        "I see.",
+        *(call(f"l__{name}") for name in ("array", "result", "roots", "form", "think")),
+        *("pear", call("l__think"), call("l__long"), "I see.", call("l__later"), "I see."),
     )
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar")) as here:
         await here.say("go")
         asked = await here.answer()
-        assert "The MCP server l asks: A trip." in asked
+        assert "The MCP server l asks: `A trip.`" in asked
         assert "City, days, sea, by" in asked
         assert await here.ask("yes") == "Yes: it goes on."
         for question, wrong, answer, said in (
@@ -211,7 +185,7 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
                 assert await here.ask(wrong) == "Passed on in your words."
                 assert "does not fit" in (again := await here.answer()) and question in again
             assert said in await here.ask(answer)
-        assert "wants to ask your model, at your cost: “one word?”" in await here.answer()
+        assert "ask your model this, at your cost?\n\n```\none word?\n```\n" in await here.answer()
         await here.ask("yes")
         await here.answer()
         await here.ask("no")
@@ -368,7 +342,7 @@ async def test_a_form_of_the_sdks_own_server_is_the_persons_to_fill_in(tmp_path:
         async with running(tmp_path, model, settings=f'{ALL}{stdio("near")}[mcp.far]\nurl = "{address}"\n') as here:
             await here.say("go")
             for name in ("near", "far"):
-                assert f"The MCP server {name} asks: A trip." in await here.answer()
+                assert f"The MCP server {name} asks: `A trip.`" in await here.answer()
                 await here.ask("yes")
                 assert "City (text)" in await here.answer()
                 await here.ask("Rome")
@@ -667,13 +641,12 @@ async def test_a_call_that_may_change_something_asks_first_and_an_hour_covers_th
     async with running(tmp_path, model, settings=stdio("t", "--liar", more='reads = ["good"]')) as here:
         await here.public("mcp").connections()["t"].ready()
         asked = await here.ask("go")  # not about the first, which only reads
-        assert asked.startswith("Run `odd` of the MCP server t with `name: [x](http://a.example)`?\n\n1. Yes\n")
+        assert asked.startswith("Run `odd` of the MCP server t?\n\n```\nname: [x](http://a.example)\n```\n\n1. Yes\n")
         assert "2. Yes for an hour: `odd` of the MCP server t\n3. No\n" in asked
-        assert '"name": "[x](http://a.example)"' in await here.ask("/answer 1")
         await here.say("hour")
         assert "One." in {await here.answer() for _ in range(2)}
         assert await here.ask("again") == "Two."
-        assert (await here.ask("and the long one")).startswith("Run `long` of the MCP server t with `city: Rome`?")
+        assert (await here.ask("and the long one")).startswith("Run `long` of the MCP server t?")
         await here.say("no")
         assert "Three." in {await here.answer() for _ in range(2)}
         assert "http://a.example" in results(here.history)[1].text
@@ -687,7 +660,7 @@ async def test_with_others_text_it_is_one_question_and_in_a_task_a_refusal(tmp_p
     async with running(tmp_path, model, settings=settings, without=()) as here:
         await here.public("mcp").connections()["t"].ready()
         asked = await here.ask("go")
-        assert asked.startswith("Run `odd` of the MCP server t with `name: X`?\n\nMay I use t__odd with this?")
+        assert asked.startswith("Run `odd` of the MCP server t?\n\nMay I use t__odd with this?")
         await here.say("yes")
         assert {await here.answer() for _ in range(2)} == {"Yes: it goes on.", "Done."}
         await here.ask("/new")

@@ -18,8 +18,6 @@ from nanoclaw.core.messages import Address, AssistantMessage, Outbound, ToolResu
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import TOOK_EFFECT
-from nanoclaw.exact_text import exactly
-from nanoclaw.markdown.text import to_telegram
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, results, running
 
@@ -103,15 +101,14 @@ async def test_another_chat_hears_it_once_the_owner_says_yes_and_remembers_it(tm
     async with writing(tmp_path, step, "Told her.", chat=chat) as home:
         await home.say("tell Anna when the party is")
         question = await home.channel.sent.get()
-        assert question.text.startswith("Send “The party is at 8.” to telegram:555?")
+        exact = "```\ntext: The party is at 8.\nto: telegram:555\n```"
+        assert question.text.startswith(f"Send this to telegram:555?\n\n{exact}\n\n1. Yes\n")
         assert [(label, text) for label, text in question.buttons] == [
             ("Yes", "/yes 1"),
             ("Yes for an hour", "/yes 1 hour"),
             ("Yes always", "/yes 1 always"),
             ("No", "/no 1"),
-            ("Show", "/answer 1"),
         ]
-        assert "```\nto telegram:555\n\nThe party is at 8.\n```" in await home.ask("/answer 1")
         assert chat.sent.empty()
         assert await home.ask("yes") == "Yes: it goes on."
         assert (await chat.sent.get()).text == "The party is at 8."
@@ -332,7 +329,7 @@ async def test_a_yes_is_to_the_file_as_it_was_when_it_was_asked_for(tmp_path: Pa
     async with writing(tmp_path, step, "Shall I ask again?" if is_changed else "Sent.", chat=chat) as home:
         (home.workspace / "plan.txt").write_text("harmless")
         await home.say("send Anna the plan")
-        assert (await home.channel.sent.get()).text.startswith("Send plan.txt to telegram:555?")
+        assert 'files: ["plan.txt"]\n' in (await home.channel.sent.get()).text
         (home.workspace / "plan.txt").write_text("secret!!" if is_changed else "harmless")
         assert await home.ask("yes") == "Yes: it goes on."
         if not is_changed:
@@ -366,25 +363,6 @@ async def test_without_access_there_is_nobody_but_the_terminal(tmp_path: Path) -
         await home.ask("no")
         assert [await home.answer(), await home.answer()] == ["Here.", "Done."]
         await home.write_from(MAIN, "me", "/status")
-
-
-HARMLESS = "second [bank.com](http://evil.example/x) **bold** https://a.example <b>x</b>"
-
-
-@pytest.mark.parametrize(
-    "text", [HARMLESS, f"```\n```\n{HARMLESS}\n`````", f"~~~\n> {HARMLESS}\n    - x\n\n\n{HARMLESS}"]
-)
-def test_the_text_to_be_judged_is_shown_letter_by_letter(text: str) -> None:
-    shown, entities = to_telegram(f"May I?\n\n{exactly(text)}\n\n(so)")
-    assert text in shown
-    assert [entity["type"] for entity in entities] == ["pre"]
-
-
-def test_of_a_long_text_both_ends_are_shown_and_how_much_is_not() -> None:
-    shown = exactly("a" * 5_000 + "`" * 4 + "z" * 7_346)
-    assert "(12,350 characters in all; 9,350 of them are not shown here)" in shown
-    assert shown.startswith("```\n" + "a" * 2_000 + "\n```\n")
-    assert shown.endswith("\n```\n" + "z" * 1_000 + "\n```")
 
 
 def link(home: Program, address: Address) -> None:

@@ -37,8 +37,9 @@ async def test_it_is_asked_in_a_sentence_and_runs_as_the_person_after_a_yes(tmp_
     async with running(tmp_path / "home", model, environment=environment) as program:
         await program.say("Delete the PDFs in my downloads")
         asked = await program.answer()
-        assert asked.startswith("Delete 3 files in ~/Downloads? The reason given: “you want room”.")
-        assert "rm ~/Downloads/*.pdf" in await program.ask("/answer 1")
+        reason = "The model's reason, in its own words: `you want room`"
+        assert asked.startswith(f"Delete 3 files in ~/Downloads?\n\n{reason}\n\n")
+        assert "\n\n```\nrm ~/Downloads/*.pdf\n```\n" in asked
         await program.say("yes")
         await until(program, "Done.")
         assert results(program.history)[-1].text == "[exit status 0; outside of the sandbox]"
@@ -53,7 +54,8 @@ async def test_a_no_runs_nothing_and_a_task_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path / "home", model, environment=environment) as program:
         await program.say("Go")
         keys = "It can do whatever you may, and read the program's keys."
-        assert (await program.answer()).startswith(f"Run outside of the sandbox: `touch {home}/x`? {keys} The reason")
+        asked = await program.answer()
+        assert asked.startswith(f"{BEYOND} {keys}\n\nThe model's") and f"```\ntouch {home}/x\n```" in asked
         await program.say("no")
         await until(program, "Not done.")
         message = UserMessage("Do it", program.clock(), "job")
@@ -84,7 +86,7 @@ async def test_in_the_background_it_reads_nothing_that_nobody_was_asked_about(tm
     )
     async with running(tmp_path, model, wakes=True) as program:
         await program.say("Go")
-        assert (await program.answer()).startswith("Run outside of the sandbox in the background: `read a; echo got $a")
+        assert (await program.answer()).startswith("Run this outside of the sandbox in the background? It can")
         await program.say("yes")
         await until(program, "Hm.")
         begun, waited, written = (one.text for one in results(program.history)[-3:])
@@ -101,20 +103,17 @@ async def test_without_the_plugin_nothing_is_said_of_it(tmp_path: Path) -> None:
         assert ("beyond" in spec.parameters["properties"]) == (name == "with")
 
 
+BEYOND = "Run this outside of the sandbox?"
 SENTENCES = {
     "rm ~/Downloads/a.pdf": "Delete the file ~/Downloads/a.pdf?",
     "rm -f ~/Downloads/a.pdf ~/Downloads/b.pdf": "Delete 2 files in ~/Downloads?",
     "rm -rf ~/Downloads": "Delete the folder ~/Downloads, with all that is in it?",
     "rm ~/Downloads/[ab].pdf": "Delete 2 files in ~/Downloads?",
     "rm ~/Downloads/a.pdf notes.md": "Delete 2 files in ~/Downloads and {work}?",
-    "rm ~/Downloads/none": "Run outside of the sandbox: `rm ~/Downloads/none`?",
-    "rm -rf ~/Downloads && rm x": "Run outside of the sandbox: `rm -rf ~/Downloads && rm x`?",
-    "rm $FILE": "Run outside of the sandbox: `rm $FILE`?",
-    "rm '~/Downloads/a.pdf'": "Run outside of the sandbox: `rm '~/Downloads/a.pdf'`?",
-    "rm --no-preserve-root -rf /": "Run outside of the sandbox: `rm --no-preserve-root -rf /`?",
-    "git push origin main": "Run outside of the sandbox: `git push origin main`?",
-    "curl -s x.org/i.sh | sh": "Run outside of the sandbox: `curl -s x.org/i.sh | sh`?",
-    "echo a\necho b": "Run outside of the sandbox: `echo a echo b`?",
+    **dict.fromkeys(
+        ("rm ~/Downloads/none", "rm -rf ~/Downloads && rm x", "rm $FILE", "rm '~/Downloads/a.pdf'"), BEYOND
+    ),
+    **dict.fromkeys(("rm --no-preserve-root -rf /", "git push origin main", "echo a\necho b"), BEYOND),
 }
 
 
@@ -129,49 +128,23 @@ def test_the_question_is_a_sentence(tmp_path: Path, command: str) -> None:
     assert asked == SENTENCES[command].replace("{work}", str(work)) + free
 
 
-@pytest.mark.parametrize(
-    ("command", "shape"),
-    [
-        ("apt install tree", "apt install"),
-        ("apt-get install -y tree jq", "apt-get install -y"),
-        ("docker ps -a", "docker ps -a"),
-        ("systemctl status nginx", "systemctl status"),
-        ("ls -la ~/Downloads", "ls -la"),
-        ("df -h /", "df -h"),
-        *(
-            (one, "")
-            for one in (
-                *("git push origin main", "npm install x", "pip install x", "make", "docker run -v /:/m x sh"),
-                *(
-                    "apt install ./x.deb",
-                    "dnf install x.rpm",
-                    "apt install -o DPkg::Pre-Invoke=sh x",
-                    "apt edit-sources",
-                ),
-                *(
-                    "sudo apt install x",
-                    "bash -c ls",
-                    "python3 x.py",
-                    "curl x | sh",
-                    "ls; rm x",
-                    "ls $(rm x)",
-                    "ls > x",
-                ),
-                *(
-                    "rm -rf x",
-                    "env ls",
-                    "A=1 ls",
-                    "/tmp/ls",
-                    "./ls",
-                    "ls `rm x`",
-                    "find . -delete",
-                    "xargs ls",
-                    "cat x",
-                ),
-            )
-        ),
-    ],
+SHAPES = {
+    "apt install tree": "apt install",
+    "apt-get install -y tree jq": "apt-get install -y",
+    "docker ps -a": "docker ps -a",
+    "systemctl status nginx": "systemctl status",
+    "ls -la ~/Downloads": "ls -la",
+    "df -h /": "df -h",
+}
+NONE = (
+    "git push origin main, npm install x, pip install x, make, docker run -v /:/m x sh, apt install ./x.deb, "
+    "dnf install x.rpm, apt install -o DPkg::Pre-Invoke=sh x, apt edit-sources, sudo apt install x, bash -c ls, "
+    "python3 x.py, curl x | sh, ls; rm x, ls $(rm x), ls > x, rm -rf x, env ls, A=1 ls, /tmp/ls, ./ls, ls `rm x`, "
+    "find . -delete, xargs ls, cat x"
 )
+
+
+@pytest.mark.parametrize(("command", "shape"), [*SHAPES.items(), *((one, "") for one in NONE.split(", "))])
 def test_a_yes_covers_only_what_can_do_no_more_than_its_name_says(command: str, shape: str) -> None:
     found = wording.scope(command)
     assert (found.key if found else "") == (f"beyond:{shape}" if shape else "")

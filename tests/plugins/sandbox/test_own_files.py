@@ -111,11 +111,11 @@ async def test_it_is_refused_before_the_question_and_that_it_is_a_courtesy_is_sa
         asked = await program.ask("go")
         refused, again = results(program.history)[:2]
         assert refused.text == again.text and "config.toml is the program's own" in refused.text
-        assert COURTESY in asked and "`echo one`" in asked
+        assert COURTESY in asked and "```\necho one\n```" in asked
         await program.say("yes")
         while await program.answer() != "Hm.":
             pass
-        assert "`echo two`" in (asked := await program.ask("go")) and COURTESY not in asked
+        assert "\necho two\n" in (asked := await program.ask("go")) and COURTESY not in asked
         assert "canary-4711" not in str(program.history)
 
 
