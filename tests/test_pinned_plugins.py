@@ -113,9 +113,27 @@ def test_a_look_loads_it_and_a_changed_byte_unloads_it(home: Home) -> None:
     path.write_text(f"{EVIL}\n")
     assert "not any more what was shown" in home.run("plugins", "trust", "weather", wanted, check=2).err
     path.write_text(EVIL)
-    assert "is pinned as it is" in home.run("plugins", "trust", "weather", wanted).out
+    trusted = home.run("plugins", "trust", "weather", wanted).out
+    brings = "tools: weather; commands: /frost; sections: capabilities; hooks: tools, commands, sections, run."
+    assert "is pinned as it is" in trusted and trusted.endswith(f"It was tried, and brings {brings}\n")
     assert "evil ran" in home.run("frost", "Berlin").out
     assert stat.S_IMODE((home.root / "plugins" / "pins.json").stat().st_mode) == 0o600
+
+
+def test_trust_says_why_a_plugin_fails_also_before_it_is_enabled(home: Home) -> None:
+    (home.root / "config.toml").write_text("")
+    (home.root / "plugins").mkdir()
+    path = home.root / "plugins" / "weather.py"
+    for old, new, why in (
+        (
+            'reach="none"',
+            'effect="none"',
+            "it fails: tools: TypeError: tool() got an unexpected keyword argument 'effect'",
+        ),
+        ("import asyncio\n", "import nothere\n", "cannot be loaded: No module named 'nothere'"),
+    ):
+        path.write_text(WEATHER.replace(old, new))
+        assert why in home.run("plugins", "trust", "weather", check=2).err
 
 
 async def test_it_is_said_in_the_greeting_and_its_settings_are_no_error(tmp_path: Path) -> None:
@@ -282,7 +300,7 @@ def test_a_folder_without_a_module_is_shown_and_told(home: Home) -> None:
     for name in ("more.py", "other.py"):
         (home.root / "plugins" / "weather.plugin" / name).write_text("x = 1\n")
     assert "there is no __init__.py in it" in home.run("plugins", "show", "weather").out
-    home.run("plugins", "trust", "weather")
+    assert "cannot be loaded" in home.run("plugins", "trust", "weather", check=2).err
     assert "cannot be loaded" in home.run("frost", "Berlin", check=2).err
 
 

@@ -17,12 +17,7 @@ def chat_parser() -> _Parser:
     top.add_argument("-V", "--version", action="store_true", help="print the version")
     top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
     top.add_argument(
-        *("--file", "--image"),
-        dest="files",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="attach a picture, a PDF, a document (repeatable)",
+        *("--file", "--image"), dest="files", action="append", default=[], metavar="FILE", help="attach it (repeatable)"
     )
     top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
@@ -43,29 +38,27 @@ def parser() -> _Parser:
     top = chat_parser()
     families = {"": top.add_subparsers(title="commands", metavar="COMMAND")}
 
-    def command(words: str, text: str) -> _Parser:
+    def command(words: str, text: str, *, json: bool = False) -> _Parser:
         """A command, or an action of a family: "memory search"."""
         family, _, name = words.rpartition(" ")
         added = families[family].add_parser(name, help=text, description=text)
         added.set_defaults(command=words)
+        if json:
+            added.add_argument("--json", action="store_true")
         return added
 
     init = command("init", "make the home and the workspace, and choose a model")
-    init.add_argument(
-        "--model", default="", metavar="PROVIDER/NAME", help="write it into config.toml; the rest of the file stays"
-    )
+    init.add_argument("--model", default="", metavar="PROVIDER/NAME", help="write it into config.toml; the rest stays")
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
-    status = command("status", "what is configured, what runs, how much is stored")
-    status.add_argument("--json", action="store_true")
+    command("status", "what is configured, what runs, how much is stored", json=True)
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
-    models = command("model", "the models: what each is for, its key, window and price; nobody is asked")
-    models.add_argument("--json", action="store_true")
-    doctor = command("doctor", "look at everything that a start needs, and say what to do; 1 where there is something")
+    command("model", "the models: what each is for, its key, window and price; nobody is asked", json=True)
+    doctor = command(
+        "doctor", "look at all that a start needs, and say what to do; 1 where there is something", json=True
+    )
     doctor.add_argument("--fix", action="store_true", help="mend what can be mended without losing anything")
     doctor.add_argument("--last-good", action="store_true", help="with --fix: put back the last good config.toml")
-    doctor.add_argument("--json", action="store_true")
-    audit = command("audit", "who may talk, what tools may do, what is open, and how much of a risk each is")
-    audit.add_argument("--json", action="store_true")
+    command("audit", "who may talk, what tools may do, what is open, and how much of a risk each is", json=True)
 
     saving = command("backup", "one archive of the home and the workspace, checked by restoring it")
     saving.add_argument("file", type=Path, metavar="FILE", help="a new file, such as nanoclaw.tar.gz")
@@ -87,7 +80,7 @@ def parser() -> _Parser:
 
         add_mcp_arguments(command("mcp", "servers of the Model Context Protocol, which bring tools"))
 
-    context = command("context", "what the model would see, part by part and word by word")
+    context = command("context", "what the model would see, part by part and word by word", json=True)
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
     context.add_argument(
         "--mode",
@@ -95,15 +88,11 @@ def parser() -> _Parser:
         default="full",
         help="full: yours (default); minimal: a task's; guest: a guest's; none: one line about who it is, and no tools",
     )
-    context.add_argument(
-        "--session", type=_name, default="main", metavar="NAME", help="such as work, or telegram:555 of a chat app"
-    )
-    context.add_argument("--json", action="store_true")
+    context.add_argument("--session", type=_name, default="main", metavar="NAME", help="such as work, or telegram:555")
 
-    tokens = command("usage", "how many tokens the models took, and what that costs")
+    tokens = command("usage", "how many tokens the models took, and what that costs", json=True)
     tokens.add_argument("--by", choices=("day", "model", "session", "origin"), default="day")
     tokens.add_argument("--days", type=_days, default=30, metavar="N", help="the last N days, today included")
-    tokens.add_argument("--json", action="store_true")
 
     local = command("local", "models that run on this machine, without a key")
     families["local"] = local.add_subparsers(metavar="ACTION")
@@ -115,10 +104,9 @@ def parser() -> _Parser:
 
     memory = command("memory", "search the notes, or add to them")
     families["memory"] = memory.add_subparsers(metavar="ACTION")
-    search = command("memory search", "find notes, facts and what was said")
+    search = command("memory search", "find notes, facts and what was said", json=True)
     search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=5)
-    search.add_argument("--json", action="store_true")
     add = command("memory add", "add a note for today, or a lasting fact")
     add.add_argument("text", nargs="+")
     add.add_argument("--fact", action="store_true")
@@ -140,10 +128,9 @@ def parser() -> _Parser:
     clean.add_argument("number", type=int, metavar="NUMBER")
     memory.set_defaults(actions=", ".join(families["memory"].choices or ()))
 
-    sessions = command("sessions", "the conversations that are stored")
-    sessions.set_defaults(json=False)
+    sessions = command("sessions", "the conversations that are stored", json=True)
     families["sessions"] = sessions.add_subparsers(metavar="ACTION")
-    command("sessions list", "all of them, the newest first").add_argument("--json", action="store_true")
+    command("sessions list", "all of them, the newest first", json=True)
     for name, text in (("show", "all that was said in one, as text"), ("export", "the same as JSON")):
         action = command(f"sessions {name}", text)
         action.add_argument("name", nargs="?", type=_name, default="main")
@@ -156,50 +143,43 @@ def parser() -> _Parser:
     acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
     acts.add_argument("--remove", default="", metavar="ID", help="such as telegram:555, or 555 after CHANNEL")
 
-    keys = command("keys", "keys and passwords: where each stands, never what it is")
+    keys = command("keys", "keys and passwords: where each stands, never what it is", json=True)
     families["keys"] = keys.add_subparsers(metavar="ACTION")
-    keys.set_defaults(json=False)
-    command("keys list", "which are set, and where").add_argument("--json", action="store_true")
+    command("keys list", "which are set, and where", json=True)
     kept = command("keys set", "keep one in the keyring of the system; it is asked for unseen, or read from a pipe")
     kept.add_argument("name", metavar="NAME", help="the variable that it is read from, such as OPENAI_API_KEY")
     kept.add_argument("--file", action="store_true", help="in secrets.env, which only you can read, instead")
     command("keys delete", "take one out of the keyring and secrets.env").add_argument("name", metavar="NAME")
 
-    plugins = command("plugins", "the plugins that run, from where, and with which hooks")
-    plugins.add_argument("--json", action="store_true")
+    plugins = command("plugins", "the plugins that run, from where, and with which hooks", json=True)
     families["plugins"] = plugins.add_subparsers(metavar="ACTION")
-    command("plugins list", "the same").add_argument("--json", action="store_true")
+    command("plugins list", "the same", json=True)
     for name, text in (
         ("show", "all of one of somebody else, or what was changed in it since you looked at it"),
-        ("trust", "load one as it is now: it is pinned, and not loaded any more once it changes"),
+        ("trust", "try one as it is now, show what it brings and load it, until it changes"),
         ("remove", "delete one that was added; what it kept stays"),
     ):
-        action = command(f"plugins {name}", text)
+        action = command(f"plugins {name}", text, json=True)
         action.add_argument("name", metavar="NAME")
         if name == "trust":
             action.add_argument("sha256", nargs="?", default="", metavar="HASH", help="only if it is what was shown")
-        action.add_argument("--json", action="store_true")
-    added = command("plugins add", "show a plugin as a whole, copy it into the home after a yes, and enable it")
+    added = command("plugins add", "show a plugin whole, copy it into the home after a yes, and enable it", json=True)
     added.add_argument("path", type=Path, metavar="PATH", help="a .py, a folder with an __init__.py, or a .zip or .tar")
     added.add_argument("--yes", action="store_true", help="without asking")
-    added.add_argument("--json", action="store_true")
 
-    skills = command("skills", "the skills that were found, and which are used")
-    skills.set_defaults(json=False)
+    skills = command("skills", "the skills that were found, and which are used", json=True)
     families["skills"] = skills.add_subparsers(metavar="ACTION")
-    command("skills list", "name, source and state of each").add_argument("--json", action="store_true")
+    command("skills list", "name, source and state of each", json=True)
     for name, text in (
         ("show", "all of one, or what was changed in it since you looked at it"),
         ("trust", "use them as they are now: one is pinned, and not used any more once it changes"),
         ("remove", "delete one that was added"),
     ):
-        action = command(f"skills {name}", text)
+        action = command(f"skills {name}", text, json=True)
         action.add_argument("name", metavar="NAME", nargs="+" if name == "trust" else 1)
-        action.add_argument("--json", action="store_true")
-    added = command("skills add", "show a skill as a whole, and copy it into the home after a yes")
+    added = command("skills add", "show a skill as a whole, and copy it into the home after a yes", json=True)
     added.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md, or a .zip, .tar or .tar.gz")
     added.add_argument("--yes", action="store_true", help="without asking")
-    added.add_argument("--json", action="store_true")
     return top
 
 

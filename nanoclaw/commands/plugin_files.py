@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import shutil
 import sys
@@ -14,11 +15,13 @@ from typing import Any
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.commands import config_file, plugin_text
 from nanoclaw.commands.confirming import says_yes
+from nanoclaw.commands.looking import looked_at
 from nanoclaw.core import build, third_party
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.profiles import PROFILES
 from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
 from nanoclaw.packages.pins import PackagePin
@@ -39,10 +42,9 @@ def listed(config: Config, options: argparse.Namespace) -> int:
         {"name": one.name, "from": _source(sources, one.name), "on": True, "hooks": _hooks(one)} for one in classes
     ]
     there = {one.name for one in classes}
-    for name in dict.fromkeys([*build.BUILT_IN, *sources, *left_out]):
-        if name not in there:
-            why = left_out.get(name, "")
-            rows.append({"name": name, "from": _source(sources, name), "on": False, "hooks": [], "left_out": why})
+    for name in [one for one in dict.fromkeys([*build.BUILT_IN, *sources, *left_out]) if one not in there]:
+        why = left_out.get(name, "")
+        rows.append({"name": name, "from": _source(sources, name), "on": False, "hooks": [], "left_out": why})
     for one in rows:
         one["secrets"] = {key.name: key.state for key in keys if one["on"] and key.plugin == one["name"]}
     if options.json:
@@ -94,8 +96,29 @@ def trust(config: Config, options: argparse.Namespace) -> int:
             raise ConfigError(f"the plugin {name} is not any more what was shown: {shows} shows it.")
         third_party.pins(config).put(name, code)
     runs = "" if name in config.plugins.enabled else f", once enabled in [plugins] of {config.file} names it"
-    _say(options, {"name": name, "sha256": code.sha256, "trusted": True}, _pinned(name, code) + runs)
+    brings = _brings(config, name)
+    told = "; ".join(f"{what}: {', '.join(names)}" for what, names in brings.items() if names)
+    data = {"name": name, "sha256": code.sha256, "trusted": True, "brings": brings}
+    _say(options, data, f"{_pinned(name, code)}{runs}.\nIt was tried, and brings {told or 'nothing'}")
     return 0
+
+
+def _brings(config: Config, name: str) -> dict[str, list[str]]:
+    """Try a plugin over a copy of the store: what it brings. Raises ConfigError with the reason where it fails."""
+    enabled = tuple(dict.fromkeys((*config.plugins.enabled, name)))
+    plugins = config.plugins._replace(enabled=enabled, off=tuple(one for one in config.plugins.off if one != name))
+
+    async def made() -> dict[str, list[str]]:
+        async with looked_at(config._replace(plugins=plugins)) as app:
+            app.chain.prompt_tools(PROFILES["person"])
+            sections = [one.id for whose, one in app.chain.sections("", PROFILES["person"]) if whose == name]
+            if why := app.chain.faults.get(name):
+                raise ConfigError(f"the plugin {name} is pinned, but it fails: {why}")
+            one = next(one for one in app.chain.plugins if one.name == name)
+            tools, commands = [tool.name for tool in one.tools()], [f"/{each.name}" for each in one.commands()]
+            return {"tools": tools, "commands": commands, "sections": sections, "hooks": _hooks(type(one))}
+
+    return asyncio.run(made())
 
 
 def add(config: Config, options: argparse.Namespace) -> int:
@@ -138,12 +161,9 @@ def remove(config: Config, options: argparse.Namespace) -> int:
         _delete(path)
         third_party.pins(config).drop(name)
     _enable(config, name, is_on=False)
-    kept = f" What it kept stays in {third_party.folder(config) / name} and in its tables."
-    _say(
-        options,
-        {"name": name, "removed": True},
-        f"The plugin {name} is deleted. A running nanoclaw has it until its next start.{kept}",
-    )
+    kept = f"What it kept stays in {third_party.folder(config) / name} and in its tables."
+    said = f"The plugin {name} is deleted. A running nanoclaw has it until its next start. {kept}"
+    _say(options, {"name": name, "removed": True}, said)
     return 0
 
 
