@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nanoclaw.core.messages import Effect, Message, UserMessage
+from nanoclaw.core.messages import Effect, UserMessage
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, TryAgain, Turn
+from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.claims.claims import NOTHING, unsupported, wanted
 from nanoclaw.silence_token import spoken
 
@@ -78,8 +79,6 @@ class _HeldBack:
 
 
 def _asked(turn: Turn) -> str:
-    return next((one.text for one in reversed(turn.history) if _is_the_persons(one)), "")
-
-
-def _is_the_persons(message: Message) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "person"
+    persons = (one.text for one in reversed(turn.history) if isinstance(one, UserMessage) and one.origin == "person")
+    text = next(persons, "")
+    return own_words(text) if "[outside " in text else text
