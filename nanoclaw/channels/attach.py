@@ -187,13 +187,9 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(HELLO_SECONDS)
-    try:
-        in_reach(folder, line.connect)
-    except OSError:
-        line.close()
-        return None
     link = Link(line)
     try:
+        in_reach(folder, line.connect)
         link.send({"nanoclaw": VERSION, "want": want, "session": session})
         link.hello = link.receive()
     except TimeoutError:
@@ -201,6 +197,9 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
         raise StoreBusy(f"{who} is using {folder} and does not answer: wait for it, or end it") from None
     except ValueError:
         raise StoreBusy(f"what listens at {os.path.join(folder, NAME)} is no nanoclaw: end it") from None
+    except (OSError, LineEnded):  # nothing listens, or what did was about to end
+        line.close()
+        return None
     if "refused" in link.hello:
         raise StoreBusy(str(link.hello["refused"]))
     line.settimeout(None)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
+import threading
+from contextlib import closing
 
 import pytest
 
+from nanoclaw.channels import attach
 from tests.journeys.command import Home
 from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, delta, events, says
@@ -82,3 +86,12 @@ def test_a_terminal_outlives_a_gateway_that_is_started_again(home: Home, start: 
     one.expect(f"a gateway takes over; attached to process {second.process.pid}")
     one.say("/note still here")
     one.expect("Noted in")
+
+
+def test_a_process_that_ends_while_it_is_greeted_is_not_there(home: Home, server: ModelServer) -> None:
+    server.script(says("A heron."))
+    with closing(socket.socket(socket.AF_UNIX)) as ending:
+        attach.in_reach(str(home.root), ending.bind)
+        ending.listen()
+        threading.Thread(target=lambda: [ending.accept()[0].close() for _ in range(2)], daemon=True).start()
+        assert home.run("-m", "which bird?").out == "A heron.\n"
