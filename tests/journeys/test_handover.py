@@ -93,5 +93,5 @@ def test_a_process_that_ends_while_it_is_greeted_is_not_there(home: Home, server
     with closing(socket.socket(socket.AF_UNIX)) as ending:
         attach.in_reach(str(home.root), ending.bind)
         ending.listen()
-        threading.Thread(target=lambda: [ending.accept()[0].close() for _ in range(2)], daemon=True).start()
+        threading.Thread(target=lambda: [ending.accept() and None for _ in range(2)], daemon=True).start()
         assert home.run("-m", "which bird?").out == "A heron.\n"
