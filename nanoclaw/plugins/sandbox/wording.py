@@ -50,7 +50,8 @@ def question(command: str, why: str, folder: Path, home: Path, *, is_background:
 
 
 def scope(command: str) -> Scope | None:
-    """The shape of a command, of which more than its other words may not change; None for what could do anything."""
+    """The shape of a command, of which more than its other words may not change; None for what could do anything. `ps`
+    and `pgrep` are held with all their words: some show the environment of every process."""
     words = _plain_words(command)
     program, verb = words[0] if words else "", words[1] if words[1:] else ""
     if program in _LOOKING:
@@ -59,8 +60,12 @@ def scope(command: str) -> Scope | None:
         shape = f"{program} {verb}"
     else:
         return None
-    shape = " ".join((shape, *sorted({word for word in words[1:] if word.startswith("-")})))
-    return Scope(f"beyond:{shape}", f"commands like `{shape} …` outside of the sandbox", lifts_boundary=True)
+    is_whole = program in ("ps", "pgrep")
+    shape = " ".join(
+        (shape, *(words[1:] if is_whole else sorted({word for word in words[1:] if word.startswith("-")})))
+    )
+    named = f"`{shape}`" if is_whole else f"commands like `{shape} …`"
+    return Scope(f"beyond:{shape}", f"{named} outside of the sandbox", lifts_boundary=True)
 
 
 def _plain_words(command: str) -> Sequence[str]:

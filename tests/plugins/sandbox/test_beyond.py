@@ -135,6 +135,7 @@ SHAPES = {
     "systemctl status nginx": "systemctl status",
     "ls -la ~/Downloads": "ls -la",
     "df -h /": "df -h",
+    **{command: command for command in ("ps", "ps aux", "ps auxeww", "ps -e -o pid,args", "pgrep -a ssh")},
 }
 NONE = (
     "git push origin main, npm install x, pip install x, make, docker run -v /:/m x sh, apt install ./x.deb, "
