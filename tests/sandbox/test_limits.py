@@ -172,7 +172,8 @@ def test_a_command_that_takes_too_much_of_the_disk_is_ended_and_its_files_stay(
     ended = run(disk, level, WRITERS[way], Allowance(disk_bytes=20_000_000))
     assert ended.why == "disk", ended
     written = sum(one.stat().st_size for one in (disk / "home" / "workspace").iterdir())
-    assert written >= 20_000_000
+    is_counted = way != "not to be looked into"  # of what can't be, all that is gone counts, others' writes too
+    assert written >= (20_000_000 if is_counted else 1_000_000)
 
 
 def test_on_a_kernel_that_counts_nobodys_writes_all_that_is_gone_is_the_commands(
