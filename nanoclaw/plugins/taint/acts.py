@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from nanoclaw.core.messages import Address, CheckedCall
 from nanoclaw.core.plugin import Host, Turn
@@ -14,14 +13,8 @@ from nanoclaw.plugins.taint.files import is_guarded
 _HERE = ("", "here", "this chat", "me")
 FREE = frozenset(
     {
-        *(
-            "read_file",
-            "list_dir",
-            "find_files",
-            "search_files",
-            "memory_search",
-            "memory_get",
-        ),  # what they show counts
+        *("read_file", "list_dir", "find_files", "search_files"),  # what they show counts
+        *("memory_search", "memory_get"),
         *("todo", "exit_plan_mode", "question", "report", "keep", "propose"),  # shown to the owner, who decides
         *("tool_search", "call_tool"),  # what is called so is judged as itself
         "carry_out",  # only what a card listed, after its yes
@@ -180,11 +173,10 @@ def _page(given: Mapping[str, Any], turn: Turn, host: Host) -> Act | None:
     return Act(words.get(action, f"{action} {what}"), "" if action in ("click", "press") else value, said)
 
 
-def host_of(address: str) -> str:
-    try:
-        return urlsplit(address if "://" in address else f"https://{address}").hostname or address
-    except ValueError:
-        return address
+def server_of(call: CheckedCall) -> str:
+    """The MCP server that a call is to, '' for none."""
+    server, sign, _ = call.name.partition("__")
+    return server if sign else str(call.arguments["server"]) if call.name == "mcp_resources" else ""
 
 
 def _json(given: Mapping[str, Any]) -> str:

@@ -135,7 +135,7 @@ class Taint(Plugin):
         from nanoclaw.plugins.taint.acts import act_of
 
         act = await act_of(call, turn, self._host)
-        sources = self._behind(act, turn, read) if act else []
+        sources = self._behind(act, call, turn, read) if act else []
         if act and sources and turn.profile.name != "person":
             return Refuse(_REFUSED.format(words=act.words, sources=_named(sources)))
         if (read or brings) and (why := await self._before_change(call, turn, read, is_asked=bool(sources))):
@@ -161,11 +161,13 @@ class Taint(Plugin):
 
         return self._commands.get((turn.id, call.id)) or CommandFiles()
 
-    def _behind(self, act: Act, turn: Turn, read: Sequence[str]) -> list[str]:
+    def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
         from nanoclaw.plugins.taint import sources, urls, words
+        from nanoclaw.plugins.taint.acts import server_of
 
-        history, trusted = turn.history, self.public.trusted
+        history, trusted = turn.history, self.public.trusted.with_server(server_of(call))
+        read = trusted.without(read)
         if act.address:
             own = f"{sources.own_texts(history)}\n{turn.system}"
             others = sources.others_texts(history, trusted, by_models=False)

@@ -23,6 +23,10 @@ class Trusted:
     def __init__(self, entries: Sequence[str]) -> None:
         self._entries = frozenset(one.lower() if ":" not in one or one.startswith("email:") else one for one in entries)
 
+    def with_server(self, name: str) -> Trusted:
+        """The same for a call of an MCP server, which learns nothing from its own text that it does not have."""
+        return Trusted((*self._entries, f"mcp:{name}"))
+
     def without(self, sources: Iterable[str]) -> list[str]:
         """Those that the owner does not trust."""
         return [source for source in sources if not all(map(self._has, source.split(", ")))]

@@ -654,11 +654,11 @@ async def test_a_call_that_may_change_something_asks_first_and_an_hour_covers_th
 
 
 async def test_with_others_text_it_is_one_question_and_in_a_task_a_refusal(tmp_path: Path) -> None:
-    read, odd = call("t__good", {"a": 1}), call("t__odd", {"name": "X"})
+    read, odd = call("u__good", {"a": 1}), call("t__odd", {"name": "X"})
     model = ScriptedProvider(read, odd, "Done.", odd, "Not done.")
-    settings = stdio("t", "--liar", more='reads = ["good"]')
+    settings = stdio("t", "--liar") + stdio("u", "--liar", more='reads = ["good"]')
     async with running(tmp_path, model, settings=settings, without=()) as here:
-        await here.public("mcp").connections()["t"].ready()
+        await asyncio.gather(*(one.ready() for one in here.public("mcp").connections().values()))
         asked = await here.ask("go")
         assert asked.startswith("Run `odd` of the MCP server t?\n\nMay I use t__odd with this?")
         await here.say("yes")
@@ -668,6 +668,23 @@ async def test_with_others_text_it_is_one_question_and_in_a_task_a_refusal(tmp_p
         here.app.transactions.write_now(lambda tx: tx.deliver(inbound))
         assert await here.answer() == "Not done."
         assert "Run `odd` of the MCP server t" in results(here.history)[-1].text
+
+
+async def test_what_a_server_says_closes_the_way_to_others_and_not_to_itself(tmp_path: Path) -> None:
+    odd, there = call("t__odd", {"name": "X"}), call("u__odd", {"name": "X"})
+    away = call("exec", {"command": "true", "background": True})
+    model = ScriptedProvider(odd, odd, odd, away, there, "Done.", odd, odd, "One.", odd, "Two.", there, "Three.")
+    settings = stdio("t", "--liar") + stdio("u", "--liar")
+    async with running(tmp_path, model, settings=f'{settings}[tools]\nallow = ["t__*"]\n', without=()) as here:
+        await asyncio.gather(*(one.ready() for one in here.public("mcp").connections().values()))
+        inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
+        here.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        assert await here.answer() == "Done."
+        assert [one.is_error for one in results(here.history)] == [False, False, False, True, True]
+        assert all("mcp:t was read here" in one.text for one in results(here.history)[-2:])
+        await here.ask("/new")
+        assert [await here.ask("go"), await here.ask("again")] == ["One.", "Two."]
+        assert "I have read others' text (mcp:t)" in await here.ask("and the other one")
 
 
 def test_what_a_tool_is_said_to_do_has_no_tokens_of_templates() -> None:
