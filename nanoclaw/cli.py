@@ -8,11 +8,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
+from nanoclaw.commands import ACTIONS, FAMILIES
 from nanoclaw.core import config as configuration
 from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
 def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; nothing but a sentence reaches the person."""
     guard_streams()
-    argv = list(argv)
-    if argv and not argv[0].startswith("-") and not is_built_in(argv[0]):
-        return _guarded(lambda: _of_plugin(argv), argv)
+    argv = ["jobs" if at == 0 and word == "cron" else word for at, word in enumerate(argv)]
+    if argv and not argv[0].startswith("-") and not is_built_in(*argv[:2]):
+        return _guarded(lambda: _said_in_chats(argv), argv)
     options = _options(argv)
     return _guarded(lambda: _run(options), argv)
 
@@ -46,7 +48,7 @@ def _options(argv: Sequence[str]) -> Any:
     words, program = list(argv), list[str]()
     if "mcp" in words and "--" in words:  # behind it stands a whole command line of another program
         words, program = words[: words.index("--")], words[words.index("--") + 1 :]
-    chosen = parser() if any(map(is_built_in, words)) or _asks_for_help(words) else chat_parser()
+    chosen = parser() if not FAMILIES.keys().isdisjoint(words) or _asks_for_help(words) else chat_parser()
     return chosen.parse_args(words, SimpleNamespace(program=program))
 
 
@@ -113,52 +115,41 @@ def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:
         return 1
 
 
-def _of_plugin(argv: Sequence[str]) -> int:
-    """A command that a plugin brings: `nanoclaw frost Berlin` is `/frost Berlin`, said in a chat."""
+def _said_in_chats(argv: Sequence[str]) -> int:
+    """A command of the chat: `nanoclaw frost Berlin` is `/frost Berlin`."""
+    from nanoclaw.commands.plugins import OF_TALK, carry_out
+
     as_json = "--json" in argv
-    words = [word for word in argv if word != "--json"]
-    config = configuration.load(os.environ)
-    if not config.plugins.enabled and argv[0] not in SAID_IN_CHATS:
-        from nanoclaw.commands.arguments import parser
-
-        parser().parse_args(list(argv))  # says which command is near
-    from nanoclaw.commands.plugins import carry_out, explain
-
+    name, *words = [word for word in argv if word != "--json"]
     if _asks_for_help(words):
-        return explain(config, words[0])
-    return carry_out(config, words[0], " ".join(words[1:]), as_json=as_json)
+        name, words = "help", [name]
+    # the shell has taken away the quotes of /memory add --replaces "old words"
+    quoted = (f'"{one}"' if before in ("--replaces", "--also") else one for before, one in pairwise(["", *words]))
+    argument = " ".join(quoted)
+    only_reads = name == "help" or (name in ONLY_SHOW and words[:1] in ([], ["list"], ["show"], ["next"]))
+    config = configuration.load(os.environ)
+    status = carry_out(config, name, argument, as_json=as_json, only_reads=only_reads)
+    said = ["-m", f"/{name} {argument}".strip(), *["--json"] * as_json]
+    return _run(_options(said)) if status == OF_TALK else status
 
 
-SAID_IN_CHATS = ("todo", "helpers", "grants")
-"""Commands of our own plugins that are the same here as in a chat."""
+ONLY_SHOW = ("jobs", "skills")
+"""Commands that only show something, with nothing more said or `list`, `show` or `next`: also on a full disk."""
 
 
 def _asks_for_help(argv: Sequence[str]) -> bool:
     return any(word in ("-h", "--help") for word in argv)
 
 
-_FAMILIES: dict[str, str] = {
-    **dict.fromkeys(("chat", "gateway"), "talking"),
-    **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
-    "cron": "jobs",
-    "model": "models",
-    "audit": "audit",
-    **dict.fromkeys(("context", "usage", "sessions"), "showing"),
-    **{name: name for name in ("memory", "local", "heartbeat", "mcp", "skills", "keys")},
-    "plugins": "plugin_files",
-    "link": "linking",
-}
-"""By command the module of nanoclaw/commands that carries it out; it is imported only then."""
-
-
-def is_built_in(word: str) -> bool:
-    return word in _FAMILIES and word != "chat"
+def is_built_in(word: str, action: str = "") -> bool:
+    """True for what the command line alone carries out, or in a way of its own."""
+    return word in FAMILIES and (word not in ACTIONS or action in ("-h", "--help", *ACTIONS[word]))
 
 
 def _carrying_out(command: str) -> Callable[[Config, argparse.Namespace], int]:
     """The function of a command, whose module is imported only now."""
     try:
-        module = import_module(f"nanoclaw.commands.{_FAMILIES[command.split()[0]]}")
+        module = import_module(f"nanoclaw.commands.{FAMILIES.get(command.split()[0], 'talking')}")
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("nanoclaw.plugins."):
             raise

@@ -68,7 +68,7 @@ async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
         assert "/new" in await program.ask("/help")
         if not without:
             BROUGHT.update((one.name, _capabilities(one.tools(), one.commands())) for one in program.app.plugins)
-        there = _capabilities(program.app.chain.tools(), program.app.commands.of(PERSON).values())
+        there = _capabilities(program.app.chain.tools(), program.app.commands.open_to("person").values())
         assert not there & set[str]().union(*(BROUGHT.get(name, ()) for name in without)), "what it brought is there"
     async with running(root, ScriptedProvider("Again."), without=without) as program:
         assert await program.ask("Still there?") == "Again."

@@ -23,7 +23,6 @@ from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.journeys.command import Home
 from tests.program import NOON, REPOSITORY, config_of, results, running
 
 DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -160,16 +159,6 @@ async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> Non
         assert app.models.of("").model == "parrot/green"
     finally:
         await app.aclose()
-
-
-def test_help_of_a_command_in_a_shell_tells_what_it_does_and_does_nothing(tmp_path: Path) -> None:
-    put(tmp_path, "weather", WEATHER)
-    (tmp_path / "config.toml").write_text('[plugins]\nenabled = ["weather"]\n')
-    home = Home(tmp_path)
-    for arguments in (["frost", "--help"], ["frost", "Berlin", "-h"]):
-        assert home.run(*arguments).out == "nanoclaw frost: /frost Berlin: say when it freezes there\n"
-    assert not (tmp_path / "state.db").exists()
-    assert "there is no command 'frist'" in home.run("frist", "--help", check=2).err
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.cli import is_built_in
 from nanoclaw.commands.arguments import parser
 
 ROOT = Path(__file__).parent.parent
@@ -32,9 +33,9 @@ def test_every_file_of_ours_that_a_page_names_is_there() -> None:
 
 
 def commands() -> list[str]:
-    """What stands behind `nanoclaw`, as far as it is the program's own and not an MCP server's."""
+    """What stands behind `nanoclaw`, as far as it is the command line's own, not the chat's or an MCP server's."""
     found = [line.partition("nanoclaw")[2].partition(" -- ")[0] for line in lines() if line.startswith("nanoclaw ")]
-    return sorted({*found} - {""})
+    return sorted(one for one in {*found} - {""} if one[1] == "-" or is_built_in(*one.split()[:2]))
 
 
 @pytest.mark.parametrize("command", commands())

@@ -52,7 +52,8 @@ def parser() -> _Parser:
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
     command("status", "what is configured, what runs, how much is stored", json=True)
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
-    command("model", "the models: what each is for, its key, window and price; nobody is asked", json=True)
+    models = command("model", "the models: what each is for, its key, window and price; nobody is asked", json=True)
+    models.add_argument("name", nargs="?", default="", metavar="PROVIDER/NAME", help="use this one from now on")
     doctor = command(
         "doctor", "look at all that a start needs, and say what to do; 1 where there is something", json=True
     )
@@ -73,7 +74,7 @@ def parser() -> _Parser:
     with suppress(ModuleNotFoundError):  # that plugin may be taken out
         from nanoclaw.plugins.schedule.cli import add_arguments
 
-        add_arguments(command("cron", "reminders and tasks: when they are due, and all that can be done about them"))
+        add_arguments(command("jobs", "reminders and tasks: when they are due, and all that can be done about them"))
 
     with suppress(ModuleNotFoundError):
         from nanoclaw.plugins.mcp.cli import add_arguments as add_mcp_arguments
@@ -102,31 +103,15 @@ def parser() -> _Parser:
     pull.add_argument("--if-needed", action="store_true", help="only when there is no model to talk to yet")
     command("local remove", "delete a model's file").add_argument("name")
 
-    memory = command("memory", "search the notes, or add to them")
+    memory = command("memory", "notes and facts; nanoclaw help memory says what else there is")
     families["memory"] = memory.add_subparsers(metavar="ACTION")
     search = command("memory search", "find notes, facts and what was said", json=True)
     search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=5)
-    add = command("memory add", "add a note for today, or a lasting fact")
-    add.add_argument("text", nargs="+")
-    add.add_argument("--fact", action="store_true")
-    add.add_argument("--replaces", default="", metavar="WORDS", help="words of the fact that this one corrects")
-    add.add_argument("--keep-both", action="store_true", help="also when it contradicts a fact that stands")
     forget = command("memory forget", "take words out of the notes and conversations, for good")
     forget.add_argument("query", nargs="+")
     forget.add_argument("--yes", action="store_true", help="all that has the very words, without asking")
     forget.add_argument("--number", default="", metavar="1,3", help="these of the list, without asking")
-    command("memory undo", "take back the last change of a memory file").set_defaults(action="undo")
-    log = command("memory log", "the last changes")
-    log.add_argument(
-        "--diff", dest="action", action="store_const", const="log --diff", default="log", help="with lines"
-    )
-    restore = command("memory restore", "put a memory file back as a change of the log left it, or MEMORY.md of a day")
-    restore.add_argument("version", metavar="NUMBER|DATE")
-    command("memory others", "notes and facts that come from others' text").set_defaults(action="others")
-    clean = command("memory clean", "say that one of these is yours")
-    clean.add_argument("number", type=int, metavar="NUMBER")
-    memory.set_defaults(actions=", ".join(families["memory"].choices or ()))
 
     sessions = command("sessions", "the conversations that are stored", json=True)
     families["sessions"] = sessions.add_subparsers(metavar="ACTION")
@@ -167,16 +152,8 @@ def parser() -> _Parser:
     added.add_argument("path", type=Path, metavar="PATH", help="a .py, a folder with an __init__.py, or a .zip or .tar")
     added.add_argument("--yes", action="store_true", help="without asking")
 
-    skills = command("skills", "the skills that were found, and which are used", json=True)
+    skills = command("skills", "the skills; nanoclaw help skills says what else there is")
     families["skills"] = skills.add_subparsers(metavar="ACTION")
-    command("skills list", "name, source and state of each", json=True)
-    for name, text in (
-        ("show", "all of one, or what was changed in it since you looked at it"),
-        ("trust", "use them as they are now: one is pinned, and not used any more once it changes"),
-        ("remove", "delete one that was added"),
-    ):
-        action = command(f"skills {name}", text, json=True)
-        action.add_argument("name", metavar="NAME", nargs="+" if name == "trust" else 1)
     added = command("skills add", "show a skill as a whole, and copy it into the home after a yes", json=True)
     added.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md, or a .zip, .tar or .tar.gz")
     added.add_argument("--yes", action="store_true", help="without asking")

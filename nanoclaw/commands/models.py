@@ -6,11 +6,14 @@ import argparse
 import asyncio
 import json
 
+from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.config import Config
 from nanoclaw.core.plugin import Reply
 
 
 def model(config: Config, options: argparse.Namespace) -> int:
+    if options.name:
+        return carry_out(config, "model", options.name, as_json=options.json)
     found = asyncio.run(_listing(config))
     print(json.dumps(found.data) if options.json else found.text)
     return 0

@@ -1,4 +1,4 @@
-"""`nanoclaw skills`: which there are, one in full, and adding one from a local folder or archive."""
+"""`nanoclaw skills add`: from a local folder or archive."""
 
 from __future__ import annotations
 
@@ -13,22 +13,6 @@ from nanoclaw.packages.pins import pin_of
 from nanoclaw.packages.reading import put, stem
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.package import read, read_folder
-
-
-def listed(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(config, "skills", "list", as_json=options.json, only_reads=True)
-
-
-def show(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(config, "skills", f"show {' '.join(options.name)}", as_json=options.json, only_reads=True)
-
-
-def trust(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(config, "skills", f"trust {' '.join(options.name)}", as_json=options.json)
-
-
-def remove(config: Config, options: argparse.Namespace) -> int:
-    return carry_out(config, "skills", f"remove {' '.join(options.name)}", as_json=options.json)
 
 
 def add(config: Config, options: argparse.Namespace) -> int:
@@ -53,11 +37,4 @@ def add(config: Config, options: argparse.Namespace) -> int:
     return carry_out(config, "skills", f"trust {folder} {package.sha256}", as_json=options.json)
 
 
-COMMANDS = {
-    "skills": listed,
-    "skills list": listed,
-    "skills show": show,
-    "skills trust": trust,
-    "skills remove": remove,
-    "skills add": add,
-}
+COMMANDS = {"skills add": add}

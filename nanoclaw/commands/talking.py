@@ -76,9 +76,8 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
             tell_left_out(app)
             if command and command[0] != "stop":
-                found = app.commands.find(command[0])
-                channel.takes_up = found is not None and found.waits
-            elif lack or options.message is not None:
+                channel.takes_up = app.commands.waits(channel.question)
+            elif not command and (lack or options.message is not None):
                 _check(app, channel, lack)
             await app.run()
             tell_unfired(app)
@@ -273,14 +272,15 @@ def _terminal(
         history_file=config.home / "history",
         clock=clock(config.person.timezone, config.environment),
         greeting=hello,
-        commands={f"/{name}": help for name, (help, _) in commands.items()},
+        commands={f"/{name}": help for name, (help, _) in commands.items() if help},
         waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
     )
 
 
 def commands_of(app: App) -> dict[str, tuple[str, bool]]:
-    """The commands by name, each with its help and whether it takes its turn in the queue."""
-    return {command.name: (command.help, command.waits) for command in app.commands}
+    """The commands by name, each with its help, '' where it is not listed, and whether it waits for its turn."""
+    listed = {one.name for one in app.commands}
+    return {name: (one.help * (name in listed), one.waits) for name, one in app.commands.open_to("person").items()}
 
 
 # --- the gateway -----------------------------------------------------------------------------------------------------
@@ -470,12 +470,10 @@ class Attachable:
     def questions(self, address: Address) -> list[str]:
         return self._app.asks.reminders(address)
 
-    async def carry_out(self, command: str, *, as_json: bool) -> str:
+    async def carry_out(self, command: str, *, as_json: bool) -> str | None:
         from nanoclaw.commands.plugins import reply
-        from nanoclaw.core.commands import parse
 
-        name, argument = parse(command) or (command, "")
-        return await reply(self._app, name, argument, as_json=as_json)
+        return await reply(self._app, command, as_json=as_json)
 
     def arrived(self) -> None:
         self._app.delivery.wake_all()

@@ -39,7 +39,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.model_call import ModelCalls, Models
 from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.own_commands import OwnCommands
-from nanoclaw.core.plugin import Finding, Plugin, Reply, Said, Turn
+from nanoclaw.core.plugin import Finding, Plugin, Turn
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
@@ -172,10 +172,6 @@ class App:
         """Run a call through every gate."""
         assert isinstance(turn, RunningTurn)
         return await self.call_runner.call(call, turn, parent)
-
-    async def carry_out(self, command: str, said: Said) -> Reply:
-        """Carry a command out for somebody. Raises NanoclawError where it cannot be."""
-        return await self.commands.for_said(command, said)
 
     async def complete(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage:
         """Ask the model of a turn, or the configured one, or that of the request's purpose, accounted for and within

@@ -10,16 +10,22 @@ from typing import cast
 
 from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ScheduleError, SkillError
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolResult, UserMessage
-from nanoclaw.core.plugin import Command, Done, Profile, Reply, Said, Tx
+from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.redaction import within
 
-_SAME = {"start": "help", "cron rehearse": "rehearse"}
-"""Other names of commands: what chat apps say for somebody who begins, and the one action of /cron that takes time."""
+GROUPS = {
+    "talk": "this conversation",
+    "time": "reminders, tasks and lists",
+    "knowledge": "notes, skills and rules",
+    "work": "plans, background commands and helpers",
+    "safety": "what it may do, and what it did",
+    "more": "the program and its users",
+}
+"""The groups of /help, each with what it is about. A command of none of them is of the last."""
 
-_COMMAND = re.compile(r"/((?i:cron\s+rehearse)\b|[A-Za-z][A-Za-z0-9_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
-_OF_FAMILY = re.compile(r"/([A-Za-z][\w-]*:)(.+)", re.DOTALL)
+_COMMAND = re.compile(r"/(?:([A-Za-z][\w-]*:)(?=.)|([A-Za-z][A-Za-z0-9_-]*)(?:@\S+)?(?!\S))\s*(.*)", re.DOTALL)
 
 SHORT = 60
 """Characters of a text that is only named."""
@@ -28,13 +34,8 @@ SHORT = 60
 def parse(text: str) -> tuple[str, str] | None:
     """Name and argument when the text is a slash command: "/model x" and "/Model x" but not "/etc/hosts is odd". Of
     a family, "/notes:sum up", the command is "notes:" and the rest its argument."""
-    if family := _OF_FAMILY.fullmatch(text.strip()):
-        return family[1].lower(), family[2].strip()
     match = _COMMAND.fullmatch(text.strip())
-    if match is None:
-        return None
-    name = " ".join(match[1].lower().split())
-    return _SAME.get(name, name), (match[2] or "").strip()
+    return ((match[1] or match[2]).lower(), match[3]) if match else None
 
 
 def is_talk(inbound: Inbound) -> bool:
@@ -57,18 +58,24 @@ class Commands:
         """`redact` takes known secrets out of what commands say."""
         self._commands: dict[str, Command] = {}
         for command in commands:
-            self._commands.setdefault(command.name, command)
+            for name in (command.name, *command.also):
+                self._commands.setdefault(name, command)
         self._transactions, self._redact = transactions, redact
 
     def __iter__(self) -> Iterator[Command]:
-        return iter(self._commands.values())
+        """Those that are listed."""
+        return iter(self._listed(self.open_to("person")))
+
+    def open_to(self, profile: str) -> dict[str, Command]:
+        """Those that are open to a profile, without their older names."""
+        return {name: one for name, one in self._commands.items() if name == one.name and profile in one.open_to}
+
+    def _listed(self, commands: Mapping[str, Command]) -> list[Command]:
+        """Those that are no part of another."""
+        return [one for one in commands.values() if one.part_of not in commands]
 
     def find(self, name: str) -> Command | None:
         return self._commands.get(name)
-
-    def of(self, profile: Profile) -> Mapping[str, Command]:
-        """Those that are open to a profile."""
-        return {name: one for name, one in self._commands.items() if profile.name in one.open_to}
 
     def is_command(self, inbound: Inbound) -> bool:
         """False for one that the person only hands on, as what an inline bot wrote for them."""
@@ -77,9 +84,10 @@ class Commands:
 
     def waits(self, inbound: Inbound) -> bool:
         """True for what takes its turn in the queue: talk, and commands that change what a turn works on."""
-        said = parse(inbound.message.text) if self.is_command(inbound) else None
-        found = self.find(said[0]) if said else None
-        return said is None or (found is not None and found.waits)
+        if not self.is_command(inbound):
+            return True
+        found = self.find(self._said(inbound)[0])
+        return found is not None and found.waits
 
     def takes_time(self, inbound: Inbound) -> bool:
         """True for a command that runs outside any transaction."""
@@ -111,7 +119,8 @@ class Commands:
 
     async def for_said(self, name: str, said: Said) -> Reply:
         """Carry a command out outside any message. Raises NanoclawError where it cannot be."""
-        found = self.find(name)
+        name, argument = self.named(name, said.argument)
+        found, said = self.find(name), said._replace(argument=argument)
         if found is None or said.profile not in found.open_to:
             raise ConfigError(self._unknown(name) if found is None else f"/{name} cannot be used here.")
         if inspect.iscoroutinefunction(found.run):
@@ -157,8 +166,14 @@ class Commands:
         )
 
     def _said(self, inbound: Inbound) -> tuple[str, Said]:
-        name, argument = parse(inbound.message.text) or ("", "")
+        name, argument = self.named(*(parse(inbound.message.text) or ("", "")))
         return name, self.said(inbound, argument)
+
+    def named(self, name: str, argument: str) -> tuple[str, str]:
+        """Name and argument of what is meant: "/memory search tea" is "/search tea", which is a part of /memory."""
+        whole, part, rest = self.find(name), *(*argument.split(maxsplit=1), "", "")[:2]
+        found = self.find(part.lower())
+        return (found.name, rest) if whole and found and found.part_of == whole.name else (name, argument)
 
     def _refused(self, name: str, inbound: Inbound) -> str:
         """Reason why somebody may not give a command there, '' when they may. The role of the sender counts, not the
@@ -177,16 +192,31 @@ class Commands:
 
         if name in ("exit", "quit"):
             return f"/{name} leaves a chat in the terminal; here there is nothing to leave."
-        near = difflib.get_close_matches(name, self._commands, 1)
+        near = difflib.get_close_matches(name, self.open_to("person"), 1)
         return f"There is no command /{name}." + (f" Did you mean /{near[0]}?" if near else " /help lists them.")
 
     def help_text(self, said: Said) -> str:
-        """For a guest only what a guest may say."""
-        return "\n".join(
-            f"- `/{command.name}`: {command.help}"
-            for command in self._commands.values()
-            if said.profile in command.open_to
-        )
+        """The groups, the commands of one, or a command with its parts; for guests only what is open to them."""
+        open_, wanted = self.open_to(said.profile), said.argument.lower().removeprefix("/")
+        groups: dict[str, list[Command]] = {name: [] for name in GROUPS}
+        for one in self._listed(open_):
+            groups[one.group if one.group in GROUPS else "more"].append(one)
+        if wanted:
+            found = self.find(wanted)
+            whole = found and (found.part_of or found.name)
+            parts = [one for one in open_.values() if one.part_of == whole]
+            ones = groups.get(wanted) or [*filter(None, [open_.get(whole or "")]), *parts]
+
+            def told(one: Command) -> str:
+                also = [f"`/{part.name}`" for part in open_.values() if part.part_of == one.name and part not in ones]
+                return f"- `/{one.name}`: {one.help}" + f" (also {', '.join(also)})" * bool(also)
+
+            return "\n".join(map(told, ones)) or self._unknown(wanted)
+        lines = list[str]()
+        for name, ones in groups.items():
+            best = ", ".join(f"`/{one.name}`" for one in ones[:3])
+            lines += [f"- {name} ({GROUPS[name]}): {best}{' …' * (len(ones) > 3)}"] if ones else []
+        return "\n".join([*lines, "", "`/help talk` lists a group, `/help new` explains a command."])
 
 
 PAGE, LINE = 40, 300

@@ -18,7 +18,7 @@ from nanoclaw.core.messages import (
     ToolCall,
     ToolResult,
 )
-from nanoclaw.core.plugin import Ask, Command, Conversations, Log, Profile, Reply, Said, Turn
+from nanoclaw.core.plugin import Ask, Conversations, Log, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store import history
 from nanoclaw.core.store.sessions import Clean, Sessions
@@ -163,15 +163,12 @@ class PluginHost:
     def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]:
         return {tool.name: tool for tool in self._app.chain.tools(profile, anew=anew)}
 
-    def commands(self, profile: Profile) -> Mapping[str, Command]:
-        return self._app.commands.of(profile)
-
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult:
         return await self._app.call(call, turn, parent)
 
     async def carry_out(self, command: str, said: Said) -> Reply:
         """Raises NanoclawError where it cannot be carried out."""
-        return await self._app.carry_out(command, said)
+        return await self._app.commands.for_said(command, said)
 
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:
         if isinstance(request.system, str):  # a plugin's plain text

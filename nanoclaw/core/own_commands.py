@@ -20,19 +20,11 @@ from nanoclaw.core.wording import not_begun
 
 
 class Program(Protocol):
-    """The parts of the program that commands use."""
+    """The parts of the program that commands use. `freeze` stops the background work of plugins, `thaw` starts it."""
 
-    def about(self) -> str:
-        """Version and folders, a line each."""
-        ...
-
-    def freeze(self) -> None:
-        """Stop the background work of plugins."""
-        ...
-
-    def thaw(self) -> None:
-        """Start it again."""
-        ...
+    def about(self) -> str: ...  # version and folders, a line each
+    def freeze(self) -> None: ...
+    def thaw(self) -> None: ...
 
 
 class OwnCommands:
@@ -46,35 +38,18 @@ class OwnCommands:
         self.conversations: Actors
 
     def all(self) -> Sequence[Command]:
+        shorten = "sum up the older part, to make room; /compact TEXT keeps above all what concerns TEXT"
+        every = "the commands: /help GROUP, /help COMMAND"
         return (
-            Command("help", "what can be said to the program itself", self._help, open_to=EVERYBODY),
-            Command(
-                "new",
-                "start a new conversation; notes, facts and files stay",
-                self._new,
-                open_to=EVERYBODY,
-                waits=True,
-            ),
-            Command(
-                "compact",
-                "sum up the older part, to make room; /compact TEXT keeps above all what concerns it",
-                self._compact,
-                open_to=EVERYBODY,
-                waits=True,
-            ),
-            Command(
-                "history",
-                "all that was said, the newest last; /history 2 is the page before",
-                self._history,
-                open_to=EVERYBODY,
-            ),
-            Command("stop", "stop what is running and drop what waits", self._stop, open_to=EVERYBODY),
-            Command("model", "show the models, or choose one: /model openai/gpt-5", self._model),
-            Command(
-                "status", "model, workspace, length of the conversation, tokens used", self._status, open_to=EVERYBODY
-            ),
-            Command("panic", "stop everything, and freeze what would be sent or started until /resume", self._panic),
-            Command("resume", "go on after /panic", self._resume),
+            Command("new", "start a new conversation; notes and files stay", self._new, "talk", EVERYBODY, waits=True),
+            Command("stop", "stop what is running and drop what waits", self._stop, "talk", EVERYBODY),
+            Command("model", "the models; /model openai/gpt-5 chooses one", self._model, "talk", cli=True),
+            Command("history", "what was said; /history 2 is the page before", self._history, "talk", EVERYBODY),
+            Command("compact", shorten, self._compact, "talk", EVERYBODY, waits=True),
+            Command("help", every, self._help, "talk", EVERYBODY, cli=True, also=("start",)),
+            Command("status", "model, folders, length, tokens used", self._status, open_to=EVERYBODY),
+            Command("panic", "stop everything, and send and start nothing until /resume", self._panic, "safety"),
+            Command("resume", "go on after /panic", self._resume, part_of="panic"),
         )
 
     def _session(self, said: Said) -> Session:

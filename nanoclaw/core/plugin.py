@@ -187,7 +187,8 @@ EVERYBODY = frozenset({"person", "guest"})
 
 
 class Command(NamedTuple):
-    """/name, and `nanoclaw name` with `cli`. A plain function writes in the transaction that ends its message."""
+    """/name, and `nanoclaw name`. A plain function writes in the transaction that ends its message. One that is a
+    `part_of` /memory is not listed; its older names, and /memory NAME, are it too."""
 
     name: str
     help: str
@@ -195,8 +196,10 @@ class Command(NamedTuple):
     group: str = "more"
     open_to: frozenset[str] = frozenset({"person"})
     waits: bool = False  # it takes its turn in the conversation's queue
-    cli: bool = False
+    cli: bool = False  # `nanoclaw name` is no message of a conversation, and fails with an exit status
     private: bool = False  # not in groups, where others read the answer
+    part_of: str = ""
+    also: Sequence[str] = ()  # older names
 
 
 class Section(NamedTuple):
@@ -270,7 +273,6 @@ class Host(Protocol):
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
     def channel(self, name: str) -> Channel | None: ...  # the channel of that name that this process serves
     def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]: ...  # `anew`: plugins are asked
-    def commands(self, profile: Profile) -> Mapping[str, Command]: ...
     # Run a call through every gate; shown as a part of the call with the id `parent`, without one not at all.
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
     async def carry_out(self, command: str, said: Said) -> Reply: ...

@@ -21,14 +21,6 @@ OTHER = Address("terminal", "other")
 # -- commands
 
 
-async def test_help_lists_every_command_without_asking_the_model(tmp_path: Path) -> None:
-    async with bare(tmp_path, ScriptedProvider()) as program:
-        answer = await program.ask("/help")
-        names = ("help", "new", "compact", "history", "stop", "model", "status", "panic", "resume")
-        assert all(f"/{name}" in answer for name in names)
-        assert program.history == ()
-
-
 async def test_new_starts_over_and_keeps_the_old_conversation_in_the_store(tmp_path: Path) -> None:
     with ScriptedProvider("One.", "Two.") as model:
         async with bare(tmp_path, model) as program:

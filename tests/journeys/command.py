@@ -95,7 +95,7 @@ def remind(home: Home, text: str, due: datetime, address: Address = MAIN, sender
 
     async def add() -> None:
         app = build(config_of(home.root, **home.environment), clock=lambda: due - timedelta(minutes=1))
-        await app.carry_out("remind", Said(f"in 1 minute: {text}", address, address, sender, "owner"))
+        await app.commands.for_said("remind", Said(f"in 1 minute: {text}", address, address, sender, "owner"))
         await app.aclose()
 
     asyncio.run(add())

@@ -211,19 +211,6 @@ def test_there_is_nothing_to_forget_in_a_new_home(home: Home) -> None:
     assert home.run("memory", "forget", "zebra", "--yes").out == "Nothing found.\n"
 
 
-def test_a_change_is_undone_from_the_command_line(home: Home, server: ModelServer) -> None:
-    home.run("init")
-    before = (home.workspace / "MEMORY.md").read_bytes()
-    home.run("memory", "add", "--fact", "Likes tea")
-    home.run("memory", "add", "Likes coffee", "--replaces", "tea")
-    assert "~~" in (home.workspace / "MEMORY.md").read_text()
-    assert "MEMORY.md: noted “Likes coffee” (/memory add)" in home.run("memory", "log").out
-    home.run("memory", "undo")
-    home.run("memory", "undo")
-    assert (home.workspace / "MEMORY.md").read_bytes() == before
-    assert "no change of a memory file to undo" in home.run("memory", "undo", check=1).err
-
-
 def test_after_what_was_forgotten_came_back_earlier_changes_can_be_undone_too(home: Home, server: ModelServer) -> None:
     home.run("memory", "add", "--fact", "the door code is 4711")
     home.run("memory", "add", "--fact", "her birthday is in May")

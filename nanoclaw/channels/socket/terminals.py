@@ -51,8 +51,8 @@ class AttachHost(Protocol):
         """The open questions that were asked there, each in words for somebody who has not seen it."""
         ...
 
-    async def carry_out(self, command: str, *, as_json: bool) -> str:
-        """The reply to a command of the owner's, such as "/cron list". Raises NanoclawError."""
+    async def carry_out(self, command: str, *, as_json: bool) -> str | None:
+        """The reply to the owner's "/jobs"; None for a message of a conversation. Raises NanoclawError."""
         ...
 
     def arrived(self) -> None:
@@ -303,12 +303,11 @@ class Terminals:
             case "home":
                 line.send(said_hello)
                 self._given_up.set()
-            case "answer":
+            case "answer" | "command" as want:
                 line.send(said_hello)
-                await self._answer(line, address)
-            case "command":
-                line.send(said_hello)
-                await self._carry_out(line)
+                frame = await line.receive()
+                if want == "answer" or not await self._carry_out(line, frame):
+                    await self._answer(line, address, frame)
             case "chat":
                 line.send(said_hello)
                 await self._chat(line, address)
@@ -345,9 +344,8 @@ class Terminals:
         except NanoclawError as error:
             line.send({"rejected": identity, "why": str(error)})
 
-    async def _answer(self, line: ClientLine, address: Address) -> None:
+    async def _answer(self, line: ClientLine, address: Address, frame: Frame) -> None:
         """One question: what `nanoclaw -m` prints is written here, with the look that its terminal can show."""
-        frame = await line.receive()
         ttys = frame.get("ttys")
         ttys = ttys if isinstance(ttys, dict) else {}
         as_json, timeout = frame.get("json") is True, frame.get("timeout")
@@ -384,17 +382,19 @@ class Terminals:
                 task.cancel()
             await asyncio.gather(asking, listening, return_exceptions=True)
 
-    async def _carry_out(self, line: ClientLine) -> None:
-        """`nanoclaw cron …` and its like: no part of any conversation."""
+    async def _carry_out(self, line: ClientLine, frame: Frame) -> bool:
+        """`nanoclaw jobs …` and its like; False for what is a message of a conversation."""
+        code = 0
         try:
-            frame = await line.receive()
             said = await self._host.carry_out(text_of(frame, "text"), as_json=frame.get("json") is True)
+            if said is None:
+                return False
             line.send({"out": printable(said) + "\n"})
-            code = 0
         except NanoclawError as error:
             line.send({"err": f"nanoclaw: {printable(str(error))}\n"})
             code = 2 if isinstance(error, ConfigError) else 1
         line.send({"bye": code})
+        return True
 
     def _tell_count(self, line: ClientLine, waits: int) -> None:
         if waits:

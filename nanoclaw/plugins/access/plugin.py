@@ -132,15 +132,15 @@ class Access(Plugin):
             await self.public.tell_of_strangers()
 
     def commands(self) -> Iterable[Command]:
-        pair = "let somebody in who was told a code: /pair ABCD-2345; alone it lists who waits"
+        pair = "who may write to me: /pair lists who waits, /pair ABCD-2345 lets in who was told that code"
         link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
         held = (
             "messages that may not be from whom they say: /held 3 shows one, /held yes 3 takes it, /held no 3 drops it"
         )
         return [
             Command("pair", pair, self._pair, private=True),
-            Command("held", held, self._held, private=True),
-            Command("link", link, self._link, open_to=EVERYBODY, cli=True),
+            Command("held", held, self._held, private=True, part_of="pair"),
+            Command("link", link, self._link, open_to=EVERYBODY, cli=True, part_of="pair"),
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Literal["ignore"] | None:

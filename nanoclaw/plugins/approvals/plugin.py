@@ -57,17 +57,19 @@ class Approvals(Plugin):
         return self._elevated
 
     def commands(self) -> Iterable[Command]:
+        answer = "answer a question: /answer 3 blue; /answer 3 shows it"
+        grants = "what is not asked about: /grants, /grants revoke 2"
+        elevated = "no questions for a while: /elevated 30m, /elevated off"
         return [
             self._answering("yes", "allow what was asked: /yes 3, /yes 3 hour"),
             self._answering("no", "refuse it: /no 3"),
-            self._answering("answer", "answer a question: /answer 3 blue; /answer 3 shows it"),
-            Command("grants", "what is not asked about: /grants, /grants revoke 2", self._list, cli=True, private=True),
-            Command("elevated", "no questions for a while: /elevated 30m, /elevated off", self._elevate, private=True),
+            Command("answer", answer, self._said, "safety", private=True),
+            Command("grants", grants, self._list, cli=True, private=True, part_of="answer"),
+            Command("elevated", elevated, self._elevate, private=True, part_of="answer"),
         ]
 
-    def _answering(self, name: str, help: str) -> Command:
-        word = "" if name == "answer" else name
-        return Command(name, help, lambda said, tx: self._said(said, tx, word), private=True)
+    def _answering(self, word: str, help: str) -> Command:
+        return Command(word, help, lambda said, tx: self._said(said, tx, word), private=True, part_of="answer")
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Reply | None:
         """Hear words that answer a question. A message with files is something else, and so is a command, and what was
@@ -82,20 +84,18 @@ class Approvals(Plugin):
         tx.after(self._changed.set)
         return Reply(said) if said else None
 
-    def _said(self, said: Said, tx: Tx, word: str) -> str:
+    def _said(self, said: Said, tx: Tx, word: str = "") -> str:
         """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""
         tx.after(self._changed.set)
         self._host.get("core").asks.expire()
         argument = said.argument.strip().removeprefix("#").replace(":", " ", 1)
         number, _, rest = argument.partition(" ")
-        if not (is_number := number.isascii() and number.isdigit() and len(number) < 10):
-            rest = argument
-        rest = " ".join(rest.split())
+        is_number = number.isascii() and number.isdigit() and len(number) < 10
+        rest = " ".join((rest if is_number else argument).split())
         is_extent = word == "yes" and rest.casefold() in EXTENT_WORDS
         if is_number and (not rest or is_extent if word else self._questions.knows(int(number))):
             return self._questions.answer(tx, int(number), f"{word} {rest}".strip(), said.address)
-        text = f"{word} {rest}" if is_extent else word or said.argument.strip()
-        return self._questions.answer_the_one(tx, text, said.address)
+        return self._questions.answer_the_one(tx, f"{word} {said.argument}".strip(), said.address)
 
     # --- what needs no yes, or always one ----------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class Budget(Plugin):
 
     def commands(self) -> Iterable[Command]:
         help_ = "what was spent today and this month; /budget yes goes on beyond the limit until the day ends"
-        return [Command("budget", help_, self._budget, private=True)]
+        return [Command("budget", help_, self._budget, "safety", private=True)]
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:
         """Reserve what the request may cost; shorten its answer where the money is short, or refuse it."""

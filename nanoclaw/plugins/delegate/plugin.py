@@ -160,7 +160,7 @@ class Delegate(Plugin):
 
     def commands(self) -> Iterable[Command]:
         help_ = "helpers at work and their reports: /helpers 3 shows one, /helpers stop 3 ends it"
-        return [Command("helpers", help_, self._list, private=True, cli=True)]
+        return [Command("helpers", help_, self._list, "work", private=True, cli=True)]
 
     async def _list(self, said: Said) -> Reply:
         return await self._helpers.command(said.argument)

@@ -98,7 +98,7 @@ class Heartbeat(Plugin):
 
     def commands(self) -> Iterable[Command]:
         help_ = "look at HEARTBEAT.md now, and ask the model about what is due"
-        return [Command("heartbeat", help_, self._beat, waits=True, private=True)]
+        return [Command("heartbeat", help_, self._beat, waits=True, private=True, part_of="jobs")]
 
     async def _beat(self, said: Said) -> str:
         return await self.public.command()

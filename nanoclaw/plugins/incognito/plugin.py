@@ -55,7 +55,7 @@ class Incognito(Plugin):
 
     def commands(self) -> Iterable[Command]:
         told = "talk without memory and tools, of which nothing is kept; /incognito off ends it"
-        return [Command("incognito", told, self._incognito, private=True)]
+        return [Command("incognito", told, self._incognito, "talk", private=True)]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
         """Give a message of such a chat a conversation of its own."""

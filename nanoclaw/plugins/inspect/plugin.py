@@ -33,9 +33,9 @@ class Inspect(Plugin):
         context = "what the model sees, part by part, and what it costs"
         why = "where the last answer came from; /why not TEXT: why a note was not recalled"
         return [
-            Command("context", context, self._context, private=True),
-            Command("why", why, self._why, private=True),
-            Command("show", "the last result of a tool as a whole: /show 3", self._show, private=True),
+            Command("context", context, self._context, "talk", private=True),
+            Command("why", why, self._why, private=True, part_of="undo"),
+            Command("show", "the last result of a tool as a whole: /show 3", self._show, private=True, part_of="undo"),
         ]
 
     async def _context(self, said: Said) -> str:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
@@ -54,7 +55,7 @@ async def find(search: Find, said: Said) -> Reply:
 
 def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
     """Add to the notes or facts; take back, or list, changes of memory files and what was forgotten."""
-    if said.argument.startswith("add "):
+    if said.argument.split()[:1] == ["add"]:
         return _add(host, store, origins, said, tx)
     undo, forget = host.get("undo"), host.get("forget")
     since = forget.undoable_since if forget else None
@@ -79,8 +80,8 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
     if said.argument == "allow" and undo:
         undo.allow_shrinking()
         return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
-    return (
-        "/memory add [--fact] TEXT, /memory undo, /memory log [--diff], /memory restore 3 (the file as that change "
+    raise ConfigError(
+        "Say /memory add [--fact] TEXT, /memory undo, /memory log [--diff], /memory restore 3 (the file as that change "
         "left it), /memory restore 2026-05-03 (MEMORY.md as it was at the end of that day), /memory others (what "
         "comes from others' text; /memory clean 7 says that it counts as yours), or /memory allow (let the next change "
         "take away more than half of a file)"
@@ -140,26 +141,24 @@ def _restore(undo: Any, which: str, tx: Tx) -> str:
     return f"MEMORY.md is again as it was at the end of {day}. /memory undo takes that back."
 
 
-_ADD = re.compile(
-    r'add(?P<fact> --fact)?(?P<both> --keep-both)?(?: --replaces (?P<replaces>"(?:[^"\\]|\\.)*"))?'
-    r'(?: --also "(?P<also>[^"]*)")? (?P<text>.*)',
-    re.DOTALL,
-)
+_FLAG = re.compile(r'(?:(?<=\s)|^)--(?:(fact|keep-both)|(replaces|also) ("(?:[^"\\]|\\.)*"|[^"\s]\S*))(?:\s+|$)')
+_ADD = '/memory add [--fact] [--keep-both] [--replaces "WORDS OF THE OLD FACT"] [--also "OTHER WORDS"] TEXT'
 
 
 def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
-    match = _ADD.fullmatch(said.argument)
-    if match is None:
-        return '/memory add [--fact] [--keep-both] [--replaces "WORDS OF THE OLD FACT"] [--also "OTHER WORDS"] TEXT'
-    also = match["also"] or ""
-    text, replaces = match["text"], str(json.loads(match["replaces"] or '""'))
-    is_fact = bool(match["fact"] or match["both"] or replaces)
+    flags = dict[str, str]()
+    for flag, name, value in _FLAG.findall(said.argument):
+        flags[flag or name] = str(json.loads(value)) if value.startswith('"') else value
+    text = _FLAG.sub("", said.argument.removeprefix("add")).strip()
+    if not text:
+        raise ConfigError(_ADD)
+    also, replaces = flags.get("also", ""), flags.get("replaces", "")
+    is_fact = bool(flags.keys() - {"also"})
     undo, effect = host.get("undo"), noted("/memory add", store, text, is_fact=is_fact)
     try:
         with undo.of(effect, said.conversation, tx) if undo else nullcontext():
-            keep_both = match["both"] is not None
             if is_fact:
-                added = store.add_fact(text, replaces, keep_both=keep_both, also=also)
+                added = store.add_fact(text, replaces, keep_both="keep-both" in flags, also=also)
             else:
                 added = store.add_note(text, also)
     except Contradiction as found:

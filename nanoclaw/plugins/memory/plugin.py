@@ -122,14 +122,13 @@ class Memory(Plugin):
         return self._tools
 
     def commands(self) -> Iterable[Command]:
-        memory = "/memory undo takes the last change of memory back, log lists them, restore 3 goes back to one, "
-        memory += "others lists what comes from others' text"
+        memory = "notes and facts: /memory add [--fact] TEXT, log, undo, restore 3 (as change 3 of the log left it); "
+        memory += "what comes from others' text: /memory others, and clean 7 makes entry 7 yours"
+        search = "find notes, facts and what was said: /search plumber"
         return [
-            Command("note", "write a line into today's note: /note the plumber came", self._note),
-            Command(
-                "search", "find notes, facts and what was said: /search plumber", self._find, private=True, cli=True
-            ),
-            Command("memory", memory, self._memory, waits=True, private=True, cli=True),
+            Command("note", "write a line into today's note: /note the plumber came", self._note, part_of="memory"),
+            Command("search", search, self._find, private=True, cli=True, part_of="memory"),
+            Command("memory", memory, self._memory, "knowledge", waits=True, private=True, cli=True),
         ]
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:

@@ -125,7 +125,7 @@ class Plan(Plugin):
 
     def commands(self) -> Iterable[Command]:
         help_ = "a plan first, and nothing is changed before your yes: /plan TEXT, /plan off, /plan show"
-        return [Command("plan", help_, self._plan, private=True)]
+        return [Command("plan", help_, self._plan, "work", private=True)]
 
     # --- said by the person ------------------------------------------------------------------------------------------
 

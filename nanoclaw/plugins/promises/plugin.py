@@ -80,7 +80,7 @@ class Promises(Plugin):
         return [*looks, *(int(number) for number in jobs if number.isdecimal())]
 
     def commands(self) -> Iterable[Command]:
-        return [Command("promises", "what I promised here for later, and the job that sees to it", self._list)]
+        return [Command("promises", "what I promised for later, and its job", self._list, part_of="jobs")]
 
     def _list(self, said: Said, tx: Tx) -> str:
         sql = "SELECT at, text, job FROM promises_made WHERE conversation = ? ORDER BY id DESC LIMIT ?"

@@ -202,7 +202,7 @@ class Review(Plugin):
 
     def commands(self) -> Iterable[Command]:
         told = "answer the evening review: /review yes, /review 1 3, /review no; /review now makes one"
-        return [Command("review", told, self._review, private=True)]
+        return [Command("review", told, self._review, private=True, part_of="memory")]
 
     async def _review(self, said: Said) -> str:
         if said.argument == "now":

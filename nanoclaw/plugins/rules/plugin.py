@@ -117,16 +117,16 @@ class Rules(Plugin):
 
     def commands(self) -> Iterable[Command]:
         return [
-            Command("pin", "keep a standing rule: /pin Never run `git push`", self._pin),
-            Command("pins", "the standing rules, and what of them is enforced", self._list, private=True),
-            Command("unpin", "lift a standing rule: /unpin 2, or words of it", self._unpin, private=True),
+            Command("pin", "keep a rule: /pin Never run `git push`; /pin lists them", self._pin, "knowledge"),
+            Command("pins", "the same as /pin alone", self._list, private=True, part_of="pin"),
+            Command("unpin", "lift a rule: /unpin 2, or words of it", self._unpin, private=True, part_of="pin"),
         ]
 
     async def _pin(self, said: Said) -> str | Reply:
         text = " ".join(plain(said.argument).split())
         known = [pin.text.casefold() for pin in self._rules.all()]
         if not text:
-            return "/pin TEXT keeps a standing rule, such as: /pin Never run `git push`. /pins lists them."
+            return "/pin TEXT keeps a standing rule." if said.is_group else self._list(said)
         if len(text) > LONGEST_PIN:
             return (
                 f"That has {len(text)} characters, and a pin has at most {LONGEST_PIN}: say it shorter, or write it "
@@ -165,7 +165,7 @@ class Rules(Plugin):
         tx.execute("UPDATE pins SET ban = ? WHERE id = ? AND text = ?", dump(forbids), pin.id, pin.text)
         tx.after(self._rules.reload)
 
-    def _list(self, said: Said, tx: Tx) -> str:
+    def _list(self, said: Said, tx: Tx | None = None) -> str:
         lines = [f"{number}. {pin.text} ({pin.how})" for number, pin in enumerate(self._rules.all(), 1)]
         return "\n".join(lines) or "Nothing is pinned. /pin TEXT keeps a standing rule."
 
@@ -193,9 +193,9 @@ def _number(wanted: str, known: list[str]) -> int | str:
     if name.isascii() and name.isdigit():
         if 1 <= int(name[:9]) <= len(known):
             return int(name)
-        return f"There is no pin {name[:9]}: there {'is only 1' if len(known) == 1 else f'are {len(known)}'}. /pins"
+        return f"There is no pin {name[:9]}: there {'is only 1' if len(known) == 1 else f'are {len(known)}'}. /pin"
     if not name:
-        return "/unpin NUMBER, as /pins lists them, or /unpin with words of the rule."
+        return "/unpin NUMBER, as /pin lists them, or /unpin with words of the rule."
     words = " ".join(wanted.split()).casefold()
     same = [number for number, text in enumerate(known, 1) if text.casefold() == words]
     found = same or [number for number, text in enumerate(known, 1) if words in text.casefold()]
@@ -206,5 +206,5 @@ def _number(wanted: str, known: list[str]) -> int | str:
     import difflib
 
     near = difflib.get_close_matches(wanted, known, 1, 0.6)
-    hint = f"Did you mean number {known.index(near[0]) + 1}: {near[0]}?" if near else "/pins lists them."
+    hint = f"Did you mean number {known.index(near[0]) + 1}: {near[0]}?" if near else "/pin lists them."
     return f"No pin has these words. {hint}"

@@ -1,15 +1,12 @@
-"""`nanoclaw cron …`: its arguments, and the line in the chat that does the same."""
+"""`nanoclaw jobs …`: its arguments, and the line in the chat that does the same."""
 
 from __future__ import annotations
 
 import argparse
 
-ACTIONS = {"remove": "a job ends", "pause": "a job waits", "resume": "a paused job goes on", "run": "it fires now, too"}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`action` says what is asked; without one the jobs are listed."""
-    parser.set_defaults(action="list")
+    """`action` says what is asked."""
     actions = parser.add_subparsers(metavar="ACTION")
 
     def add_action(name: str, text: str) -> argparse.ArgumentParser:
@@ -17,10 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         added.set_defaults(action=name)
         return added
 
-    listing = add_action("list", "when each job is due next, and how it went last")
-    listing.add_argument("--json", action="store_true")
     adding = add_action("add", "set a reminder, or a task")
-    adding.add_argument("said", nargs="+", metavar="WHEN TEXT", help="or one text, as /cron add takes it: WHEN: TEXT")
+    adding.add_argument("said", nargs="+", metavar="WHEN TEXT", help="or one text, as /jobs add takes it: WHEN: TEXT")
     adding.add_argument("--task", action="store_true", help="ask the model, in place of sending the text")
     adding.add_argument("--to", default="", metavar="CHANNEL:CHAT", help="default: terminal:main")
     adding.add_argument("--zone", default="", metavar="ZONE", help="such as Europe/Berlin; default: yours")
@@ -28,11 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("--skip", action="store_true", help="a repeat that was missed does not fire later")
     adding.add_argument("--may-schedule", action="store_true", help="the task may make jobs itself")
     adding.add_argument("--plan", action="store_true", help="the task does nothing before you approve its plan")
-    for name, text in ACTIONS.items():
-        add_action(name, text).add_argument("id", metavar="ID")
-    upcoming = add_action("next", "the next times of a job")
-    upcoming.add_argument("id", metavar="ID")
-    upcoming.add_argument("-n", dest="count", default="5", metavar="N")
     rehearsing = add_action("rehearse", "what a job would send: nothing is sent or changed")
     rehearsing.add_argument("id", metavar="ID")
     rehearsing.add_argument("--at", default="", metavar="WHEN", help="as if it were then; default: its next time")
@@ -42,16 +32,10 @@ def line(options: argparse.Namespace) -> str:
     """The command without its slash."""
     if options.action == "rehearse":
         return f"rehearse {options.id} {options.at}"
-    if options.action == "list":
-        return "cron list"
-    if options.action == "next":
-        return f"cron next {options.id} -n {options.count}"
-    if options.action != "add":
-        return f"cron {options.action} {options.id}"
     flags = [flag for flag in ("task", "skip", "may_schedule", "plan") if getattr(options, flag)]
     words = [f"--{flag.replace('_', '-')}" for flag in flags]
     words += [f"--{name} {getattr(options, name)}" for name in ("to", "zone", "nag") if getattr(options, name)]
-    return " ".join(["cron add", *words, _said(options.said)])
+    return " ".join(["jobs add", *words, _said(options.said)])
 
 
 def _said(said: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""/remind, /jobs, /cron and /rehearse, from what stands after the name."""
+"""/remind and /jobs, from what stands after the name."""
 
 from __future__ import annotations
 
@@ -40,29 +40,25 @@ class JobCommands:
         except ScheduleError as error:
             return str(error)
 
-    def jobs(self, said: Said, tx: Tx) -> Reply:
-        service = self._of(said)
-        return Reply(service.table(), service.data())
-
-    def cron(self, said: Said, tx: Tx) -> Reply | str:
+    def jobs(self, said: Said, tx: Tx) -> Reply | str:
         if not said.shell:
-            return self._cron(said, tx)
+            return self._jobs(said, tx)
         try:
-            done = self._cron(said, tx)
+            done = self._jobs(said, tx)
         except ScheduleError as error:
             raise ScheduleError(_for_a_shell(str(error), said.shell)) from error
         if isinstance(done, Reply):  # a list, whose texts are the person's
             return done._replace(text=_for_a_shell(done.text, said.shell)) if done.text == NO_JOBS else done
         return _for_a_shell(done, said.shell)
 
-    def _cron(self, said: Said, tx: Tx) -> Reply | str:
+    def _jobs(self, said: Said, tx: Tx) -> Reply | str:
         action, _, rest = said.argument.partition(" ")
         rest, service = rest.strip(), self._of(said)
         match action:
             case "" | "list":
-                return self.jobs(said, tx)
+                return Reply(service.table(), service.data())
             case "add":
-                return self._add(said, rest, "/cron add every weekday at 7:30: stand up, or /cron add task …", tx)
+                return self._add(said, rest, "/jobs add every weekday at 7:30: stand up, or /jobs add task …", tx)
             case "next":
                 what, _, count = rest.partition(" -n ")
                 return service.upcoming(number(what), min(50, number(count or "5")))
@@ -72,7 +68,7 @@ class JobCommands:
                 return told
             case "pause" | "resume" | "run":
                 return str(getattr(service, action)(tx, number(rest)))
-        raise ScheduleError(f"/cron list, add, next, remove, pause, resume, run or rehearse ID: not {action!r}")
+        raise ScheduleError(f"/jobs list, add, next, remove, pause, resume, run or rehearse ID: not {action!r}")
 
     def _of(self, said: Said) -> JobService:
         return self._service if said.profile in EVERYWHERE else self._service.within(said.address)
@@ -113,9 +109,7 @@ class JobCommands:
 
 def _for_a_shell(text: str, start: str) -> str:
     """The same with the commands that it names as a shell takes them."""
-    for slash, shell in (("/cron", "cron"), ("/jobs", "cron list"), ("/remind", "cron add")):
-        text = text.replace(slash, f"{start} {shell}")
-    return text
+    return re.sub("/(?=jobs|remind)", f"{start} ", text)
 
 
 def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:

@@ -219,7 +219,7 @@ class JobService:
         if job.state == "paused":
             return f"{_name(job)} is paused already."
         self._set(tx, job, "paused", job.next_due)
-        return f"Paused: {_name(job)}. /cron resume {job.id} goes on."
+        return f"Paused: {_name(job)}. /jobs resume {job.id} goes on."
 
     def resume(self, tx: Tx, id_: int) -> str:
         job, now = self.job(id_), self._host.now()

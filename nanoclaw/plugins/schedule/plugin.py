@@ -76,14 +76,14 @@ class Schedule(Plugin):
 
     def commands(self) -> Iterable[Command]:
         remind = "set a reminder: /remind tomorrow at 9: call Anna; nag 10m x6 at its end repeats it until done"
-        jobs = "reminders and tasks: when each is due next, and how it went last"
-        cron = "/cron add [task] WHEN: TEXT, list, next ID, and remove, pause, resume, run or rehearse ID"
+        jobs = "reminders and tasks; /jobs add [task] WHEN: TEXT, and next, remove, pause, resume, run or rehearse ID"
         rehearse = "what a job would send: /rehearse 3, or /rehearse 3 tomorrow at 9"
         return [
-            Command("remind", remind, lambda said, tx: self._said.remind(said, tx), open_to=EVERYBODY),
-            Command("jobs", jobs, lambda said, tx: self._said.jobs(said, tx), open_to=EVERYBODY),
-            Command("cron", cron, lambda said, tx: self._said.cron(said, tx), open_to=EVERYBODY, cli=True),
-            Command("rehearse", rehearse, self._rehearse, waits=True, private=True, cli=True),
+            Command("remind", remind, lambda said, tx: self._said.remind(said, tx), "time", EVERYBODY, cli=True),
+            Command(
+                "jobs", jobs, lambda said, tx: self._said.jobs(said, tx), "time", EVERYBODY, cli=True, also=("cron",)
+            ),
+            Command("rehearse", rehearse, self._rehearse, waits=True, private=True, cli=True, part_of="jobs"),
         ]
 
     async def _rehearse(self, said: Said) -> str:

@@ -103,7 +103,7 @@ class Shell(Plugin):
 
     def commands(self) -> Iterable[Command]:
         told = "commands that run in the background; /processes stop 3 ends one"
-        return [Command("processes", told, self._list, private=True)]
+        return [Command("processes", told, self._list, "work", private=True)]
 
     async def _exec(
         self,

@@ -355,7 +355,7 @@ class Taint(Plugin):
 
     def commands(self) -> Iterable[Command]:
         told = "files of the workspace with others' text; /taint clean notes.md says that one has none"
-        return [Command("taint", told, self._list, private=True)]
+        return [Command("taint", told, self._list, private=True, part_of="answer")]
 
     async def _list(self, said: Said) -> Reply:
         await self._files.look()

@@ -49,7 +49,7 @@ class Todo(Plugin):
         return [tool(self._todo, reach="none", open_to=OPEN_TO)._replace(atomic=True)]
 
     def commands(self) -> Iterable[Command]:
-        return [Command("todo", "the to-do list of what is being worked on", self._list, cli=True, private=True)]
+        return [Command("todo", "the to-do list of the work at hand", self._list, "time", cli=True, private=True)]
 
     async def _todo(
         self,

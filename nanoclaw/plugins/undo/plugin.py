@@ -57,8 +57,8 @@ class Undo(Plugin):
 
     def commands(self) -> Iterable[Command]:
         return [
-            Command("undo", "take back the last changes of files, notes and jobs: /undo 3", self._undo, waits=True),
-            Command("receipts", "what was done in this conversation: /receipts 50", self._receipts),
+            Command("undo", "take back the last changes: /undo, /undo 3", self._undo, "safety", waits=True),
+            Command("receipts", "what was done in this conversation: /receipts 50", self._receipts, part_of="undo"),
         ]
 
     # --- a call ------------------------------------------------------------------------------------------------------

@@ -355,7 +355,9 @@ async def test_a_rehearsal_ends_when_nothing_of_it_is_left(tmp_path: Path) -> No
         await program.app.conversations.idle()
         program.app.store.committer = ThreadPoolExecutor(1)
         disk = disk_of(program.app.store)
-        rehearsing = asyncio.create_task(program.app.carry_out("rehearse", Said("1", MAIN, MAIN, "me", "owner")))
+        rehearsing = asyncio.create_task(
+            program.app.commands.for_said("rehearse", Said("1", MAIN, MAIN, "me", "owner"))
+        )
         while disk.free.is_set():  # noqa: ASYNC110
             await asyncio.sleep(0)
         await asyncio.to_thread(disk.reached.wait)

@@ -319,7 +319,7 @@ async def test_a_guest_may_say_what_concerns_their_own_conversation_only(tmp_pat
     allowed = {"help", "new", "compact", "history", "stop", "remind", "jobs", "cron", "status", "link"}
 
     async def play(chat: Chat) -> None:
-        for name in (command.name for command in chat.home.app.commands):
+        for name in chat.home.app.commands.open_to("person"):
             refused = await chat.ask(GUEST, f"/{name}") == "Only the owner can do that."
             assert refused == (name not in allowed), name
 

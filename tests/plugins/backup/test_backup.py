@@ -216,7 +216,7 @@ def test_logs_models_and_the_index_are_made_anew_and_not_backed_up(home: Home, t
     home.run("backup", str(tmp_path / "all.tar.gz"))
     with tarfile.open(tmp_path / "all.tar.gz") as archive:
         tops = {name.split("/")[1] for name in archive.getnames() if name.startswith("home/")}
-    assert tops == {"config.toml", "state.db", "undo"}
+    assert tops == {"config.toml", "plugins", "state.db", "undo"}
 
 
 def test_an_archive_in_the_workspace_does_not_hold_itself(home: Home) -> None:

@@ -264,7 +264,7 @@ async def test_a_helper_asks_no_more_once_its_money_is_used_up_and_the_rest_is_b
             "SELECT origin, key FROM usage JOIN sessions ON sessions.id = usage.session WHERE input_tokens = 1000000"
         )
         assert (origin, key) == ("helper", "delegate:1")
-        reply = await program.app.carry_out("helpers", _said(""))
+        reply = await program.app.commands.for_said("helpers", _said(""))
         assert reply.data and reply.data["helpers"][0]["usd"] == pytest.approx(1.26)
 
 
@@ -388,7 +388,7 @@ async def test_one_helper_is_stopped_by_its_number_and_the_turn_goes_on(tmp_path
         assert (await program.ask("/helpers stop 2")).startswith("Helper 2 has ended")
         assert (await program.ask("/helpers 9")).startswith("There is no helper '9'.\n1 answered")
         with pytest.raises(NanoclawError, match="no helper '9'"):  # so that a shell learns of it
-            await program.app.carry_out("helpers", _said("stop 9"))
+            await program.app.commands.for_said("helpers", _said("stop 9"))
         assert (await program.ask("/helpers 1")).endswith(": a\n\nA.")
 
 

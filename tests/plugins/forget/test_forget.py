@@ -13,7 +13,7 @@ from tests.program import MAIN
 
 def memory(hands: Hands, argument: str) -> str:
     """What /memory says."""
-    return asyncio.run(hands.app.carry_out("memory", Said(argument, MAIN, MAIN, "me", "owner"))).text
+    return asyncio.run(hands.app.commands.for_said("memory", Said(argument, MAIN, MAIN, "me", "owner"))).text
 
 
 def test_forgetting_first_lists_and_removes_nothing(hands: Hands) -> None:

@@ -60,7 +60,7 @@ async def test_the_list_looks_as_it_is_shown_and_the_task_is_one_that_shows_its_
         (command,) = re.findall(r"^```sh\nnanoclaw (.*)\n```$", PAGE, re.MULTILINE)
         said = parser().parse_args(shlex.split(command), Namespace(program=[]))
         assert "is set" in await program.ask(f"/{line(said)}")
-        assert "is set" in await program.ask(re.findall("`(/cron add .*)`", PAGE)[0])
+        assert "is set" in await program.ask(re.findall("`(/jobs add .*)`", PAGE)[0])
         assert program.rows("SELECT kind, plans FROM jobs") == [("task", 1), ("task", 1)]
 
 

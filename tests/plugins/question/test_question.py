@@ -56,7 +56,7 @@ ANSWERS = {
     **dict.fromkeys(("r", "RED!", "/answer {}: 1"), "red"),
     **dict.fromkeys(("blue and", "3"), "blue and green"),
 }
-OWN = ("neither; use the blue one of last year", "What do you mean?", "4", "no", "bl")
+OWN = ("neither; use the blue one of last year", "What do you mean?", "4", "no", "bl", "/answer no idea")
 
 
 async def test_a_number_an_option_or_its_beginning_is_the_answer(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ async def test_other_words_are_the_answer_too_and_wait_for_nothing(tmp_path: Pat
             await program.ask("Paint the door")
             assert await program.ask(words) == "Passed on in your words."
             assert await program.answer() == "I see."
-        assert said(program) == [
-            f"The person answered in words of their own, which may be a new request: {words}" for words in OWN
-        ]
+        own = [words.removeprefix("/answer ") for words in OWN]
+        told = "The person answered in words of their own, which may be a new request"
+        assert said(program) == [f"{told}: {words}" for words in own]
         assert not any(one.outside for one in results(program.history)), "they are the person's"
 
 

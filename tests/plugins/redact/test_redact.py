@@ -112,7 +112,9 @@ async def test_a_secret_that_the_model_writes_into_a_call_is_shown_by_nothing(tm
         (home.workspace / secret).write_text("x")
         await home.ask("tell me")
         said = {name: await home.ask(name) for name in ("/history", "/why", "/show 1", "/show 2")}
-        said["from outside"] = str((await home.app.carry_out("history", Said("", MAIN, MAIN, "me", "owner"))).text)
+        said["from outside"] = str(
+            (await home.app.commands.for_said("history", Said("", MAIN, MAIN, "me", "owner"))).text
+        )
         shown = "".join(map(repr, (event for _, event in home.channel.events)))
     assert "ToolStarted" in shown and "[secret]" in shown and secret not in shown
     assert all("[secret]" in text and secret not in text for text in said.values()), said

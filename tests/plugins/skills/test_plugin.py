@@ -84,16 +84,27 @@ async def test_a_skill_that_cannot_be_started_is_told_without_asking_a_model(tmp
         assert here.history == ()
 
 
-async def test_skill_alone_lists_them_with_what_is_wrong(tmp_path: Path) -> None:
-    skill(tmp_path / "skills", "absent", requires(tools=["no-such-tool"]))
+async def test_skills_are_listed_with_their_state_and_what_is_wrong(tmp_path: Path) -> None:
+    skill(tmp_path / "skills", "needs", requires(bins=["no-such"], config=["limits.rounds", "channels.telegram"]))
+    skill(tmp_path / "skills", "manual", "disable-model-invocation: true\n")
+    skill(tmp_path / "skills", "constant", "always: true\n")
+    skill(tmp_path / "skills", "long", "always: true\n", body="word " * 10_000)
     skill(tmp_path / "skills", "broken").write_text("x")
     async with running(tmp_path, plugins=PLUGINS) as here:
         trust_all(here)
-        listed = (await here.ask("/skill")).splitlines()
-    assert any(line.startswith("- `skill-creator`: Use ") for line in listed)
-    broken = "- `broken` is off: line 1: it must begin with front matter between two lines of ---"
-    assert listed.index(broken) > listed.index(next(line for line in listed if "`weather`" in line))
-    assert "- `absent` (lacks no-such-tool (tool)): Does absent." in listed
+        started, listed = (await here.ask("/skill")).splitlines(), (await here.ask("/skills")).splitlines()
+    broken = "line 1: it must begin with front matter between two lines of ---"
+    places = [started.index(one) for one in started if one.startswith(("- `weather`", f"- `broken` is off: {broken}"))]
+    assert len(places) == 2 and places[0] < places[1]
+    assert "- `needs` (lacks no-such (command), channels.telegram (config)): Does needs." in started
+    assert {
+        "- `needs` (home): lacks: no-such (command), channels.telegram (config)",
+        "- `manual` (home): by hand",
+        "- `constant` (home): always on",
+        "- `long` (home): too long to be always on",
+        "- `memory` (shipped): ready",
+        f"- `broken` (home): off: {broken}",
+    } <= set(listed)
 
 
 async def test_skills_come_from_the_workspace_the_home_the_config_and_the_program(tmp_path: Path) -> None:

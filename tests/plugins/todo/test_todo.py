@@ -59,7 +59,7 @@ async def test_an_open_list_is_left_standing_and_slash_todo_shows_it_to_people_a
     async with running(tmp_path, model) as program:
         await program.ask("Compare my folders")
         assert await program.ask("/todo") == "to do: 1 of 3 done\n✓ Read\n☐ Compare\n☐ Write"
-        said = await program.app.carry_out("todo", Said("", MAIN, MAIN, "me", "owner"))
+        said = await program.app.commands.for_said("todo", Said("", MAIN, MAIN, "me", "owner"))
         assert said.data == {
             "steps": [
                 {"text": "Read", "state": "done"},
