@@ -28,6 +28,8 @@ OFTEN = (
 SELDOM = ("memory_get", "memory_forget", "exit_plan_mode")
 """Tools of ours that are left out before somebody else's single ones."""
 
+FEW = 10  # tools that a server may have to be in the prompt as a whole
+
 SHOWN, NAMED = 5, 10
 """Tools found that are shown with all that a call needs, and others that are only named."""
 
@@ -41,7 +43,7 @@ MOST_CHARACTERS = 1_200
 class SearchSettings(NamedTuple):
     """Room for tools in the prompt."""
 
-    tokens: int = 1_750  # tokens of tool descriptions in the prompt; the rest is found by search; 0: no limit
+    tokens: int = 1_750  # tokens of tool descriptions in the prompt, as many again for small servers; 0: no limit
 
     def check(self) -> None:
         if self.tokens and self.tokens < LEAST_TOKENS:
@@ -139,21 +141,9 @@ async def _not_called(name: str, arguments: dict[str, Any] | None = None) -> str
     raise ToolError("give the name of another tool, and its arguments as one JSON object.")
 
 
-_CALL = Tool(
-    ToolSpec(
-        CALL_TOOL,
-        "Run a tool that tool_search has found.",
-        {
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "arguments": {"type": "object", "description": "its own ones"}},
-            "required": ["name"],
-            "additionalProperties": False,
-        },
-    ),
-    _not_called,
-    "none",
-    False,
-)
+_GIVEN = {"name": {"type": "string"}, "arguments": {"type": "object", "description": "its own ones"}}
+_SCHEMA = {"type": "object", "properties": _GIVEN, "required": ["name"], "additionalProperties": False}
+_CALL = Tool(ToolSpec(CALL_TOOL, "Run a tool that tool_search has found.", _SCHEMA), _not_called, "none", False)
 """The core takes a call of it for one of the tool that it names."""
 
 
@@ -161,7 +151,8 @@ _CALL = Tool(
 
 
 def _left_out(specs: Sequence[ToolSpec], most: int, own: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """Those that have no room in so many tokens, beside the two of ours and what these say about the rest."""
+    """Those without room in so many tokens, beside the two of ours and what these say; small servers have as much."""
+    specs = _without_few(specs, most)
     sizes = {spec.name: _tokens(spec) for spec in specs}
     if sum(sizes.values()) <= most:
         return []
@@ -173,6 +164,16 @@ def _left_out(specs: Sequence[ToolSpec], most: int, own: Sequence[ToolSpec]) -> 
         if kept + named <= budget or room <= 0:
             return left_out
         room = min(budget - named, room - 1)
+
+
+def _without_few(specs: Sequence[ToolSpec], room: int) -> list[ToolSpec]:
+    """All but the tools of the servers that have few of them and take no more room in all."""
+    rest = list(specs)
+    for server, many in Counter(filter(None, map(_server, specs))).items():
+        found = [spec for spec in specs if _server(spec) == server]
+        if many <= FEW and (tokens := sum(map(_tokens, found))) <= room:
+            rest, room = [spec for spec in rest if spec not in found], room - tokens
+    return rest
 
 
 def _beyond(specs: Sequence[ToolSpec], sizes: Mapping[str, int], room: int) -> list[ToolSpec]:
@@ -223,9 +224,8 @@ def _groups(specs: Sequence[ToolSpec], most: int = 180) -> str:
 
 def _in_full(spec: ToolSpec) -> str:
     """All that a call needs, in one line of JSON."""
-    description = spec.description
-    if len(description) > MOST_CHARACTERS:
-        description = f"{description[: MOST_CHARACTERS - 1]}…"
+    is_long, text = len(spec.description) > MOST_CHARACTERS, spec.description
+    description = f"{text[: MOST_CHARACTERS - 1]}…" if is_long else text
     shown = {"name": spec.name, "description": description, "parameters": spec.parameters}
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 

@@ -78,6 +78,21 @@ async def test_with_three_hundred_tools_the_fixed_prompt_stays_small(tmp_path: P
     assert "github (30), slack (30)" in search.description
 
 
+async def test_servers_with_few_tools_are_offered_directly_as_far_as_they_have_room(tmp_path: Path) -> None:
+    own = [echo(spec(f"gadget_{number}", "Does something. " * 9, what="a thing")) for number in range(30)]
+    few = [echo(spec(f"{name}__{number}", "Does something.")) for name in ("one", "two") for number in range(10)]
+    large = [echo(spec(f"large__{number}", "Does something. " * 60)) for number in range(10)]
+    alone = echo(spec("calendar__today", "Appointments of today."))
+    provider = ScriptedProvider(call("calendar__today"), "None.")
+    extra = [server([*own, *many(11), *few, *large, alone])]
+    async with running(tmp_path, provider, extra=extra, settings='[tools]\nallow = ["calendar__*"]\n') as program:
+        await program.ask("What is there today?")
+        assert texts(program) == ["calendar__today ran with {}"]
+    sent = {name for name in names(provider.requests[0]) if "__" in name}
+    assert sent == {one.spec.name for one in (*few, alone)}
+    assert "exec" in names(provider.requests[0]) and estimate(compact(provider.requests[0])) <= 3_500
+
+
 async def test_a_larger_budget_takes_more_and_none_takes_all(tmp_path: Path) -> None:
     sizes = []
     for tokens in (600, 1_750, 0):
