@@ -175,20 +175,20 @@ async def _check_sum(model: LocalModel, draft: Path, progress: Progress) -> None
     with draft.open("rb") as file:
         while piece := await asyncio.to_thread(file.read, 1 << 24):
             await asyncio.to_thread(digest.update, piece)
-            done += len(piece)
-            progress(done, model.size, "checking")
+            progress(done := done + len(piece), model.size, "checking")
     if digest.hexdigest() != model.sha256:
         os.unlink(draft)  # noqa: PTH108 (a function may not block with a path)
         raise ProviderUnavailable(f"what came is not {model.name}: its SHA-256 is wrong; run it again to start over")
 
 
 def _pip() -> list[str]:
-    """Arguments that start pip: its module, or the wheel of it that Python carries for environments without one, as
-    those of uv are."""
+    """Arguments that start pip: its module, or for environments without one (uv's) the wheel that Python carries."""
     import ensurepip
+    import sysconfig
     from importlib.util import find_spec
 
-    bundled = sorted(Path(ensurepip.__file__).with_name("_bundled").glob("pip-*.whl"))
+    folder = sysconfig.get_config_var("WHEEL_PKG_DIR") or Path(ensurepip.__file__).with_name("_bundled")
+    bundled = sorted(Path(folder).glob("pip-*.whl"))
     return ["-m", "pip"] if find_spec("pip") or not bundled else [str(bundled[-1] / "pip")]
 
 

@@ -22,6 +22,9 @@ from nanoclaw.core.errors import StoreError
 from nanoclaw.core.store.copies import copy_database, is_whole
 from nanoclaw.core.store.format import format_in_header, newest_format
 
+if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, as of Debian 12
+    from backports import tarfile  # type: ignore[no-redef]
+
 FORMAT = 2
 """Archives of format 1 are read, too; their manifests hold check sums, which gzip has as well."""
 
@@ -149,9 +152,7 @@ def _kind(mode: int) -> str:
 
 def unpack(file: Path, folder_of: Callable[[str], Path], name: Path | None = None) -> int:
     """Unpack into new folders, those of "home" and "workspace", and check all of it; returns the number of files.
-
-    `name` is what a person calls a file that is a draft. Raises StoreError for what is damaged, newer or not ours.
-    """
+    `name` is what a person calls a file that is a draft. Raises StoreError for what is damaged, newer or not ours."""
     name = name or file
     try:
         with (
@@ -210,9 +211,8 @@ class _Reader:
             if Path(folder, *rest).exists():
                 raise _NotOurs(f"{shown} is in it twice")
             mode = member.mode & (0o700 if top == "home" else 0o777)
-            self._archive.extract(
-                member.replace(name="/".join(rest), mode=mode, deep=False), folder, filter=tarfile.data_filter
-            )
+            member = member.replace(name="/".join(rest), mode=mode, deep=False)
+            self._archive.extract(member, folder, filter=tarfile.data_filter)
             self.files += 1
         else:
             raise _NotOurs(f"{shown} is neither a file nor a folder")
