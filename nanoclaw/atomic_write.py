@@ -1,6 +1,6 @@
 """Writing that leaves every file whole: a draft beside it, synced, put in its place, and the folder synced.
 
-Exempt, because a lost line does no harm there: logs, the terminal's history of typed lines, and what can be made anew
+Exempt, because a lost line does no harm there: logs, the terminal's history of typed lines, and what can be made again
 (index.db, the small model's saved states).
 """
 
@@ -22,7 +22,7 @@ example, grows in place by one write: a power cut may cost the end of what was a
 
 
 class NotSaved(OSError):
-    """A file could not be written; the text is a sentence for a person, and says what became of the file."""
+    """A file could not be written; the text is a sentence for a person, and says what happened to the file."""
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o666) -> None:
@@ -81,7 +81,7 @@ def drafted(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(draft: Path, path: Path) -> None:
-    """A finished draft becomes the file. Raises OSError, also when the disk did not confirm it."""
+    """A finished draft becomes the file. Raises OSError, also if the disk did not confirm it."""
     descriptor = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -94,8 +94,8 @@ def put_in_place(draft: Path, path: Path) -> None:
 def append_in(folder: int, name: str, text: str) -> bool:
     """Add text at the end of a file in an opened folder, on a new line, in the file's own encoding and line ends.
 
-    Says whether the file is new. Raises NotSaved, and leaves the file as it was, when it cannot be completed.
-    Two processes that add to files of one folder wait for each other.
+    Says whether the file is new. Raises NotSaved, and leaves the file as it was, if it cannot be completed. Two
+    processes that add to files of one folder wait for each other.
     """
     try:
         with suppress(OSError):  # a network drive may not know locks
@@ -161,7 +161,7 @@ def is_draft(name: str) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on disk. Raises OSError, also when it is not certain."""
+    """Make sure that the names in a folder are on disk. Raises OSError, also if it is not certain."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _sync_folder(descriptor, folder.name)
@@ -210,7 +210,7 @@ def _found(folder: int, name: str) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     if stat.S_ISREG(found.st_mode) and not os.access(name, os.W_OK, dir_fd=folder):
-        raise PermissionError(errno.EACCES, "it is protected against writing")
+        raise PermissionError(errno.EACCES, "it is write-protected")
     return found
 
 

@@ -111,7 +111,7 @@ def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of the output
         if error.errno != errno.EPIPE:  # else whoever read it has left
-            attach.say(f"not all could be written: {error.strerror}")
+            attach.say(f"not everything could be written: {error.strerror}")
         return 1
 
 
@@ -153,7 +153,7 @@ def _carrying_out(command: str) -> Callable[[Config, argparse.Namespace], int]:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("nanoclaw.plugins."):
             raise
-        raise ConfigError(f"nanoclaw {command} needs {error.name}, which was taken out of this program.") from None
+        raise ConfigError(f"nanoclaw {command} needs {error.name}, which is missing from this program.") from None
     found: Callable[[Config, argparse.Namespace], int] = module.COMMANDS[command]
     return found
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # as in the thin client, which loads this
 
 
 def plain(text: str) -> str:
-    """Take out escape sequences and control characters but newline and tab; half characters become U+FFFD."""
+    """Remove escape sequences and control characters but newline and tab; half characters become U+FFFD."""
     if re.search(_SUSPECT, text) is None:
         return text
     text = re.sub(_SEQUENCE, "", text.replace("\r\n", "\n"))
@@ -40,7 +40,7 @@ def visible(text: str) -> str:
 
 def revealed(text: str) -> str:
     """The text of a question, in which nothing hides: what cannot be seen is named, a space that is none too, and much
-    blank space is counted. What joins signs of other writings and emoji stays."""
+    blank space is counted. What joins characters of other writings and emoji stays."""
     return re.sub(_INVISIBLE, _named_or_kept, visible(text))
 
 

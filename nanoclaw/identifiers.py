@@ -1,4 +1,4 @@
-"""Identifiers, which must not get lost when a conversation is summed up: names that stand for one thing only, and
+"""Identifiers, which must not get lost when a conversation is summarized: names that stand for one thing only, and
 lines of an earlier summary, as far as code can find them."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SCANNED = 2_000
 """Characters of one text that are looked at: a longer one is a document rather than talk."""
 
 LONGEST = 200
-"""Characters of an identifier; more is no name of anything."""
+"""Characters of an identifier; more is not a name."""
 
 _RULE = (
     r"\b(?:from now on|from here on|in (?:the )?future|ab jetzt|ab sofort|von nun an|künftig|in zukunft|désormais"
@@ -53,8 +53,8 @@ def rules(text: str) -> list[str]:
 
 
 def unmentioned(lines_before: Iterable[str], summary: str, room: int) -> list[str]:
-    """Those of the lines of which a summary says nothing, up to so many characters: less than half of their words are
-    in it."""
+    """Those of the lines of which a summary says nothing, up to a number of characters: less than half of their words
+    are in it."""
     from nanoclaw.tokenizer import tokens
 
     known, lines = set(tokens(summary)), list[str]()
@@ -90,5 +90,5 @@ def _stands_for_one(piece: str) -> bool:
 
 
 def _has(text: str, piece: str) -> bool:
-    """True where the piece stands in the text, and not as a part of a longer number or name."""
+    """True if the piece stands in the text, and not as a part of a longer number or name."""
     return re.search(rf"{(word := re.escape(piece))}(?<!\w{word})(?!\w)", text) is not None  # letters first: quicker

@@ -87,7 +87,7 @@ def _origin(installed: Distribution) -> dict[str, Any]:
 
 
 def _typed(path: Path) -> str:
-    """A program's path, from the current folder where it lies in it; from the root, where services run, all do."""
+    """A program's path, from the current folder where it is in it; from the root, where services run, all do."""
     try:
         folder = Path.cwd()
         path = path if folder == Path(folder.anchor) else path.relative_to(folder)

@@ -11,8 +11,8 @@ Units = Literal["characters", "utf-16", "bytes"]
 
 
 class Piece(NamedTuple):
-    """`body` is a part of the text as it stands there; `opening` and `closing` are lines of a fence that were added, ''
-    where none is needed."""
+    """`body` is a part of the text as it is there; `opening` and `closing` are lines of a fence that were added, '' if
+    none is needed."""
 
     body: str
     opening: str = ""
@@ -24,10 +24,10 @@ class Piece(NamedTuple):
 
 
 def pieces(text: str, limit: int, units: Units = "characters") -> list[str]:
-    """The text in pieces of at most `limit` units each, all of it in one for a `limit` of 0; no text is no piece.
+    """The text in pieces of at most `limit` units each, all of it in one for a `limit` of 0; no text is not a piece.
 
-    A border is where a paragraph ends, else a line, a sentence or a word, else between two signs as a person sees them.
-    Only a single character that is larger than the limit makes a longer piece.
+    A border is where a paragraph ends, else a line, a sentence or a word, else between two characters as a person sees
+    them. Only a single character that is larger than the limit makes a longer piece.
     """
     return [piece.text for piece in cut(text, limit, units)]
 
@@ -141,7 +141,7 @@ class _Cutter:
         return 0
 
     def _sign(self, low: int, end: int, code_end: int, *, cuts_spans: bool = False) -> int:
-        """The last place between two signs as a person sees them within the bounds; 0 for none."""
+        """The last place between two characters as a person sees them within the bounds; 0 for none."""
         from wcwidth import grapheme_boundary_before
 
         at = end
@@ -158,7 +158,7 @@ class _Cutter:
         return 0
 
     def _is_good(self, at: int, code_end: int) -> bool:
-        """Check a border within code: it needs room for what is added, and stands behind the end of a line."""
+        """Check a border within code: it needs room for what is added, and is behind the end of a line."""
         return (at <= code_end and self._text[at] not in "\r\n") or not self._fence_at(at)
 
     def _fence_at(self, at: int) -> _Fence | None:

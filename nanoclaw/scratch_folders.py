@@ -22,7 +22,7 @@ def make(kind: str) -> str:
 
 
 def prefix(kind: str) -> str:
-    """The same for who makes folders by `tempfile`."""
+    """The same for whoever makes folders by `tempfile`."""
     pid = os.getpid()
     return f"{_PREFIX}{kind}-{pid}.{_began(pid)}-"
 

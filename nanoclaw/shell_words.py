@@ -127,7 +127,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "mksh"})
 _WITH_SCRIPT = frozenset({"su", "script", "sg"})
 """Programs that give a shell the text behind -c."""
 _JOINING = frozenset({"watch", "ssh", "parallel"})
-"""Prefixes that give a shell the other's words, joined by blanks."""
+"""Prefixes that give a shell the other's words, joined by spaces."""
 _PREFIXES: Mapping[str, tuple[frozenset[str], int]] = {
     name: (frozenset(options.split()), arguments)
     for name, options, arguments in (
@@ -245,7 +245,7 @@ def _root(text: str) -> Node:
 def _parsed(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """The words of each command, and the text that certainly comes in: a here-document, or what `echo` pipes to it.
 
-    In a long text, and in one that is no shell as a whole, everything between the shell's own signs may be a command.
+    In a long text, and in one that is not all shell, everything between the shell's own characters may be a command.
     """
     root = _root(text)
     if root.has_error or len(text) > LONGEST:

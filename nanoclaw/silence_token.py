@@ -24,7 +24,7 @@ _STOPS = ".!?…"
 
 
 def spoken(text: str) -> str:
-    """The part of an answer that is for the person: '' where it is nothing but a silence token, however dressed up.
+    """The part of an answer that is for the person: '' if it is nothing but a silence token, however dressed up.
 
     A token at the beginning or the end is taken off, and every other word stays. One in the middle, or quoted within a
     sentence, is a word like any other.

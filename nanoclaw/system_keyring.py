@@ -66,7 +66,7 @@ def put(name: str, value: str) -> None:
 
 
 def delete(name: str) -> bool:
-    """True where there was such an entry. Raises KeyringFailure."""
+    """True if there was such an entry. Raises KeyringFailure."""
 
     def remove() -> bool:
         ring = _ring()

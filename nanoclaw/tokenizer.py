@@ -76,7 +76,7 @@ def stem(word: str) -> str:
 
 @cache
 def stemmer_of(language: str) -> Stemmer | None:
-    """The stemmer of a language, by its code; None where there is none."""
+    """The stemmer of a language, by its code; None if there is none."""
     try:
         return Stemmer(language, 0)
     except KeyError:

@@ -130,4 +130,4 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:
         return {"type": "string", "enum": list(typing.get_args(hint))}
     if hint in _SIMPLE:
         return {"type": _SIMPLE[hint]}
-    raise TypeError(f"{where} has a type that no schema exists for: {hint!r}")
+    raise TypeError(f"{where} has a type that has no schema: {hint!r}")

@@ -164,7 +164,7 @@ def die_at_step(step: int, counts: Callable[[str, str], bool]) -> None:
 
 
 def killed(work: Coroutine[Any, Any, object]) -> bool:
-    """Do it in a child; True when that was killed. One that goes wrong is no end of its own."""
+    """Do it in a child; True when that was killed. One that goes wrong is not an end of its own."""
     child = os.fork()
     if not child:
         gc.freeze()  # what the tests have is not looked through in each

@@ -100,7 +100,7 @@ async def talk_without_a_trace(root: Path, without: frozenset[str]) -> None:
     async with running(root, ScriptedProvider("Hm."), without=without) as program:
         await program.ask("/incognito")
         assert await program.ask("Hi") == "Hm."
-        assert "Nothing of it is left" in await program.ask("/incognito off")
+        assert "Only what it cost is kept" in await program.ask("/incognito off")
         assert program.rows("SELECT 1 FROM messages") == []
 
 

@@ -163,7 +163,7 @@ def test_a_file_that_is_protected_against_writing_is_left_alone(
     path = tmp_path / "a.md"
     path.write_text("old")
     monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write everywhere
-    with pytest.raises(NotSaved, match="protected against writing"):
+    with pytest.raises(NotSaved, match="write-protected"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
 

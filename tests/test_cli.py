@@ -174,8 +174,8 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
         (("-m",), "expected one argument"),
         (("-m", ""), "nothing to answer"),
         (("-m", "hi", "--image", "no-such.png"), "no file 'no-such.png'"),
-        (("--session", "a\x1bb", "-m", "hi"), "is no name"),
-        (("--session", "", "-m", "hi"), "is no name: it is empty"),
+        (("--session", "a\x1bb", "-m", "hi"), "is not a name"),
+        (("--session", "", "-m", "hi"), "is not a name: it is empty"),
         (("--nonsense",), "--nonsense"),
         (("-m", "hi", "--image", "/dev/zero"), "'/dev/zero' is a device"),
         (("-m", "hi", "--file", "/tmp"), "'/tmp' is a folder"),
@@ -289,4 +289,4 @@ async def test_a_frozen_home_says_so_at_the_start_of_a_chat(tmp_path: Path) -> N
         assert not [line for line in urgent(program.app) if not line.startswith("Commands run ")]
         await program.ask("/panic")
     async with running(tmp_path) as program:
-        assert "Everything is frozen by /panic; /resume goes on." in greeting("openai/x", urgent(program.app))
+        assert "Everything is frozen by /panic; /resume ends that." in greeting("openai/x", urgent(program.app))

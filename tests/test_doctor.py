@@ -220,7 +220,7 @@ def test_a_pipe_in_the_place_of_a_file_is_said(home: Home, server: ModelServer) 
     (home.root / "index.db").mkdir()
     found = of(looked(home, server, status=1), "permissions")
     for name in ("history", "index.db"):
-        assert ("wrong", f"{home.root / name} is no plain file, as it must be: move it away") in found
+        assert ("wrong", f"{home.root / name} is not a plain file, as it must be: move it away") in found
 
 
 @pytest.mark.parametrize("name", ["history", "state.db", "state.db-wal", "state.lock", "plugins/memory/facts.json"])
@@ -229,7 +229,7 @@ def test_nothing_waits_at_a_pipe_in_the_place_of_a_file(home: Home, server: Mode
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    said = f"{path} is no plain file, as it must be: move it away"
+    said = f"{path} is not a plain file, as it must be: move it away"
     assert said in home.run("-m", "hi", check=1).err
     assert said in home.run("gateway", check=1).err
     if name == "state.db":
@@ -247,7 +247,7 @@ def test_who_wants_no_history_may_link_it_to_nothing(home: Home, server: ModelSe
 
 def test_a_file_in_the_place_of_a_folder_is_said_and_left(home: Home, server: ModelServer) -> None:
     (home.root / "copies").write_text("mine")
-    assert ("wrong", f"{home.root / 'copies'} is no folder, as it must be: move it away") in of(
+    assert ("wrong", f"{home.root / 'copies'} is not a folder, as it must be: move it away") in of(
         looked(home, server, "--fix", status=1), "permissions"
     )
     assert (home.root / "copies").read_text() == "mine"
@@ -259,7 +259,7 @@ def test_a_workspace_that_is_gone_is_made_anew_but_not_where_its_disk_may_be_mis
     filled(home.root / "state.db", 2)
     shutil.rmtree(home.workspace)
     ((state, text),) = of(seen(home, server, status=1), "workspace")
-    assert (state, "connect that" in text) == ("wrong", True)
+    assert (state, "connect it" in text) == ("wrong", True)
     assert not home.workspace.exists()
     assert "SOUL.md" in mended(home, server)["workspace"]
     away = home.root.parent / "disk" / "notes"
@@ -320,7 +320,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_runs(home
         found = looked(home, server, "--fix", status=1)
         assert not of(found, "left over")
         assert of(found, "running") == [
-            ("wrong", f"process {process.pid} has the home and does not answer: wait for it, or end it")
+            ("wrong", f"process {process.pid} is using the home and does not answer: wait for it, or end it")
         ]
         assert all(map(os.path.lexists, there))
     finally:
@@ -424,10 +424,10 @@ def test_without_a_good_copy_the_rest_is_looked_at_all_the_same(home: Home) -> N
     ("value", "told"),
     [
         ("", "is not set"),
-        ("sk-…", "the text of an example"),
-        ("your-key-here", "the text of an example"),
-        ("<paste it>", "the text of an example"),
-        ("sk-12 34", "has a blank"),
+        ("sk-…", "an example text"),
+        ("your-key-here", "an example text"),
+        ("<paste it>", "an example text"),
+        ("sk-12 34", "has a space"),
     ],
 )
 def test_a_key_that_cannot_be_one_is_said_and_the_model_is_not_asked(
@@ -497,7 +497,7 @@ def test_a_zone_other_than_the_machines_is_a_note(home: Home, server: ModelServe
     assert (state, "Asia/Tokyo" in text) == ("note", True)
     home.environment["TZ"] = "Mars/Olympus"
     (home.root / "config.toml").write_text((home.root / "config.toml").read_text().partition("[person]")[0])
-    assert "which is no zone" in of(seen(home, server), "time zone")[0][1]
+    assert "which is not a zone" in of(seen(home, server), "time zone")[0][1]
 
 
 # --- the model and channels ------------------------------------------------------------------------------------------

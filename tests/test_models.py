@@ -208,7 +208,7 @@ async def test_a_message_with_a_picture_goes_to_the_model_that_sees_and_the_next
         assert await program.ask("and before?") == "you showed a cat"
         told = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
     assert "scripted/model cannot see images, so scripted/eyes is asked" in told
-    assert not [line for line in told if "names only" in line]
+    assert not [line for line in told if "only their names" in line]
     first, second = blind.requests
     assert second.system == first.system and second.tools == first.tools  # what is cached of its prompt stays
     assert second.history[: len(first.history)] == first.history
@@ -283,7 +283,7 @@ def test_nanoclaw_model_lists_purposes_models_keys_windows_and_prices(tmp_path: 
     trouble = "cannot be asked, so the next is: anthropic/claude-haiku-4-5 needs a key"
     assert f"- heartbeat: anthropic/claude-haiku-4-5; effort low; {trouble}" in shown
     assert "- summaries, helpers, pictures: the conversation's model\n" in shown
-    assert "- transcription: none, so voice notes are not written down\n" in shown
+    assert "- transcription: none, voice notes are not transcribed\n" in shown
     mini = next(line for line in shown.splitlines() if line.startswith("- openai/gpt-5-mini:"))
     assert re.search(r"OPENAI_API_KEY is set; [\d,]+ tokens; \$0\.25 in, \$2\.00 out; alias mini", mini)
     assert "anthropic/claude-haiku-4-5: ANTHROPIC_API_KEY is not set" in shown
@@ -313,7 +313,7 @@ async def test_slash_model_takes_aliases_and_names_what_is_near(
         assert "x/help: on this machine; window unknown" in await program.ask("/model")
         assert await program.ask("/model mini") == "This conversation now uses openai/gpt-5-mini."
         assert "Model: openai/gpt-5-mini (window: " in await program.ask("/model")
-        assert "Near to that: mini." in await program.ask("/model mimi")
+        assert "Similar: mini." in await program.ask("/model mimi")
         said = await program.ask("/model openai/gpt-5-mimi")
         assert "is not among the models known here; did you mean openai/gpt-5-mini?" in said
         assert await program.ask("/model x/main") == "This conversation now uses x/main."

@@ -27,8 +27,8 @@ from tests.program import config_of, running
 from tests.test_plugins import ENABLED, WEATHER, put
 
 EVIL = WEATHER.replace("import asyncio\n", 'import asyncio\n\nprint("evil ran")\n')
-UNSEEN = "the plugin weather has not been looked at, so it is not loaded."
-CHANGED = "the plugin weather was changed since you looked at it, so it is not loaded."
+UNSEEN = "the plugin weather has not been reviewed, so it is not loaded."
+CHANGED = "the plugin weather was changed since you reviewed it, so it is not loaded."
 
 BIRDS = {
     "__init__.py": '"""Birds: a command."""\nfrom nanoclaw_plugin_birds.plugin import Birds\n',
@@ -111,7 +111,7 @@ def test_a_look_loads_it_and_a_changed_byte_unloads_it(home: Home) -> None:
     assert '+print("evil ran")' in shown and "class Weather" not in shown, "only what was changed"
     wanted = shown.partition("plugins trust weather ")[2].split()[0]
     path.write_text(f"{EVIL}\n")
-    assert "not any more what was shown" in home.run("plugins", "trust", "weather", wanted, check=2).err
+    assert "no longer what was shown" in home.run("plugins", "trust", "weather", wanted, check=2).err
     path.write_text(EVIL)
     trusted = home.run("plugins", "trust", "weather", wanted).out
     brings = "tools: weather; commands: /frost; sections: capabilities; hooks: tools, commands, sections, run."
@@ -189,9 +189,9 @@ def test_adding_shows_all_asks_copies_pins_and_enables(tmp_path: Path, home: Hom
     assert (home.root / "config.toml").read_text() == '# mine\n[limits]\nrounds = 3\n\n[plugins]\nenabled = ["birds"]\n'
     assert home.run("bird").out == "heron data late\n"
     assert not list((home.root / "plugins").rglob("__pycache__"))
-    assert "as you looked at it" in home.run("plugins", "show", "birds").out
+    assert "as you reviewed it" in home.run("plugins", "show", "birds").out
     (home.root / "plugins" / "birds.plugin" / "deep" / "late.py").write_text('def more():\n    return "evil"\n')
-    assert "was changed since you looked at it" in home.run("bird", check=2).err
+    assert "was changed since you reviewed it" in home.run("bird", check=2).err
     assert '-    return "late"\n+    return "evil"' in home.run("plugins", "show", "birds").out
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
         for name in BIRDS:
@@ -230,7 +230,7 @@ def test_a_path_that_leads_nowhere_is_named_once(tmp_path: Path, home: Home) -> 
     ("text", "said"),
     [
         ("x = 1", "no class in it that is a Plugin"),
-        ("def (", "is no Python that can be read"),
+        ("def (", "is not readable Python"),
         (WEATHER.replace('"weather"', '"redact"'), "'redact' is a built-in plugin"),
         (WEATHER.replace('"weather"', '"../evil"'), "must be a word"),
     ],
@@ -245,7 +245,7 @@ def test_what_a_plugin_imports_is_told_before_it_runs_and_what_hides_is_named() 
     more = "from nanoclaw.core.app import App\nimport no_such_module.part, subprocess\nX = 'a\u202e'\n"
     shown = "\n".join(plugin_text.lines(Package({"weather.py": File((more + WEATHER).encode())})))
     assert "Imports: nanoclaw.core.app, no_such_module, subprocess, asyncio, " in shown
-    assert "\nNot installed: no_such_module\nBeyond what plugins are to import: nanoclaw.core.app\n" in shown
+    assert "\nNot installed: no_such_module\nImports beyond what plugins may use: nanoclaw.core.app\n" in shown
     assert "X = 'a⟨U+202E⟩'" in shown
 
 
@@ -255,7 +255,7 @@ def test_bytes_that_lie_there_already_are_shown_too_when_they_are_added(tmp_path
     for path in (home.root / "plugins" / "weather.py", tmp_path / "weather.py"):
         path.write_text(EVIL)
     asked = home.run("plugins", "add", str(tmp_path / "weather.py"), check=1)
-    assert 'print("evil ran")' in asked.out and "Nobody is here to say so" in asked.err
+    assert 'print("evil ran")' in asked.out and "Nobody is here to answer" in asked.err
     assert not (home.root / "plugins" / "pins.json").exists()
 
 
@@ -263,7 +263,7 @@ def test_bytes_that_lie_there_already_are_shown_too_when_they_are_added(tmp_path
 def test_what_is_no_plugin_of_the_home_is_told(home: Home, name: str) -> None:
     (home.root / "config.toml").write_text("")
     (home.root / "config.py").write_text("")
-    said = {"sandbox": "is a part of this program"}.get(name, f"there is no plugin {name!r}")
+    said = {"sandbox": "is part of this program"}.get(name, f"there is no plugin {name!r}")
     for verb in ("show", "trust", "remove"):
         assert said in home.run("plugins", verb, name, check=2).err
 
@@ -309,7 +309,7 @@ def test_a_link_in_its_folder_is_told_and_nothing_is_loaded(home: Home) -> None:
     trust(home.root, "birds")
     (home.root / "config.toml").write_text('[plugins]\nenabled = ["birds"]\n')
     (folder / "names" / "more.py").symlink_to("/etc/passwd")
-    assert "is a link: copy in its place what it leads to" in home.run("bird", check=2).err
+    assert "is a link: replace it with a copy of its target" in home.run("bird", check=2).err
 
 
 def test_a_plugin_that_guards_something_may_end_the_start(tmp_path: Path) -> None:
@@ -330,4 +330,4 @@ def test_who_writes_a_plugin_may_have_it_loaded_unpinned_and_audit_says_so(home:
     found = json.loads(home.run("audit", "--json", check=None).out)["findings"]
     told = [one["text"] for one in found if one["level"] == "warning"]
     assert any('unpinned = "load"' in text for text in told)
-    assert "plugins of others run with your rights: weather" in told
+    assert "third-party plugins run with your rights: weather" in told

@@ -151,4 +151,4 @@ def test_a_pipe_gets_the_same_text_without_colour(home: Home) -> None:
 
 @pytest.mark.parametrize("days", ["0", "-1", "x", "99999999999", ""])
 def test_a_number_of_days_that_is_none_is_told(home: Home, days: str) -> None:
-    assert "no number of days" in home.run("usage", f"--days={days}", check=2).err
+    assert "not a number of days" in home.run("usage", f"--days={days}", check=2).err

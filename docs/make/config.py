@@ -90,7 +90,7 @@ def _said(kind: Any) -> str:
 
 
 def _keys(kind: Any) -> list[Key]:
-    """The keys of a settings class; a field without a default is no key."""
+    """The keys of a settings class; a field without a default is not a key."""
     hints, texts = get_type_hints(kind), _comments(kind)
     lacking = [name for name in kind._field_defaults if not texts.get(name)]
     if lacking:

@@ -30,7 +30,7 @@ class PathMissing(PathError, FileNotFoundError):
 
 
 class PathRefused(PathError):
-    """A path that must not be used: it leads out of the folder, or to something that is no plain file."""
+    """A path that must not be used: it leads out of the folder, or to something that is not a plain file."""
 
 
 def resolve(reach: Reach, path: str, *, for_writing: bool) -> Path:
@@ -47,7 +47,7 @@ def resolve(reach: Reach, path: str, *, for_writing: bool) -> Path:
 
 
 def name_beneath(root: Path, path: str) -> str:
-    """The path within the folder that a path leads to, free of links and dots; '' for what lies elsewhere."""
+    """The path within the folder that a path leads to, free of links and dots; '' for what is elsewhere."""
     with contextlib.suppress(OSError, ValueError):
         base = os.path.realpath(root)
         name = os.path.relpath(os.path.realpath(os.path.join(base, path)), base)  # noqa: PTH118
@@ -162,7 +162,7 @@ class _Place(NamedTuple):
             raise _failed(path, error) from None
 
     def check(self, path: str, found: os.stat_result, for_writing: bool) -> None:
-        """Raises PathError for what is no plain file, and for one with a name elsewhere."""
+        """Raises PathError for what is not a plain file, and for one with a name elsewhere."""
         if stat.S_ISDIR(found.st_mode):
             raise PathError(f"{path!r} is a folder, not a file.", look=not for_writing)
         if stat.S_ISLNK(found.st_mode):
@@ -206,7 +206,7 @@ def _enter(folder: int, part: str) -> int:
 def _named(root: Path, name: str) -> _Place:
     parts = tuple(name.split("/"))
     if {"", ".", ".."}.intersection(parts):
-        raise PathRefused(f"{name[:200]!r} is no name of a file in the workspace.")
+        raise PathRefused(f"{name[:200]!r} is not the name of a file in the workspace.")
     return _Place(Reach(root), os.path.realpath(root), parts, True)
 
 
@@ -229,7 +229,7 @@ def _locate(reach: Reach, path: str, for_writing: bool = False) -> _Place:
     closed = max((len(base) for base in map(os.path.realpath, reach.closed) if _is_in(real, base)), default=-1)
     base = max(around, key=len, default="")
     if base and closed >= len(base):
-        raise PathRefused(f"{path[:200]!r} is the program's own (settings, keys, conversations): no tool opens it.")
+        raise PathRefused(f"{path[:200]!r} belongs to the program (settings, keys, conversations): no tool opens it.")
     if base:
         is_guarded = base in map(os.path.realpath, reach.writable)
         if real == base and os.path.isfile(base):  # noqa: PTH113

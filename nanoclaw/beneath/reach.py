@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 
 class Reach(NamedTuple):
-    """Relative paths begin at `root`, which is read and written; so are the folders of `write`, and those of `read`
-    are read. Nothing is opened in `closed`, but in those of the others that lie within."""
+    """Relative paths begin at `root`, which is read and written; so are the folders of `write`, and those of `read` are
+    read. Nothing is opened in `closed`, but in those of the others that are within."""
 
     root: Path
     read: tuple[Path, ...] = ()

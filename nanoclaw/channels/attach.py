@@ -132,7 +132,7 @@ class Link:
             raise self.ended() from error
 
     def receive(self) -> dict[str, Any]:
-        """The next frame. Raises LineEnded when the line has ended."""
+        """The next frame. Raises LineEnded if the line has ended."""
         seen = 0
         while (end := self.rest.find(b"\n", seen)) < 0:
             seen = len(self.rest)
@@ -148,7 +148,7 @@ class Link:
         frame = json.loads(self.rest[:end])
         del self.rest[: end + 1]
         if not isinstance(frame, dict):
-            raise ValueError("a line is no object")
+            raise ValueError("a line is not an object")
         return frame
 
     def ended(self) -> LineEnded:
@@ -182,8 +182,8 @@ def in_reach(folder: str, use: Callable[[str], None]) -> None:
 def connect(folder: str, want: str, session: str = "") -> Link | None:
     """A line to the process that owns the home `folder`; None when none listens there.
 
-    `want` is chat, answer, command, status, mend, or home: a gateway asks for that.
-    Raises StoreBusy when it refuses or does not answer.
+    `want` is chat, answer, command, status, mend, or home: a gateway asks for that. Raises StoreBusy if it refuses or
+    does not answer.
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(HELLO_SECONDS)
@@ -196,7 +196,7 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
         who = f"another nanoclaw (process {holder(folder)})"
         raise StoreBusy(f"{who} is using {folder} and does not answer: wait for it, or end it") from None
     except ValueError:
-        raise StoreBusy(f"what listens at {os.path.join(folder, NAME)} is no nanoclaw: end it") from None
+        raise StoreBusy(f"the program that listens at {os.path.join(folder, NAME)} is not nanoclaw: end it") from None
     except (OSError, LineEnded):  # nothing listens, or what did was about to end
         line.close()
         return None
@@ -216,7 +216,7 @@ def holder(folder: str) -> str:
 
 
 def status(folder: str) -> dict[str, Any] | None:
-    """The status of the process that runs; None when none listens. Raises StoreBusy when it does not answer."""
+    """The status of the process that runs; None when none listens. Raises StoreBusy if it does not answer."""
     link = connect(folder, "status")
     if link is None:
         return None
@@ -225,8 +225,8 @@ def status(folder: str) -> dict[str, Any] | None:
 
 
 def mend(folder: str) -> list[list[str]]:
-    """Have the process that runs mend what its plugins can. Raises StoreError when it has not, and StoreBusy when it
-    does not answer or knows nothing of that."""
+    """Have the process that runs mend what its plugins can. Raises StoreError if it has not, and StoreBusy when it does
+    not answer or knows nothing of that."""
     link = connect(folder, "mend")
     if link is None:
         return []
@@ -234,7 +234,7 @@ def mend(folder: str) -> list[list[str]]:
     try:
         return list(link.receive()["mended"])
     except TimeoutError:
-        raise StoreBusy(f"process {link.hello['pid']} does not come to an end with it: see its log") from None
+        raise StoreBusy(f"process {link.hello['pid']} does not finish it: see its log") from None
     finally:
         link.socket.close()
 
@@ -268,7 +268,7 @@ def ask(
     try:
         status = _show(link, out, err)
     except LineEnded as ended:
-        raise StoreError(f"{ended}. What it had taken in is kept: start nanoclaw again") from None
+        raise StoreError(f"{ended}. What it had received is kept: start nanoclaw again") from None
     return 130 if stopped else status
 
 
@@ -295,7 +295,7 @@ def _show(link: Link, out: Pipe, err: Pipe) -> int:
 
 class Pipe:
     """A stream that may be closed, full, or of a narrow encoding. `error` says why it took no more, if so; a reader
-    who left (`| head`) is no error."""
+    who left (`| head`) is not an error."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream  # None when the process was started with it closed

@@ -60,7 +60,7 @@ class LiveScreen(Protocol):
     async def typing(self, chat: str) -> None: ...
 
     async def write(self, chat: str, text: str, before: str) -> str:
-        """Show Markdown in place of the message `before`, '' for a new one; its id, '' where it has none and goes by
+        """Show Markdown in place of the message `before`, '' for a new one; its id, '' if it has none and goes by
         itself."""
         ...
 
@@ -96,9 +96,9 @@ class _ShownTool:
 
 @dataclass(slots=True, eq=False)
 class _ShownTurn:
-    """One turn on the screen. `said` is what its earlier rounds said, `saying` its present one; `status` stands above
-    all. `tools` run now, or were the last to, and `working` is the line about them; `since` is when its first tool
-    began, `key` that of the answer which takes the place of the message `id`."""
+    """One turn on the screen. `said` is what its earlier rounds said, `saying` its present one; `status` is above all.
+    `tools` run now, or were the last to, and `working` is the line about them; `since` is when its first tool began,
+    `key` that of the answer which takes the place of the message `id`."""
 
     chat: str
     reply_to: str
@@ -223,7 +223,7 @@ class LiveAnswers:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def withdraw(self) -> None:
-        """Erase what is shown of turns that run: the program ends, and they go on in the next one."""
+        """Erase what is shown of turns that run: the program ends, and they continue in the next one."""
         for turn in [*self._turns.values()]:
             if turn.task:
                 turn.task.cancel()
@@ -295,7 +295,7 @@ class LiveAnswers:
                 await self._type(turn)
 
     def _news(self, turn: _ShownTurn, now: float) -> str:
-        """The text to be shown, '' where it is shown already."""
+        """The text to be shown, '' if it is shown already."""
         is_long = turn.since is not None and now - max(turn.since, turn.told) >= TOOLS_SECONDS
         if is_long and not turn.saying and self._hints.edits:
             turn.told, turn.working = now, _working(turn.tools, now)

@@ -105,7 +105,7 @@ class Plain:
 
     @property
     def write_error(self) -> str:
-        """The reason that stdout took no more, '' for none; a reader who left (`| head`) is no error."""
+        """The reason that stdout took no more, '' for none; a reader who left (`| head`) is not an error."""
         return self._out.error
 
     def serves(self, outbound: Outbound) -> bool:

@@ -118,7 +118,7 @@ class Spoken:
         self._ended = [*self._ended, "".join(self._pieces)][-_TURNS:]
 
     def rest_of(self, answer: str) -> str:
-        """The part of a whole message that was not streamed; blanks do not count."""
+        """The part of a whole message that was not streamed; spaces do not count."""
         for shown in ("".join(self._pieces), *self._ended):
             if (rest := _rest(shown.strip(), answer.strip())) is not None:
                 self._ended = [other for other in self._ended if other != shown]
@@ -161,7 +161,7 @@ class PlainFlow:
 
     def show(self, event: Event) -> None:
         match event:
-            case TurnBegan():  # what streamed of one that a crash cut off is no part of this answer
+            case TurnBegan():  # what streamed of one that a crash cut off is not a part of this answer
                 self._spoken.begin_round()
             case TextDelta(text):
                 self._say_piece(printable(text))

@@ -27,7 +27,7 @@ def chat_parser() -> _Parser:
         type=_seconds,
         default=TIMEOUT_SECONDS,
         metavar="SECONDS",
-        help="with -m: wait so long for a sign of the model (default: 120)",
+        help="with -m: seconds to wait for output from the model (default: 120)",
     )
     top.add_argument("--without", action="append", default=[], metavar="PLUGIN", help="start without a plugin")
     return top
@@ -47,24 +47,24 @@ def parser() -> _Parser:
             added.add_argument("--json", action="store_true")
         return added
 
-    init = command("init", "make the home and the workspace, and choose a model")
-    init.add_argument("--model", default="", metavar="PROVIDER/NAME", help="write it into config.toml; the rest stays")
+    init = command("init", "create the home and the workspace, and choose a model")
+    init.add_argument("--model", default="", metavar="PROVIDER/NAME", help="write it to config.toml; the rest stays")
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
     command("status", "what is configured, what runs, how much is stored", json=True)
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
     models = command("model", "the models: what each is for, its key, window and price; nobody is asked", json=True)
     models.add_argument("name", nargs="?", default="", metavar="PROVIDER/NAME", help="use this one from now on")
     doctor = command(
-        "doctor", "look at all that a start needs, and say what to do; 1 where there is something", json=True
+        "doctor", "check all that a start needs, and say what to do; exits with 1 if there is anything", json=True
     )
-    doctor.add_argument("--fix", action="store_true", help="mend what can be mended without losing anything")
+    doctor.add_argument("--fix", action="store_true", help="repair what can be repaired without losing anything")
     doctor.add_argument("--last-good", action="store_true", help="with --fix: put back the last good config.toml")
-    command("audit", "who may talk, what tools may do, what is open, and how much of a risk each is", json=True)
+    command("audit", "who may talk, what tools may do, what is open, and how risky each is", json=True)
 
     saving = command("backup", "one archive of the home and the workspace, checked by restoring it")
     saving.add_argument("file", type=Path, metavar="FILE", help="a new file, such as nanoclaw.tar.gz")
     saving.add_argument("--with-secrets", action="store_true", help="secrets.env too")
-    restoring = command("restore", "put a backup in place of what is there, which is kept aside")
+    restoring = command("restore", "restore a backup; what is there now is kept aside")
     restoring.add_argument("file", type=Path, metavar="FILE")
     restoring.set_defaults(without_config=True)  # it may be what is damaged
 
@@ -91,14 +91,14 @@ def parser() -> _Parser:
     )
     context.add_argument("--session", type=_name, default="main", metavar="NAME", help="such as work, or telegram:555")
 
-    tokens = command("usage", "how many tokens the models took, and what that costs", json=True)
+    tokens = command("usage", "how many tokens the models used, and what that cost", json=True)
     tokens.add_argument("--by", choices=("day", "model", "session", "origin"), default="day")
     tokens.add_argument("--days", type=_days, default=30, metavar="N", help="the last N days, today included")
 
     local = command("local", "models that run on this machine, without a key")
     families["local"] = local.add_subparsers(metavar="ACTION")
     command("local list", "the catalogue")
-    pull = command("local pull", "fetch a model; goes on where it was stopped")
+    pull = command("local pull", "download a model; continues where it was stopped")
     pull.add_argument("name", nargs="?", default="", help="default: the best one for this machine's memory")
     pull.add_argument("--if-needed", action="store_true", help="only when there is no model to talk to yet")
     command("local remove", "delete a model's file").add_argument("name")
@@ -116,7 +116,7 @@ def parser() -> _Parser:
     sessions = command("sessions", "the conversations that are stored", json=True)
     families["sessions"] = sessions.add_subparsers(metavar="ACTION")
     command("sessions list", "all of them, the newest first", json=True)
-    for name, text in (("show", "all that was said in one, as text"), ("export", "the same as JSON")):
+    for name, text in (("show", "everything said in one, as text"), ("export", "the same as JSON")):
         action = command(f"sessions {name}", text)
         action.add_argument("name", nargs="?", type=_name, default="main")
         action.set_defaults(json=name == "export")
@@ -128,27 +128,27 @@ def parser() -> _Parser:
     acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
     acts.add_argument("--remove", default="", metavar="ID", help="such as telegram:555, or 555 after CHANNEL")
 
-    keys = command("keys", "keys and passwords: where each stands, never what it is", json=True)
+    keys = command("keys", "keys and passwords: where each is stored, never its value", json=True)
     families["keys"] = keys.add_subparsers(metavar="ACTION")
     command("keys list", "which are set, and where", json=True)
-    kept = command("keys set", "keep one in the keyring of the system; it is asked for unseen, or read from a pipe")
+    kept = command("keys set", "store one in the system's keyring; type it unseen, or pipe it in")
     kept.add_argument("name", metavar="NAME", help="the variable that it is read from, such as OPENAI_API_KEY")
     kept.add_argument("--file", action="store_true", help="in secrets.env, which only you can read, instead")
-    command("keys delete", "take one out of the keyring and secrets.env").add_argument("name", metavar="NAME")
+    command("keys delete", "delete one from the keyring and secrets.env").add_argument("name", metavar="NAME")
 
     plugins = command("plugins", "the plugins that run, from where, and with which hooks", json=True)
     families["plugins"] = plugins.add_subparsers(metavar="ACTION")
     command("plugins list", "the same", json=True)
     for name, text in (
-        ("show", "all of one of somebody else, or what was changed in it since you looked at it"),
+        ("show", "show a third-party one in full, or what changed since your review"),
         ("trust", "try one as it is now, show what it brings and load it, until it changes"),
-        ("remove", "delete one that was added; what it kept stays"),
+        ("remove", "delete one that was added; its data stays"),
     ):
         action = command(f"plugins {name}", text, json=True)
         action.add_argument("name", metavar="NAME")
         if name == "trust":
-            action.add_argument("sha256", nargs="?", default="", metavar="HASH", help="only if it is what was shown")
-    added = command("plugins add", "show a plugin whole, copy it into the home after a yes, and enable it", json=True)
+            action.add_argument("sha256", nargs="?", default="", metavar="HASH", help="only if it is still as shown")
+    added = command("plugins add", "show all of a plugin, copy it into the home after a yes, and enable it", json=True)
     added.add_argument("path", type=Path, metavar="PATH", help="a .py, a folder with an __init__.py, or a .zip or .tar")
     added.add_argument("--yes", action="store_true", help="without asking")
 
@@ -164,20 +164,20 @@ def _seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 < (seconds := float(text)) < float("inf"):
             return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
 
 
 def _days(text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text[:7]) <= 36500:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
 
 
 def _name(text: str) -> str:
     if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is no name: it is empty")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name: it is empty")
     if not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is no name: it has signs that cannot be shown")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name: it has characters that cannot be shown")
     return text
 
 

@@ -55,10 +55,10 @@ def _of_configuration(config: Config) -> Iterator[Finding]:
         text = "[guests] persona: guests are answered in the character of SOUL.md and IDENTITY.md"
         yield Finding(True, text, "guests", risk="note")
     if config.plugins.unpinned == "load":
-        text = '[plugins] unpinned = "load": plugins of the home are loaded however they were changed'
+        text = '[plugins] unpinned = "load": plugins of the home are loaded even if they were changed'
         yield Finding(False, text, "plugins", risk="warning")
     if config.plugins.off:
-        text = f"switched off, and so is what they guard: {', '.join(config.plugins.off)}"
+        text = f"switched off, and with them what they protect: {', '.join(config.plugins.off)}"
         yield Finding(True, text, "plugins", risk="warning")
 
 
@@ -69,11 +69,11 @@ _REACH: tuple[tuple[str, str, Literal["note", "warning"]], ...] = (
 
 
 def _of_others(app: App) -> Iterator[Finding]:
-    """Plugins that somebody else wrote, but for those that are left out."""
+    """Plugins that somebody else wrote, except those that are left out."""
     from nanoclaw.core.build import BUILT_IN
 
     if names := ", ".join(one.name for one in app.plugins if one.name not in BUILT_IN):
-        yield Finding(True, f"plugins of others run with your rights: {names}", "plugins", risk="warning")
+        yield Finding(True, f"third-party plugins run with your rights: {names}", "plugins", risk="warning")
 
 
 def _of_tools(app: App) -> Iterator[Finding]:

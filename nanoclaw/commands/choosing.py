@@ -15,7 +15,7 @@ _BELONGS = ("api_base", "api_key")
 
 def choose(config: Config, model: str, api_base: str) -> list[str]:
     """Write the model into config.toml, where all else stays as it is, and return lines about what was done and what
-    is lacking. The file before is kept as config.toml.bak. Raises ConfigError for what can't be a model's name."""
+    is lacking. The previous file iskept as config.toml.bak. Raises ConfigError for what can't be a model's name."""
     model = model.strip() or config.model.name
     if not model:
         raise ConfigError("an address needs a model: give --model PROVIDER/NAME, too.")
@@ -27,7 +27,7 @@ def choose(config: Config, model: str, api_base: str) -> list[str]:
 
 
 def _is_other(config: Config, model: str) -> bool:
-    """True where a model is of another service than the configured one."""
+    """True if a model is of another service than the configured one."""
     return model.partition("/")[0] != config.model.name.partition("/")[0]
 
 
@@ -47,7 +47,7 @@ def _lacking(config: Config, model: str, api_base: str) -> list[str]:
         lines.append(f"{model} is not among the models known here; did you mean {prefix}/{near}?")
     if key and not config.environment.get(key, "").strip():
         lines.append(f"Still to do: put {key}=… into {config.home / 'secrets.env'} (chmod 600), or set it.")
-    return [*lines, f"{start_command()} doctor asks it for one word."]
+    return [*lines, f"{start_command()} doctor tests it with one word."]
 
 
 def _write(config: Config, model: str, api_base: str) -> list[str]:
@@ -62,7 +62,7 @@ def _write(config: Config, model: str, api_base: str) -> list[str]:
     table["name"] = model
     if api_base:
         table["api_base"] = api_base
-    kept = [f"The file before is {config_file.backed_up(config)}."] if config.file.exists() else []
+    kept = [f"The previous file is {config_file.backed_up(config)}."] if config.file.exists() else []
     config_file.write(config, document)
-    belonged = f"Taken out, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
+    belonged = f"Removed, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
     return [*filter(None, [belonged]), *kept]

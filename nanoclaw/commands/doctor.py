@@ -49,7 +49,7 @@ def doctor(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.build import start_logging
 
     if options.last_good and not options.fix:
-        raise ConfigError("--last-good goes with --fix: it puts the last good config.toml in the place of a broken one")
+        raise ConfigError("--last-good needs --fix: it replaces a broken config.toml by the last good one")
     hide = redactor(config)
     start_logging(config, hide)
     return asyncio.run(_doctor(config, options, Report(as_json=options.json, hide=hide)))
@@ -105,7 +105,7 @@ class Report:
             return status
         said = f"{wrong} thing{'s' * (wrong != 1)} to do." if wrong else "All is well."
         fixes = list(dict.fromkeys(line.name for line in self.lines if line.can_fix))
-        print(f"{said} `{start_command()} doctor --fix` mends: {', '.join(fixes)}." if fixes else said)
+        print(f"{said} `{start_command()} doctor --fix` repairs: {', '.join(fixes)}." if fixes else said)
         return status
 
 
@@ -212,9 +212,9 @@ def _running(pid: int | None, live: dict[str, Any] | None) -> Iterator[Finding]:
         text = f"no: reminders come while {start_command()} gateway, or a chat, runs"
         yield Finding(True, text, "running")
     elif live is None:
-        yield Finding(False, f"process {pid} has the home and does not answer: wait for it, or end it", "running")
+        yield Finding(False, f"process {pid} is using the home and does not answer: wait for it, or end it", "running")
     elif troubles := [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]:
-        text = f"process {pid} has a channel that broke off and is started again: {'; '.join(troubles)}"
+        text = f"process {pid} has a channel that failed and is being restarted: {'; '.join(troubles)}"
         yield Finding(False, text, "running")
     else:
         yield Finding(True, f"process {pid}, {live['role']}", "running")
@@ -224,7 +224,7 @@ def _running(pid: int | None, live: dict[str, Any] | None) -> Iterator[Finding]:
 
 
 async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None) -> list[Finding]:
-    """Ask those of the process that runs, or of this one. Raises NanoclawError for what cannot start."""
+    """Ask those of the process that runs, or of this one. Raises NanoclawError if it cannot start."""
     if live:
         return [Finding(is_well, text, name) for name, is_well, text in live["findings"]]
     if app is None or isinstance(app, StoreError):  # which has a line of its own
@@ -294,7 +294,7 @@ async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]
 
 
 async def mend(config: Config, options: argparse.Namespace, report: Report) -> None:
-    """Mend what is found on this machine, then what plugins offer. The look that follows says what is still wrong."""
+    """Repair what is found on this machine, then what plugins offer. The look that follows says what is still wrong."""
     pid, live = _running_process(config)
     for check in ("permissions", "configuration", ""):  # the first two may open, or change, what the others stand on
         config = settings.again(config)
@@ -337,7 +337,7 @@ async def _can_mend(config: Config) -> bool:
 
 
 async def mended(app: App, *, deep: bool = False) -> list[list[str]]:
-    """Mend what plugins can: whose finding it was, its text, and what was done."""
+    """Repair what plugins can: whose finding it was, its text, and what was done."""
     done = list[list[str]]()
     for plugin, one in await app.findings(deep=deep):
         if one.fix:

@@ -130,7 +130,7 @@ def status(config: Config, options: argparse.Namespace) -> int:
         "not_delivered": "\n".join([str(facts["not_delivered"]), *map(_failure, failed)]),
         "model": facts["model"] or "chosen at each start",
         "running": _running(pid, live),
-        "frozen": "yes, by /panic: /resume goes on" if frozen else "no",
+        "frozen": "yes, by /panic: /resume ends that" if frozen else "no",
         "keys": f"\n{'':<15}".join(f"{name}: {state}" for name, state in keys.items()),
     }
     del shown["process"], shown["failures"]
@@ -147,7 +147,7 @@ def _running(pid: int | None, live: dict[str, Any] | None) -> str:
     if pid is None:
         return "no"
     if live is None:
-        return f"process {pid}, which tells nothing of itself"
+        return f"process {pid}, which gives no information about itself"
     lines = [f"process {pid}, {live['role']}, for {_span(live['seconds'])}"]
     for channel in live["channels"]:
         seen = "no sign of life yet" if channel["alive"] is None else f"last sign of life {_span(channel['alive'])} ago"

@@ -45,7 +45,7 @@ def put(config: Config, options: argparse.Namespace) -> int:
     place, kept = config.home / secrets_file.NAME, value
     if options.file:
         if value != value.strip("\"'") or name_in(value):
-            raise ConfigError("a key that begins or ends with a quote can't stand in secrets.env. Nothing was saved.")
+            raise ConfigError("a key that begins or ends with a quote can't be in secrets.env. Nothing was saved.")
     else:
         try:
             system_keyring.put(name, value)
@@ -56,7 +56,7 @@ def put(config: Config, options: argparse.Namespace) -> int:
     where = f"in {place}, which only you can read" if options.file else f"in the keyring; {place} names it"
     print(f"{name} is kept {where}. A running nanoclaw has it after its next start.")
     if name in config.environment and name not in config.keys.in_file:
-        print(f"The environment has a {name}, too, which counts before it.")
+        print(f"The environment has a {name}, too, which takes precedence.")
     return 0
 
 

@@ -11,7 +11,7 @@ from nanoclaw.core.errors import ConfigError
 
 
 def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
-    """The configuration, or the last good one, which says in `problem` why. Raises ConfigError where neither holds."""
+    """The configuration, or the last good one, which says in `problem` why. Raises ConfigError if neither holds."""
     try:
         return _checked(configuration.load(environ), without)
     except ConfigError as error:
@@ -19,7 +19,7 @@ def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
 
 
 def instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, ...] = ()) -> Config:
-    """The last good configuration in the place of one with which no start went well. Raises `error` where there is no
+    """The last good configuration in the place of one with which no start went well. Raises `error` if there is no
     other."""
     file = configuration.home_of(environ) / "config.toml"
     try:
@@ -29,7 +29,7 @@ def instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, 
         copy = _checked(configuration.load(environ, LAST_GOOD), without)
     except (ConfigError, OSError):
         raise error from None
-    said = f"Safe mode: {error} Until that is mended and nanoclaw started again, the last good settings hold."
+    said = f"Safe mode: {error} Until that is corrected and nanoclaw restarted, the last good settings apply."
     return copy._replace(problem=said)
 
 

@@ -100,14 +100,14 @@ def _help(channel: str) -> LinkHelp:
 
 
 def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Config:
-    """The configuration with a secret that the person pastes. Raises ConfigError where nobody can, or it is none."""
+    """The configuration with a secret that the person pastes. Raises ConfigError if nobody can, or it is none."""
     told = _help(channel)
     if not told.asks or sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(told.missing)
     print(told.steps)
     secret = getpass.getpass(f"{told.asks.capitalize()} (it is not shown): ").strip()
     if not re.fullmatch(told.looks, secret):
-        raise ConfigError(f"that is no {told.asks}: it is {told.shape}. Nothing was saved.")
+        raise ConfigError(f"that is not a {told.asks}: it is {told.shape}. Nothing was saved.")
     name, given = secret_variable(channel, told.asks), {**environ, "NANOCLAW_HOME": str(config.home)}
     who = _login(configuration.load({**given, name: secret}), channel)
     secrets_file.write(config.home / secrets_file.NAME, name, secret)
@@ -116,8 +116,8 @@ def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Co
 
 
 def _where(config: Config, channel: str, *, is_served: bool = False) -> str:
-    """Whom the code is to be written to. Raises ChannelError where the login does not work; that of a gateway which
-    serves the channel is not tried again, except for the name of a bot."""
+    """Whom the code is to be written to. Raises ChannelError if the login does not work; that of a gateway which serves
+    the channel is not retried, except for the name of a bot."""
     settings, where = channels.tables(config)[channel].settings, _help(channel).where
     who = "" if is_served and "{who}" not in where else _login(config, channel)
     names = settings._asdict() if hasattr(settings, "_asdict") else {}
@@ -234,7 +234,7 @@ class _Watch:
         print(f"Code: {shown(code)}")
         print(f"Write it to {where}, from your own account: alone, or after /link.")
         print(
-            f"Who writes it is the owner. It holds until {_time(link.until)}, and once. Waiting; Ctrl-C ends.",
+            f"Whoever sends it becomes the owner. It is valid once, until {_time(link.until)}. Waiting; Ctrl-C ends.",
             flush=True,
         )
 
@@ -248,7 +248,7 @@ class _Watch:
         link = self._accounts.link(self._channel)
         if link and link.wrong > self._told * 2 - bool(self._told):
             came = "a wrong code" if link.wrong == 1 else f"{link.wrong} wrong codes"
-            _say(f"{came} came over {self._channel}; whoever writes {TRIES} is not heard for an hour, yours holds on")
+            _say(f"{came} came over {self._channel}; whoever writes {TRIES} is ignored for an hour; yours stays valid")
             self._told = link.wrong
         self._end = link if link is None or link.state != "open" else None
         return self._end
@@ -260,8 +260,8 @@ class _Watch:
             return 0
         why = {
             "exposed": "the code was written where others could read it, so nobody was linked: try again",
-            "used": "another nanoclaw link took the code back",
-            "expired": "nobody wrote the code within an hour: try again",
+            "used": "another nanoclaw link revoked the code",
+            "expired": "nobody sent the code within an hour: try again",
         }
         if link and link.sender.startswith(UNVERIFIED):
             _say(

@@ -82,21 +82,21 @@ async def look_inside(config: Config, session: str, message: str, mode: Mode) ->
         if model.startswith("local/"):
             tools = "a few of the tools" if request.tools else "no tools"
             remarks.append(
-                f"{model} cannot take in what the table counts: it is sent the short form below, with {tools} in it."
+                f"{model} cannot hold what the table counts: it is sent the short form below, with {tools} in it."
             )
             return View(found.manifest, rows, remarks, _short(request), [])
         able = app.facts.abilities(model)
         if config.model.tool_mode == "json" or not able.calls_tools:
             from nanoclaw.providers.json_tools import json_messages
 
-            remarks.append(f"{model} is asked for JSON: the tools stand in its instructions, each with an example.")
+            remarks.append(f"{model} is asked for JSON: the tools are in its instructions, each with an example.")
             return View(found.manifest, rows, remarks, json_messages(request), [])
         messages = chat_messages(request, vision=able.sees_images)
         return View(found.manifest, rows, remarks, messages, chat_tools(request.tools))
 
 
 def _short(request: ModelRequest) -> list[dict[str, Any]]:
-    """The messages that a model in the process is sent of a request, but for the oldest that do not fit."""
+    """The messages that a model in the process is sent of a request, except the oldest that do not fit."""
     from nanoclaw.providers import json_tools
 
     instructions = json_tools.static_messages(json_tools.few(request.tools))

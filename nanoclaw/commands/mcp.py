@@ -86,7 +86,7 @@ def _add(config: Config, options: argparse.Namespace) -> int:
     name = options.name
     check_name(name)
     if name in _servers(config):
-        raise ConfigError(f"there is an MCP server {name!r} already: {start_command()} mcp remove {name} takes it out.")
+        raise ConfigError(f"there is an MCP server {name!r} already: {start_command()} mcp remove {name} removes it.")
     table = tomlkit.table()
     if options.url:
         table["url"] = options.url
@@ -130,7 +130,7 @@ def _remove(config: Config, options: argparse.Namespace) -> int:
     write(config, changed)
     for kept in (config.home / "plugins" / "mcp").glob(f"oauth-{name}.json"):
         kept.unlink()
-    _say(options, {"removed": name}, f"{name} is taken out. A running nanoclaw has it until its next start.")
+    _say(options, {"removed": name}, f"{name} is removed. A running nanoclaw keeps it until its next start.")
     return 0
 
 

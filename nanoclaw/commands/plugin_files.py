@@ -80,7 +80,7 @@ def show(config: Config, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"name": name, "path": str(path), "not_loaded": why, **shown.as_data(code), "text": text}))
         return 0
-    print(f"{path}: {why or 'as you looked at it'}.\n{text}")
+    print(f"{path}: {why or 'as you reviewed it'}.\n{text}")
     if why:
         print(f"\n{start_command()} plugins trust {name} {code.sha256[:12]} loads it as it is shown here.")
     return 0
@@ -93,7 +93,7 @@ def trust(config: Config, options: argparse.Namespace) -> int:
         code = third_party.read(_placed(config, name))
         if not code.sha256.startswith(options.sha256):
             shows = f"{start_command()} plugins show {name}"
-            raise ConfigError(f"the plugin {name} is not any more what was shown: {shows} shows it.")
+            raise ConfigError(f"the plugin {name} is no longer what was shown: {shows} shows it.")
         third_party.pins(config).put(name, code)
     runs = "" if name in config.plugins.enabled else f", once enabled in [plugins] of {config.file} names it"
     brings = _brings(config, name)
@@ -104,7 +104,7 @@ def trust(config: Config, options: argparse.Namespace) -> int:
 
 
 def _brings(config: Config, name: str) -> dict[str, list[str]]:
-    """Try a plugin over a copy of the store: what it brings. Raises ConfigError with the reason where it fails."""
+    """Try a plugin over a copy of the store: what it brings. Raises ConfigError with the reason if it fails."""
     enabled = tuple(dict.fromkeys((*config.plugins.enabled, name)))
     plugins = config.plugins._replace(enabled=enabled, off=tuple(one for one in config.plugins.off if one != name))
 
@@ -161,21 +161,21 @@ def remove(config: Config, options: argparse.Namespace) -> int:
         _delete(path)
         third_party.pins(config).drop(name)
     _enable(config, name, is_on=False)
-    kept = f"What it kept stays in {third_party.folder(config) / name} and in its tables."
-    said = f"The plugin {name} is deleted. A running nanoclaw has it until its next start. {kept}"
+    kept = f"Its data stays in {third_party.folder(config) / name} and in its tables."
+    said = f"The plugin {name} is deleted. A running nanoclaw keeps it until its next start. {kept}"
     _say(options, {"name": name, "removed": True}, said)
     return 0
 
 
 def _placed(config: Config, name: str) -> Path:
-    """Raises ConfigError where it is no plugin of the home."""
+    """Raises ConfigError if it is not a plugin of the home."""
     if path := third_party.place(config, name):
         return path
     if name in build.BUILT_IN:
-        raise ConfigError(f"the plugin {name} is a part of this program, and needs no yes.")
+        raise ConfigError(f"the plugin {name} is part of this program and needs no approval.")
     sources = dict(third_party.available(config))
     if name in sources:
-        raise ConfigError(f"the plugin {name} is of the {sources[name]}, which pip installs and removes.")
+        raise ConfigError(f"the plugin {name} comes from the {sources[name]}, which pip installs and removes.")
     own = ", ".join(one for one, source in sources.items() if not source.startswith("package "))
     raise ConfigError(f"there is no plugin {name!r} in {third_party.folder(config)}; there are {own or 'none'}.")
 

@@ -33,7 +33,7 @@ class PluginText(NamedTuple):
 
 
 def read(package: Package) -> PluginText:
-    """Raises ConfigError where no plugin is in it."""
+    """Raises ConfigError if no plugin is in it."""
     if not (main := main_of(package.files.keys())):
         raise ConfigError("there is no __init__.py in it")
     trees = {path: _tree(path, file.data) for path, file in package.files.items() if path.endswith(".py")}
@@ -73,7 +73,7 @@ def lines(package: Package, pin: PackagePin | None = None) -> Iterator[str]:
         if missing := [name for name in found.imports if not _is_there(name)]:
             yield revealed(f"Not installed: {', '.join(missing)}")
         if beyond := [name for name in found.imports if name.startswith("nanoclaw.") and not _is_for_plugins(name)]:
-            yield revealed(f"Beyond what plugins are to import: {', '.join(beyond)}")
+            yield revealed(f"Imports beyond what plugins may use: {', '.join(beyond)}")
     except ConfigError as error:
         yield f"It cannot be loaded: {revealed(str(error))}"
     yield "A plugin runs with all rights of this program: only its text says what it does."
@@ -84,7 +84,7 @@ def _tree(path: str, text: bytes) -> ast.Module:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ConfigError(f"{path} is no Python that can be read: {error}") from error
+        raise ConfigError(f"{path} is not readable Python: {error}") from error
 
 
 def _texts(one: ast.ClassDef, name: str) -> tuple[str, ...]:

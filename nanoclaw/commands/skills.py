@@ -22,7 +22,7 @@ def add(config: Config, options: argparse.Namespace) -> int:
     package = read(options.path)
     name = described.front_of(package, stem(options.path))[0].name
     if name.startswith(".") or not name:  # the folder of all skills, or that above it
-        raise SkillError(f"{name!r} is no name for a skill: give it one in its front matter")
+        raise SkillError(f"{name!r} is not a name for a skill: give it one in its front matter")
     folder = config.home / "skills" / name
     there = read_folder(str(folder)) if folder.is_dir() else None
     was = pin_of(there) if there and there.sha256 != package.sha256 else None

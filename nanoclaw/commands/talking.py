@@ -93,7 +93,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
 
 
 def _check(app: App, channel: Plain, lack: str) -> None:
-    """Raises ConfigError when no model can be asked, `lack` says why, and the question needs one."""
+    """Raises ConfigError if no model can be asked, `lack` says why, and the question needs one."""
     try:
         if lack:
             raise ConfigError(lack)
@@ -183,7 +183,7 @@ class _TerminalChat:
                     if self._relay is None and (is_late or not isinstance(error, StoreBusy)):
                         raise
                     if is_late or not isinstance(error, StoreBusy):
-                        self._tell(f"{self._gone}, and this terminal cannot go on by itself yet: {error}")
+                        self._tell(f"{self._gone}, and this terminal cannot continue on its own yet: {error}")
                         seconds = _TRY_AGAIN_SECONDS
                 if self._relay is None:
                     await pause(seconds)
@@ -234,7 +234,7 @@ class _TerminalChat:
                 self._relay = self._sit_down(hello, commands_of(app))
             else:
                 app.inherits = True
-                self._tell(f"{self._gone}; this terminal goes on by itself. {lack}".rstrip())
+                self._tell(f"{self._gone}; this terminal continues on its own. {lack}".rstrip())
             terminals = listen(app, self._relay)
             app.spawn(_load_ahead(config, model), "core")
             await app.run(wakes=True, after=_DRAWN_SECONDS)
@@ -409,12 +409,11 @@ def _attached(config: Config, want: str, session: str, model: str) -> attach.Lin
     link = attach.connect(str(config.home), want, session)
     if link and model:
         raise ConfigError(
-            f"process {link.hello['pid']} runs already and chooses its model itself: say /model {model} there, or end "
-            "it first"
+            f"process {link.hello['pid']} already runs, with its own model: say /model {model} there, or end it first"
         )
     if link and (names := config.without):
         attach.say(
-            f"process {link.hello['pid']} runs already with its own plugins: --without {', '.join(names)} has no effect"
+            f"process {link.hello['pid']} already runs with its own plugins: --without {', '.join(names)} has no effect"
         )
     return link
 

@@ -37,30 +37,30 @@ class Actors:
         return self.of(inbound.conversation or inbound.address)
 
     def unasked(self) -> list[Address]:
-        """Conversations in which something runs that no person asked for just now: a heartbeat, a task."""
+        """Conversations that run something nobody asked for just now: a heartbeat, a task."""
         found = ((address, actor.at_work_on) for address, actor in self._actors.items())
         return [address for address, inbound in found if inbound and inbound.message.origin != "person"]
 
     def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]:
-        """The same, but for one conversation, as far as it is for who wrote a message to end it."""
+        """The same without one conversation, limited to what the sender of a message may end."""
         from_owner = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
         return [one for one in self.unasked() if one != here] if from_owner else []
 
     def answered(self, turn: int) -> None:
-        """The owner has answered all that a turn asked: it goes on."""
+        """The owner has answered all questions of a turn: it continues."""
         if cut := self._inbox.open_turn(turn):
             self.for_message(cut.inbound).go_on(cut)
 
     def halt_all(self) -> dict[Address, bool]:
-        """Stop every conversation: where something ran."""
+        """Stop every conversation; those where something ran."""
         return {address: actor.halt() for address, actor in list(self._actors.items())}
 
     async def idle(self) -> None:
-        """Wait until every accepted message is answered, but for those that wait for a model or the owner."""
+        """Wait until every accepted message is answered, except those that wait for a model or the owner."""
         await asyncio.gather(*(actor.idle() for actor in list(self._actors.values())))
 
     async def close(self, *, leave: bool = False) -> None:
-        """End what runs as if it had been stopped, or `leave` it to the next start; what waits is left to it always."""
+        """Stop what runs, or `leave` it to the next start; waiting messages are always left to it."""
         self._asks.close()
         for actor in self._actors.values():
             actor.leaves_turn_open = leave

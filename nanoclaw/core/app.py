@@ -1,4 +1,4 @@
-"""The running program: what everything is made of, and its lifetime."""
+"""The running program: its parts and its lifetime."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ RESTART_SECONDS = 5.0
 
 
 class App:
-    """Made by `build` alone, in three steps: the store and what lies on it, the plugins, and all that answers."""
+    """Made only by `build`, in three steps: the store and its users, the plugins, and everything that answers."""
 
     def __init__(self, config: Config, store: Store, clock: Callable[[], datetime]) -> None:
         self.config, self.store, self.clock = config, store, clock
@@ -79,9 +79,9 @@ class App:
         self.channels = Channels((), clock, self.redact)
         self.is_gateway = self.is_terminated = self._wakes = False
         self.keep_copy = keep_todays_copy
-        """Keeps the copy of the day as it ends."""
+        """Keeps the daily copy when it ends."""
         self.inherits = False
-        """It goes on for a process that has ended, whose terminals come back one after the other."""
+        """It succeeds a process that has ended, whose terminals reconnect one by one."""
         self.left_out: Mapping[str, str] = {}
         """Plugins that are enabled and were not loaded, each with a sentence that says why."""
         self._tasks: set[asyncio.Task[object]] = set()
@@ -89,12 +89,12 @@ class App:
         self._by_name: dict[str, Plugin] = {}
 
     def plug(self, plugins: Iterable[Plugin]) -> None:
-        """Take the plugins in, in the order of their chain."""
+        """Add the plugins, in the order of their chain."""
         self.chain = Chain(tuple(plugins))
         self.sessions = Sessions(self.transactions, self.chain)
 
     def assemble(self, models: Models, channels: Iterable[Channel]) -> None:
-        """Make all that answers."""
+        """Make everything that answers."""
         config = self.config
         for channel in (*channels, *(one for plugin in self.chain.plugins for one in plugin.channels())):
             self.channels.add(channel)
@@ -153,7 +153,7 @@ class App:
         return self._by_name[name].public if name in self._by_name else None
 
     def used(self, name: str) -> Any:
-        """The same where something in this process has asked for it, else None: to make it may be dear."""
+        """The same if something in this process has asked for it, else None: making it may be expensive."""
         return vars(self._by_name[name]).get("public") if name in self._by_name else None
 
     def publish(self, plugin: Plugin) -> None:
@@ -161,7 +161,7 @@ class App:
         self._by_name[plugin.name] = plugin
 
     def owners_chats(self) -> Sequence[Address]:
-        """The chats that the owner has alone with the assistant, the one that was met last first."""
+        """The owner's private chats with the assistant, the most recent first."""
         access = self.public("access")
         return access.owners_chats() if access else ()
 
@@ -192,14 +192,14 @@ class App:
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def deliver(self, inbound: Inbound) -> None:
-        """Take a message in; a channel that has much to send is held for a while."""
+        """Accept a message; a channel that has much to send is slowed down."""
         await self.router.deliver(inbound)
         await self.delivery.catch_up(inbound.address.channel)
 
     async def run(self, ready: Callable[[], None] = lambda: None, *, wakes: bool = False, after: float = 0) -> None:
         """Serve until a channel of its own is done; a cancelled run ends what it was doing as the person's own stop,
         and a gateway's leaves it to the next start. With `wakes` plugins work in the background, `after` so many
-        seconds where nothing is to be taken up; `ready` is called when everything serves."""
+        seconds where nothing is to be resumed; `ready` is called when everything serves."""
         delivering = asyncio.create_task(self.delivery.run())
         self.spawn(keep_copies(self.store.path, self.clock, self.conversations.idle), "copies")
         channels = self.channels.all()
@@ -231,7 +231,7 @@ class App:
                 await self.delivery.flush(channel.name)
 
     def takes_up(self, address: Address) -> bool:
-        """True where what an earlier process left of a conversation goes on here."""
+        """True if a conversation that an earlier process left unfinished continues here."""
         if self.channels.get(address.channel) is None:
             return self._wakes_for(address)
         if self.inherits and address.channel == TERMINAL:
@@ -239,7 +239,7 @@ class App:
         return self.is_gateway or self.channels.reaches(Outbound(address, "", reply_to="any"))
 
     def _wakes_for(self, address: Address) -> bool:
-        """Actors of plugins, such as tasks and heartbeats, go on where plugins work."""
+        """Actors of plugins, such as tasks and heartbeats, continue where plugins work."""
         return self._wakes and address.channel != TERMINAL
 
     def terminate(self, serving: asyncio.Task[Any]) -> None:
@@ -264,7 +264,7 @@ class App:
     # --- background work ---------------------------------------------------------------------------------------------
 
     def start_work(self, after: float = 0) -> None:
-        """Start what plugins do by themselves, `after` so many seconds."""
+        """Start the plugins' background work, `after` so many seconds."""
         working = [one for one in self.chain.plugins if type(one).run is not Plugin.run]
         self._running = [asyncio.create_task(self._work(one, after)) for one in working]
 
@@ -303,7 +303,7 @@ class App:
         return "\n".join((*lines, *filter(None, known)))
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
-        """Lines that plugins say of themselves, each with the plugin's name."""
+        """Reports of plugins about themselves, each with the plugin's name."""
         found: list[tuple[str, Finding]] = []
         for plugin in self.chain.plugins:
             try:
@@ -317,7 +317,7 @@ class App:
         return found
 
     async def audit(self) -> list[tuple[str, Finding]]:
-        """Lines that plugins say of what is open by them."""
+        """Reports of plugins about the access that they open."""
         found = [(f"plugin {name}", Finding(False, why, risk="warning")) for name, why in self.left_out.items()]
         for plugin in self.chain.plugins:
             try:
@@ -347,7 +347,7 @@ class App:
             return ""
 
     def check_model(self, conversation: Address) -> None:
-        """Raises ConfigError when the model of a conversation cannot be asked as things are."""
+        """Raises ConfigError if the model of a conversation cannot be asked at present."""
         self.models.of(self.sessions.of(conversation).model)
 
 

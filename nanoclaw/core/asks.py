@@ -22,13 +22,12 @@ SECONDS = 900.0
 """The time in which a question is open that says nothing else."""
 
 LOOK_SECONDS = 60.0
-"""Pause after which the clock is looked at: time goes on while the machine sleeps."""
+"""Pause after which the clock is looked at: time continues while the machine sleeps."""
 
 
 class Question(NamedTuple):
-    """One that was asked. `turn` is 0 where none waits for it, `sender` and `conversation` are that turn's; `sha256` is
-    of the call that it is about; `place` is where it was asked, in the row `outbox`; `answer` is None while it is
-    open."""
+    """One that was asked. `turn` is 0 if none waits for it, `sender` and `conversation` are that turn's; `sha256` is of
+    the call that it is about; `place` is where it was asked, in the row `outbox`; `answer` is None while it is open."""
 
     number: int
     turn: int
@@ -77,7 +76,7 @@ class Asker(Protocol):
         ...
 
     def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
-        """True where a call need not be asked about: a yes was extended to it."""
+        """True if a call need not be asked about: a yes was extended to it."""
         ...
 
 
@@ -101,7 +100,7 @@ class Asks:
         return self.asker.place(about) if self.asker else None
 
     def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
-        """True where the owner's yes to something else was extended to this call."""
+        """True if the owner's yes to something else was extended to this call."""
         return bool(ask.scope and self.asker and self.asker.covers(ask, call, turn))
 
     def put(self, tx: Transaction, turn: Turn | None, call: CheckedCall | None, ask: Ask, about: Address) -> int:
@@ -178,7 +177,7 @@ class Asks:
         return next(iter(self._questions("id = ?", number)), None)
 
     def answer(self, number: int, text: str) -> Question | None:
-        """Note the owner's answer; None where there is no such open question."""
+        """Note the owner's answer; None if there is no such open question."""
         return self._end(number, OwnersAnswer(text, "owner"))
 
     def of_turn(self, turn: int) -> dict[str, list[Question]]:
@@ -189,7 +188,7 @@ class Asks:
         return found
 
     def was_refused(self, call: CheckedCall, turn: Turn, since: datetime) -> bool:
-        """True where the owner has said no to exactly this before, since a time and in what a turn's history shows."""
+        """True if the owner has said no to exactly this before, since a time and in what a turn's history shows."""
         found = self._questions("by = 'owner' AND answer = 'no' AND sha256 = ?", sha256_of(call))
         shown = {one.call_id for one in turn.history if isinstance(one, ToolResult)} if found else ()
         return any(one.conversation == turn.conversation and one.asked >= since and one.call in shown for one in found)
@@ -203,8 +202,8 @@ class Asks:
         self._give_up([question for question in self.open() if question.turn == turn])
 
     def take_up(self) -> None:
-        """After a start: what nobody waits for any more is given up, and the time of the others goes on. A turn whose
-        time was over meanwhile is not told: whoever takes it up looks."""
+        """After a start: what nobody waits for any more is given up, and the time of the others continues. A turn whose
+        time was over meanwhile is not told: whoever resumes it looks."""
         open_questions = self.open()
         self._give_up([one for one in open_questions if not one.turn])
         for question in open_questions:
@@ -250,7 +249,7 @@ class Asks:
         return question
 
     def _give_up(self, questions: list[Question]) -> None:
-        """End what nobody goes on with."""
+        """End what nobody continues with."""
         if not questions:
             return
         with self._transactions.open():

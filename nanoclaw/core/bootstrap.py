@@ -44,7 +44,7 @@ class BootstrapFile(NamedTuple):
 def seed(root: Path, template: Path) -> list[str]:
     """Copy the template into a folder that is missing or no workspace yet; returns the new names.
 
-    Nothing is overwritten, and in a workspace nothing comes back that the person took away. Raises WorkspaceError when
+    Nothing is overwritten, and in a workspace nothing comes back that the person took away. Raises WorkspaceError if
     the folder cannot be made or written.
     """
     made: list[str] = []
@@ -87,7 +87,7 @@ def read(
 ) -> dict[str, BootstrapFile]:
     """The files as they are now without comments, cut to the limits; a small file is never starved by a large one.
 
-    One that nobody edited since it was seeded counts as empty, but for BOOTSTRAP.md.
+    One that nobody edited since it was seeded counts as empty, except BOOTSTRAP.md.
     """
     return fit({name: _read(reach, name, template / name) for name in names}, file_limit, total_limit)
 
@@ -113,7 +113,7 @@ def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def says_something(text: str) -> bool:
-    """True where there is more than headings, comments and blank lines."""
+    """True if there is more than headings, comments and blank lines."""
     lines = without_comments(text).splitlines()
     return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
 
@@ -166,13 +166,13 @@ def _parsed(reach: Reach, name: str, template: Path, mtime: int, size: int, inod
     path = reach.root / name
     try:
         if not path.is_file() or size > READ_LIMIT:
-            raise ValueError(f"it is no plain file of at most {READ_LIMIT // 10**6} MB")
+            raise ValueError(f"it is not a plain file of at most {READ_LIMIT // 10**6} MB")
         with open_for_reading(reach, name) as file:
             text = TextIOWrapper(file, encoding="utf-8-sig").read().strip()
     except (OSError, ValueError) as error:
         if isinstance(error, PathRefused) and path.is_symlink():
             return _unreadable(path, name, "it is a link out of the workspace")
-        return _unreadable(path, name, "it is no text (UTF-8)" if isinstance(error, UnicodeDecodeError) else str(error))
+        return _unreadable(path, name, "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error))
     sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
     shown = without_comments(text)

@@ -65,11 +65,11 @@ BUILT_IN: dict[str, str] = {
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }
-"""The built-in plugins, each with its class: their order is the order of every chain. Whoever takes out a line and its
-folder has removed the capability."""
+"""The built-in plugins, each with its class: their order is the order of every chain. Removing a line and its folder
+removes the capability."""
 
 LAST = "redact"
-"""Has the last word: somebody else's plugins stand before it."""
+"""Comes last: third-party plugins stand before it."""
 
 
 def build(
@@ -91,7 +91,7 @@ def build(
     `plugins` are names of built-in ones and classes of others; None: all that the configuration says. `without` names
     some that are left out. `model` is used where a conversation has not chosen its own, and everywhere when `forced`.
     `state` is a copy of the store to work on, so that nothing is changed and a running process is not disturbed. Raises
-    NanoclawError for what cannot start.
+    NanoclawError if it cannot start.
     """
     left_out = dict[str, str]()
     kinds = checked(config, plugins, without, left_out.__setitem__)
@@ -130,8 +130,8 @@ def classes(
     without: frozenset[str] = frozenset(),
     tell: Callable[[str, str], object] = lambda name, why: None,
 ) -> list[type[Plugin]]:
-    """The classes of the plugins that run, in the order of their chain. `tell` hears of those that are enabled and left
-    out, and why."""
+    """The classes of the plugins that run, in the order of their chain. `tell` is told which enabled ones are left out,
+    and why."""
     off = without | set(config.plugins.off)
     for name in off - BUILT_IN.keys() - set(config.plugins.enabled):
         import difflib
@@ -163,7 +163,7 @@ def classes(
         for name in unknown_hooks(one):
             raise ConfigError(
                 f"the plugin {one.name} has {name!r}, which Plugin does not have: a misspelt hook would never be "
-                f"called. What is its own begins with “_”. nanoclaw --without {one.name} starts without it."
+                f"called. Its own names begin with “_”. nanoclaw --without {one.name} starts without it."
             )
         for name in hooks_of_another_kind(one):
             raise ConfigError(
@@ -190,8 +190,7 @@ def checked(
     without: Collection[str] = (),
     tell: Callable[[str, str], object] = lambda name, why: None,
 ) -> list[type[Plugin]]:
-    """The classes of the plugins that run, once all that is set is known to somebody and can be meant. Raises
-    ConfigError."""
+    """The classes of the plugins that run, after a check that every setting is known and valid. Raises ConfigError."""
     kinds = classes(config, plugins, frozenset(without), tell)
     try:
         folders.check(config.home, config.workspace_path, config.files)

@@ -1,5 +1,4 @@
-"""Calls of tools: judged all together, run through every gate, what each changes for the audit log, and how often it
-gave the same result."""
+"""Tool calls: judges all of an answer, runs them, logs what each changes, and counts repeated results."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 _REFUSED = {
     "owner": "the person said no, so nothing was done. Accept that, and don't try it another way.",
     "time": "the person was asked for a yes and did not answer in time, so nothing was done. Tell them.",
-    "nobody": "nobody is there to be asked for a yes{}, so nothing was done. Say in your answer what is left to allow.",
+    "nobody": "nobody is there to be asked for a yes{}, so nothing was done. Say in your answer what needs their yes.",
 }
 """The result of a call that was not allowed, by whom."""
 
@@ -45,7 +44,7 @@ _REFUSED = {
 WARN_AT, END_AT = 3, 6
 """A result that came before, for the same call or for others: warned at the third time, ended at the sixth."""
 
-AGAIN = "(The same result again, for what was tried several times: do something else, or answer.)"
+AGAIN = "(The same result again, after several tries: do something else, or answer.)"
 
 
 class Judged(NamedTuple):
@@ -87,7 +86,7 @@ class CallEffects:
 
     @property
     def ended(self) -> list[Effect]:
-        """The same ones with what became of them, then what was done besides. One without a result has only begun."""
+        """The same changes with their outcome, then any others that were made. One without a result has only begun."""
         own, others = [], list[Effect]()
         for number, effect in self._begun.items():
             reports = self._reported.get(number, [])
@@ -119,13 +118,13 @@ class CallRunner:
         self._toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
 
     def meant(self, answer: AssistantMessage) -> AssistantMessage:
-        """An answer with the calls that are meant, where some name their tool by CALL_TOOL."""
+        """The answer with the calls that are meant, if some of them use CALL_TOOL."""
         calls = tuple(map(self._toolbox.meant, answer.tool_calls))
         return answer if calls == answer.tool_calls else answer._replace(tool_calls=calls)
 
     async def judged(self, calls: Sequence[ToolCall], turn: RunningTurn, *, was_asked: bool = False) -> list[Judged]:
-        """Judge all calls of an answer before any of them runs; then those run that only hand on the owner's answer. A
-        tool may have come since the context began, or be gone."""
+        """Judge all calls of an answer before any of them runs; then run those that only pass on the owner's answer. A
+        tool may have been added or removed since the context began."""
         if any(call.said or self._toolbox.find(call.name) is None for call in calls):
             await self._chain.before_context(turn)
             self._toolbox.take(self._chain.tools(anew=True))
@@ -203,7 +202,7 @@ class CallRunner:
         return [id_ for id_, tool in found if tool and tool.atomic]
 
     async def run(self, judged: Judged, turn: RunningTurn, report: Callable[[Effect], None]) -> ToolResult:
-        """The result of a judged call: run, told to the plugins, bounded, and marked where it is of others."""
+        """The result of a judged call: run, passed to the plugins, bounded, and marked if it has others' text."""
         assert judged.checked
         progress = Progress(judged.call, turn, self._chain)
         context = ToolContext(
@@ -273,10 +272,10 @@ class Repeats:
         self._seen: Counter[tuple[str, ...]] = Counter()
 
     def count(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:
-        """Count for each call of an answer how often its result has come. A change of the workspace that is made again
-        is the same whatever is said of it: the second of two reminders has another number. The same error is one
-        however the arguments are varied, once for each answer; other calls with the same result are no loop, as many
-        commands have nothing to say."""
+        """Count for each call of an answer how often its result has come. A repeated change of the workspace is the
+        same even if its text differs: the second of two reminders has another number. The same error is one however the
+        arguments are varied, once for each answer; other calls with the same result are no loop, as many commands have
+        nothing to say."""
         alike = {(result.name, result.text) for result in results}
         self._seen.update(alike)
         return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
@@ -308,7 +307,7 @@ def answer_to(call: CheckedCall, options: tuple[str, ...], asked: Sequence[Quest
 
 
 ALL = "*"
-"""Stands in the place of a call's id where a question is about all calls of an answer."""
+"""replaces a call's id where a question is about all calls of an answer."""
 
 
 def _as_one_call(calls: Sequence[ToolCall]) -> CheckedCall:

@@ -1,4 +1,4 @@
-"""The plugin chain: asks every plugin in its order, and keeps a faulty one from costing anybody an answer."""
+"""The plugin chain: asks the plugins in order, and keeps a faulty one from breaking an answer."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 
 
 class Chain:
-    """The plugins of this run, in the order of BUILT_IN in build.py. A hook is asked of those that override it."""
+    """The plugins of this run, in the order of BUILT_IN in build.py. A hook is called on those that override it."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self.plugins = tuple(plugins)
@@ -119,7 +119,7 @@ class Chain:
         return [tool._replace(open_to=tool.open_to & left.get(tool.name, frozenset())) for tool in tools]
 
     def prompt_tools(self, profile: Profile) -> tuple[ToolSpec, ...]:
-        """Specs for the prompt of a new context: of all tools that are open to it, but for what a plugin keeps out."""
+        """Specs for the prompt of a new context: of all tools open to it, except those that a plugin keeps out."""
         specs = tuple(tool.spec for tool in self.tools(profile, anew=True))
         for one in self._of["prompt_tools"]:
             try:
@@ -150,7 +150,7 @@ class Chain:
     # --- a message ---------------------------------------------------------------------------------------------------
 
     def on_message(self, inbound: Inbound, tx: Transaction) -> tuple[Inbound, Reply | Literal["ignore"] | None]:
-        """The message as the plugins have it, and what one of them says of it by code."""
+        """The message as the plugins return it, and the reply of one that answers by code."""
         for one in self._of["on_message"]:
             said: Judgement = self._in_part(
                 one, "on_message", tx, partial(one.on_message, inbound, tx), (Inbound, Reply, str)
@@ -162,7 +162,7 @@ class Chain:
         return inbound, None
 
     def conversation_of(self, address: Address) -> Address | None:
-        """The conversation that an address is part of, where that is another than its own."""
+        """The conversation that an address is part of, if that is not its own."""
         for one in self._of["conversation_of"]:
             if (found := one.conversation_of(address)) is not None:
                 return found
@@ -180,7 +180,7 @@ class Chain:
     # --- a request ---------------------------------------------------------------------------------------------------
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | AssistantMessage:
-        """The limits of a request, or a plugin's answer to it. Raises ProviderError where a plugin refuses it."""
+        """The limits of a request, or a plugin's answer to it. Raises ProviderError if a plugin refuses it."""
         limits = request.limits
         for one in self._about("before_model", turn):
             try:
@@ -203,7 +203,7 @@ class Chain:
                 self.fault(one, "after_model", error)
 
     def filters(self, turn: Turn) -> Filter | None:
-        """The filters of one answer's stream, one behind the other; None where there is none."""
+        """The filters of one answer's stream, chained; None if there are none."""
         made: list[Filter] = []
         for one in self._about("stream", turn):
             try:
@@ -218,8 +218,8 @@ class Chain:
     async def before_tool(
         self, call: CheckedCall, turn: Turn, own: Tool | None = None
     ) -> Refuse | Instead | tuple[Ask, ...]:
-        """The strictest verdict of the tool's own check and of every plugin; one that raises refuses. All that is to be
-        asked otherwise: what wants a yes first."""
+        """The strictest verdict of the tool's own check and of every plugin; one that raises refuses. If none refuses,
+        all that is to be asked: what needs a yes first."""
         verdicts: list[Verdict] = []
         if own and own.check:
             verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
@@ -245,7 +245,7 @@ class Chain:
             )
 
     def on_progress(self, text: str, turn: Turn) -> str:
-        """Text of a running tool as the plugins let it be shown; "" where one fails."""
+        """Text of a running tool as the plugins let it be shown; "" if one fails."""
         for one in self._of["on_progress"]:
             try:
                 text = _checked(one.on_progress(text, turn), str) or text
@@ -267,7 +267,7 @@ class Chain:
         self, answer: Answer, turn: Turn, *, may_retry: bool, may_act: bool
     ) -> Answer | MakeCalls | tuple[str, TryAgain]:
         """The answer for the person, or the first plugin that wants another one or calls before it. Without `may_retry`
-        its note stands below the answer instead, and no other's."""
+        its note is below the answer instead, and no other's."""
         is_noted, kinds = False, (Answer, TryAgain, MakeCalls)
         for one in self._about("before_answer", turn):
             said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), kinds)
@@ -367,7 +367,7 @@ def _checked(given: T, kinds: Kinds) -> T:
 
 
 def hooks_of_another_kind(kind: type[Plugin]) -> Iterator[str]:
-    """Methods that are `async def` where Plugin has `def`, or the other way round: they would not be heard."""
+    """Methods that are `async def` where Plugin has `def`, or the other way round: they would never be called."""
     for name, own in vars(kind).items():
         expected = vars(Plugin).get(name)
         if hasattr(own, "__code__") and hasattr(expected, "__code__") and _is_async(own) != _is_async(expected):

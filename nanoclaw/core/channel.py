@@ -15,11 +15,11 @@ from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from nanoclaw.redaction import Redactor, smells_of_secret
 
 Deliver = Callable[[Inbound], Awaitable[None]]
-"""Hands a message in; returns once it is stored, so that the platform may be told "received"."""
+"""Passes a message on; returns once it is stored, so that the platform may be told "received"."""
 
 
 def is_stop(text: str) -> bool:
-    """True for a message that asks to stop: read before the queue, so that it need not wait for what it is to end."""
+    """True for a message that asks to stop: read before the queue, so that it doesn't wait for what it is to stop."""
     return _STOP.fullmatch(text.strip().lower()) is not None
 
 
@@ -27,10 +27,10 @@ Ids = Annotated[tuple[str, ...], int]
 """A setting with a list of stable ids, which may also be written as numbers: 555 is "555"."""
 
 UNVERIFIED = "unverified:"
-"""Before an id for which its platform does not vouch, such as the sender of a mail that anybody may have written."""
+"""Prefix of an id that its platform does not vouch for, such as the sender of a mail that anybody may have written."""
 
 UNPROVEN = f"{UNVERIFIED}said:"
-"""Before an id for which its platform vouches by a word of which it is not known that nobody else can write it."""
+"""Prefix of an id that its platform vouches for in a way that others may be able to forge."""
 
 _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
@@ -42,8 +42,8 @@ class Hints(NamedTuple):
     that a file stands alone. `files` is how many one message holds, `file_bytes` the largest that can be sent; where
     either is 0, none can. An answer grows only where there are `edits`; each of the `threads` of a chat is a
     conversation of its own. With `bursts`, messages that follow within a moment are answered as one. `remark` is what
-    else the model should know, a sentence. `stays` is False where an answer that comes much later finds
-    nobody: one question, one answer.
+    else the model should know, a sentence. `stays` is False if nobody is there for an answer that comes much later: one
+    question, one answer.
     """
 
     length: int = 0
@@ -61,7 +61,7 @@ class Hints(NamedTuple):
     bursts: bool = True
 
     def can_show(self, event: Event) -> bool:
-        """False for an event that the platform has no sign for."""
+        """False for an event that the platform cannot show."""
         match event:
             case Queued():
                 return self.reactions
@@ -101,26 +101,26 @@ class Channel(Protocol):
         ...
 
     async def run(self, deliver: Deliver) -> None:
-        """Receive until cancelled or until the person leaves. Raises ChannelError, or whatever went wrong, when the
+        """Receive until cancelled or until the person leaves. Raises ChannelError, or whatever went wrong, if the
         connection is lost: whoever runs it waits and runs it again, longer each time until `alive` is a new one."""
         ...
 
     def serves(self, outbound: Outbound) -> bool:
-        """True when somebody is there now whom it would reach; if not, it waits without being tried."""
+        """True if somebody is there now to receive it; if not, it waits without an attempt."""
         ...
 
     async def send(self, outbound: Outbound) -> str:
-        """Deliver and return the platform's message id. Raises any exception to have it tried again later."""
+        """Deliver and return the platform's message id. Raises any exception to have it retried later."""
         ...
 
     def show(self, address: Address, event: Event) -> None:
-        """Show what a turn is doing, of what the hints say it can. Must not raise and must not block."""
+        """Show what a turn is doing, as far as the hints allow. Must not raise and must not block."""
         ...
 
 
 @runtime_checkable
 class Checks(Protocol):
-    """A channel that can look whether its login works without being run."""
+    """A channel that can check its login without being run."""
 
     async def check(self) -> str:
         """The login, such as the bot's name. Raises ChannelError that says what is wrong and what to do. Leaves no
@@ -130,16 +130,15 @@ class Checks(Protocol):
 
 @runtime_checkable
 class Proves(Protocol):
-    """A channel whose platform's word on who wrote has to be tried before it counts."""
+    """A channel whose platform must be tested before what it says about a sender is trusted."""
 
     @property
     def proof(self) -> tuple[bool, str]:
-        """True where the word is known to hold, and a sentence about it, '' for nothing to say."""
+        """True if the platform passed that test, and a sentence about it, '' for nothing to say."""
         ...
 
     async def prove(self, *, anew: bool = False) -> tuple[bool, str]:
-        """Try it where that is due, or in any case `anew`, and keep what was found. What goes wrong is in the
-        sentence."""
+        """Test it if that is due, or in any case with `anew`, and keep the result. Failures are in the sentence."""
         ...
 
 
@@ -148,16 +147,16 @@ class Holds(Protocol):
     """A channel whose platform holds the files that came with a message until they are asked for."""
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
-        """The file, of at most so many bytes. Raises Undeliverable for one that is larger, or gone, and ChannelError
-        where another try may help."""
+        """The file, of at most a number of bytes. Raises Undeliverable for one that is larger, or gone, and
+        ChannelError if another try may help."""
         ...
 
 
 class ChannelAccess(Protocol):
-    """The people of a channel, as far as it must know them by itself. Nobody is known where nothing says who is."""
+    """The people of a channel, as far as it must know them by itself. Nobody is known unless something says so."""
 
     def is_known(self, sender: str) -> bool:
-        """True for who is let in, whose invitations are accepted."""
+        """True for people who are let in, whose invitations are accepted."""
         return False
 
     def awaits_code(self) -> bool:
@@ -165,7 +164,7 @@ class ChannelAccess(Protocol):
         return False
 
     async def invited_by(self, sender: str) -> None:
-        """A stranger invites the assistant: they may be one who asks to be let in."""
+        """A stranger invites the assistant, perhaps to ask to be let in."""
         return
 
     def owners_chats(self) -> Sequence[str]:
@@ -194,13 +193,13 @@ class LinkHelp(NamedTuple):
     """Texts of `nanoclaw link NAME`. In `where`, {who} is the login of the channel, other names are settings."""
 
     missing: str
-    """A sentence for where the channel is not configured."""
+    """A sentence to show if the channel is not configured."""
     where: str
-    """To whom the code is to be written."""
+    """To whom to send the code."""
     steps: str = ""
     """Steps to get the secret that is then asked for."""
     asks: str = ""
-    """The setting with that secret, '' where none is asked for."""
+    """The setting with that secret, '' if none is asked for."""
     looks: str = ""
     """Pattern of the secret, which `shape` says in words."""
     shape: str = ""
@@ -218,7 +217,7 @@ class ChannelSpec(NamedTuple):
     """Raises ConfigError for settings that cannot be right. Connects to nothing."""
     settings: type | None = None
     """A NamedTuple with defaults: the keys of [channels.NAME] besides those that say who is let in. None: the channel
-    is given the table as it stands there."""
+    is given the table as it is."""
     needed: tuple[str, ...] = ()
     """Settings without which it is not served; without the first of them it counts as not configured."""
     secrets: tuple[str, ...] = ()
@@ -229,7 +228,7 @@ class ChannelSpec(NamedTuple):
     """The stable ids of people; of addresses small and large letters are the same."""
     link: LinkHelp | None = None
     is_tried: bool = False
-    """Its channel `Proves` that its platform's word on who wrote holds: `nanoclaw link` has it tried."""
+    """Its channel `Proves` that the platform can be trusted about senders: `nanoclaw link` tests it."""
 
 
 def secret_variable(channel: str, key: str) -> str:

@@ -19,11 +19,11 @@ MAIN = Address(TERMINAL, "main")
 """The terminal's usual conversation."""
 
 OFFLINE_SECONDS = 3.0
-"""Pause before a platform that cannot be reached, or is in trouble, is tried again: what waits goes out, and comes in,
-soon after it is back."""
+"""Pause before a platform that cannot be reached, or is in trouble, is retried: what waits goes out, and comes in, soon
+after it is back."""
 
 RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
-"""Pauses before a channel that broke off is started again, the last one for ever; a sign of life begins them anew."""
+"""Pauses before a failed channel is restarted, the last one for ever; a sign of life resets them."""
 
 
 class Channels:
@@ -60,26 +60,26 @@ class Channels:
             channel.show(address, event)
 
     def stays(self, address: Address) -> bool:
-        """False where an answer that comes much later finds nobody."""
+        """False if nobody is there for an answer that comes much later."""
         hints = self.hints(address.channel)
         return hints is None or hints.stays
 
     def collects(self, address: Address) -> bool:
-        """True where messages that follow each other at once are one thought."""
+        """True if messages that follow each other at once are one thought."""
         hints = self.hints(address.channel)
         return hints is not None and hints.bursts
 
     def reaches(self, outbound: Outbound) -> bool:
-        """True where somebody is there now whom a message would reach."""
+        """True if somebody is there now to receive a message."""
         channel = self._channels.get(outbound.address.channel)
         return channel is not None and channel.serves(outbound)
 
     def shows_notices(self, address: Address) -> bool:
-        """True where what the program has to remark is shown beside the answer."""
+        """True if the program's notices are shown beside the answer."""
         return address.channel == TERMINAL
 
     async def run(self, channel: Channel, deliver: Deliver, *, again: bool) -> None:
-        """Run a channel; with `again` each time it breaks off."""
+        """Run a channel; with `again` each time it is interrupted."""
         if not again:
             await channel.run(deliver)
             return
@@ -107,10 +107,10 @@ class Channels:
         if isinstance(error, ChannelUnavailable) and before == self._troubles[channel.name]:
             return
         log = logger if isinstance(error, ChannelError) else logger.opt(exception=error)
-        log.warning("{} broke off and is started again in {:.0f} s: {}", channel.name, seconds, said)
+        log.warning("{} failed and is restarted in {:.0f} s: {}", channel.name, seconds, said)
 
     def trouble(self, name: str) -> str:
-        """Why a channel broke off, until its next sign of life; '' for no trouble."""
+        """Why a channel was interrupted, until its next sign of life; '' for no trouble."""
         alive, trouble = self._troubles.get(name, (None, ""))
         return trouble if alive == self._channels[name].alive else ""
 

@@ -13,7 +13,7 @@ from nanoclaw.core.errors import ConfigError
 
 
 class Clock:
-    """Call it for the time now; `zone` is None where the machine's zone has no name that is known."""
+    """Call it for the time now; `zone` is None if the machine's zone has no name that is known."""
 
     def __init__(self, zone: tzinfo | None) -> None:
         self.zone = zone
@@ -52,7 +52,7 @@ def set_pace(pace: float) -> None:
     sets 0.02, so that a second lasts 20 ms.
 
     A pause lies between two tries, looks, or starts, or before somebody is told of a wait. The time that dates things
-    is no pause, and neither is a limit, such as that of a command, of a request, or of a person's patience.
+    is not a pause, and neither is a limit, such as that of a command, of a request, or of a person's patience.
     """
     global _pace
     _pace = pace

@@ -2,7 +2,7 @@
 
 Long results of tools are shortened first. Where that is not enough, plugins keep what is worth it of the older part,
 and a summary takes the older part's place; its newest part stays word for word. Where the model writes none, a line for
-each of the oldest turns stands there until it does. Everything stays in the store: only what is sent changes.
+each of the oldest turns is there until it does. Everything stays in the store: only what is sent changes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LEVELS = (16_000, 4_000, SHORT, 300)
 """Characters that are left of each result, of other texts ten times as many, where no older part can give way."""
 
 PASSES = 12
-"""Tries to sum up one part of a conversation after the other."""
+"""Tries to summarize one part of a conversation after the other."""
 
 INSTRUCTION_TOKENS = 500
 
@@ -76,16 +76,16 @@ LEAST_TOKENS = 200
 MADE_ROOM = "the older part of this conversation is now a summary; /history shows all of it"
 
 LEAST_SUMMARY_TOKENS = 4
-"""Of a summary of a long part: less says nothing, such as a small model's “fine”."""
+"""The shortest useful summary of a long part: less says nothing, such as a small model's “fine”."""
 
 CALLED = "it was a call of a tool, not a text"
 
 LEAST_SHARE = 1 / 6
-"""The share of what is to be summed up that a window must hold: so many requests may be made one after the other."""
+"""The share of what is to be summarized that a window must hold: so many requests may be made one after the other."""
 
 
 class NoSummary(NanoclawError):
-    """The model's summary cannot take the place of what it sums up."""
+    """The model's summary cannot take the place of what it summarizes."""
 
 
 class Compaction:
@@ -101,7 +101,7 @@ class Compaction:
         return await Shrink(self, turn).make_room(error)
 
     async def by_hand(self, turn: RunningTurn, focus: str) -> str:
-        """Sum up all but the newest part, whatever the window; what is to be told. Raises NanoclawError."""
+        """Summarize all but the newest part, whatever the window; what to tell. Raises NanoclawError."""
         return await Shrink(self, turn).by_hand(focus)
 
 
@@ -134,7 +134,7 @@ class Shrink:
             try:
                 await self._sum_up_to(window)
             except (ProviderError, NoSummary) as failed:
-                problem = f"could not be summed up: {reason(failed)}"
+                problem = f"could not be summarized: {reason(failed)}"
             room = min(room, room_of(self._window or window))
             if self._tokens() > room:
                 self._give_way(room, problem)
@@ -145,21 +145,21 @@ class Shrink:
         if isinstance(self._model_call.provider, CutsHistory):
             return (
                 f"{self._model} is sent only the newest part of a conversation, as much as it takes in, so a summary "
-                "would make no room. Nothing was changed; /history shows all."
+                "would free no space. Nothing was changed; /history shows all."
             )
         placed = self._session.unsummed()
         try:
             part = self._part(placed, most=most, least=LEAST_TOKENS)
             if part is None or is_within_a_turn(placed, part.cut):
                 why = why_nothing(placed, sum(self._sizes(placed)), tail_tokens(self._window))
-                return f"There is nothing to sum up yet: {why}."
+                return f"Nothing to summarize yet: {why}."
             await self._sum_up(placed, part, focus)
         except ContextTooLong as error:
             assert part
             self._learn(error, placed[: part.cut])
             return await self.by_hand(focus, part.tokens / 2)
         except NoSummary as error:
-            return f"This conversation could not be summed up: {reason(error)}. It is as it was."
+            return f"This conversation could not be summarized: {reason(error)}. It is as it was."
         after = round(self._size(self._session.history[0]))
         return (
             f"{counted(part.cut)} (≈ {part.tokens:,} tokens) are now a summary of ≈ {after:,} tokens; the newest "
@@ -213,7 +213,7 @@ class Shrink:
         return is_enough
 
     async def _sum_up_to(self, window: int) -> None:
-        """Sum up part after part until a request fits without lines. Raises ProviderError and NoSummary."""
+        """Summarize part after part until a request fits without lines. Raises ProviderError and NoSummary."""
         most, is_told = INFINITE, False
         for number in range(PASSES):
             placed, room = self._session.unsummed(), room_of(window)
@@ -264,8 +264,8 @@ class Shrink:
             self._turn.show(Notice(f"{text}, and /history shows all of it", stays="here"))
 
     def _lines_within(self, placed: Sequence[Placed], cuts: Sequence[int], most: float) -> tuple[int, str] | None:
-        """The first of the cuts with which a request has at most so many tokens, and the lines for what is before it;
-        with the first of all cuts nothing changes."""
+        """The first of the cuts with which a request has at most a number of tokens, and the lines for what is before
+        it; with the first of all cuts nothing changes."""
         begin, left, now = cuts[0], most - self._tokens(()), self._session.history
         sizes = self._sizes(placed[begin:])
         taken = sum(map(self._size, now[: len(now) - len(sizes)]))
@@ -290,7 +290,7 @@ class Shrink:
     def _part(
         self, placed: Sequence[Placed], *, newest: float = INFINITE, most: float = INFINITE, least: float = 0
     ) -> Part | None:
-        """The part to sum up now, no more than `most` or what a request can hold; None when before the part that
+        """The part to summarize now, no more than `most` or what a request can hold; None when before the part that
         stays there are less than `least` tokens, or too few to be worth it. Raises NoSummary."""
         sizes, window, tail = self._sizes(placed), self._window, tail_tokens(self._window)
         cut = cut_before(placed, sizes, tail, newest) if sum(sizes) > tail else 0
@@ -306,7 +306,7 @@ class Shrink:
 
     async def _sum_up(self, placed: Sequence[Placed], part: Part, focus: str) -> None:
         """Have what is worth it kept, then put the checked summary in place: a new context begins, for which files are
-        read and notes recalled anew. Raises ProviderError, NoSummary."""
+        read and notes recalled again. Raises ProviderError, NoSummary."""
         forgot, turn = self._session.forgot, self._turn
         older, newer = (tuple(one.message for one in some) for some in (placed[: part.cut], placed[part.cut :]))
         try:
@@ -338,9 +338,9 @@ class Shrink:
         return min(FLUSH_TOKENS, self._window // 8) if self._window else FLUSH_TOKENS
 
     async def _summary(self, older: tuple[Message, ...], part: Part, focus: str) -> str:
-        """Raises NoSummary when what the model writes is none, twice. One that will not stop calling tools, as small
-        ones do, is asked once more without any, though that costs the provider's cache. The request has the system,
-        tools and messages that the conversation has sent before, and one instruction."""
+        """Raises NoSummary if what the model writes is none, twice. One that will not stop calling tools, as small ones
+        do, is asked once more without any, though that costs the provider's cache. The request has the system, tools
+        and messages that the conversation has sent before, and one instruction."""
         tokens = max(200, min(SUMMARY_TOKENS, part.tokens // 2))
         instruction, problem = SUMMARY.format(words=tokens // 2) + (FOCUS.format(focus=focus) if focus else ""), ""
         for tools in (self._specs, self._specs, ()):
@@ -363,7 +363,7 @@ class Shrink:
             return "it was cut off; write a shorter one"
         size = estimate(answer.text) * self._model_call.factor()
         if size < min(LEAST_SUMMARY_TOKENS, part.tokens / 100):
-            return "it says too little"
+            return "it has too little in it"
         return "it is longer than what it sums up" if size >= part.tokens else ""
 
     def _by_code(self, text: str) -> UserMessage:
@@ -376,7 +376,7 @@ class Shrink:
 
 
 class SummaryModel:
-    """Writes summaries: the model of [models], as long as it takes in enough, else the conversation's own."""
+    """Writes summaries: the model of [models] if its window is large enough, else the conversation's own."""
 
     def __init__(self, model_call: ModelCall, models: Models, show: Callable[[Event], None]) -> None:
         self._main, self._models, self._show = model_call, models, show
@@ -384,12 +384,12 @@ class SummaryModel:
 
     @property
     def is_another(self) -> bool:
-        """True where it is another one than the conversation's."""
+        """True if it is not the conversation's own."""
         return self._asked is not self._main and self._asked.provider is not self._main.provider
 
     def room(self, taken: float, wanted: float) -> float:
-        """Tokens of a conversation that it takes in at once beside what else is `taken`, infinite where nobody knows.
-        A model that takes too little of the tokens `wanted` is not asked any more."""
+        """Tokens of a conversation that fit beside what is `taken`, infinite if unknown. A model that holds too few of
+        the tokens `wanted` is not asked again."""
         window = self._models.window_of(self._asked.provider.model) if self.is_another else None
         if window is None:
             return float("inf")

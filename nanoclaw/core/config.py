@@ -96,7 +96,7 @@ class Plugins(NamedTuple):
 
 class Config(NamedTuple):
     """Everything that can be set. `table` is the whole file; `environment` is the process's, completed by the secrets
-    file. Both have the keys themselves where the files name an entry of the keyring."""
+    file. Both have the keys themselves in place of references to the keyring."""
 
     home: Path
     model: Model = Model()
@@ -117,7 +117,7 @@ class Config(NamedTuple):
     without: tuple[str, ...] = ()
     """Plugins that the command line leaves out, which are `off` as well."""
     problem: str = ""
-    """In safe mode: why the file does not hold."""
+    """In safe mode: what is wrong with the file."""
 
     def __repr__(self) -> str:
         return f"Config({str(self.home)!r})"  # without what is secret
@@ -139,7 +139,7 @@ class Config(NamedTuple):
 
     @property
     def reach(self) -> Reach:
-        """The folders that tools may open: never the home, but for the workspace in it."""
+        """The folders that tools may open: never the home, except the workspace in it."""
         return Reach(self.workspace_path, *self.files.paths(), (self.home,))
 
     def settings(self, kind: type[T], prefix: str, keys: Mapping[str, str] | None = None) -> T:
@@ -180,12 +180,12 @@ class Config(NamedTuple):
 MISSING = object()
 
 LAST_GOOD = "config.last-good.toml"
-"""The copy of config.toml that a start which went well keeps."""
+"""The copy of config.toml that a successful start keeps."""
 
 RETIRED = {
     "context.extensions": "context.extensions has no effect any more: a plugin brings sections (docs/plugins.md)."
 }
-"""Keys of earlier versions, and what is said of them."""
+"""Keys of earlier versions, and what to say about them."""
 
 
 def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
@@ -256,12 +256,12 @@ def _check_net(path: Path, net: Net) -> None:
                 check_allowed(one)
             except ValueError:
                 how = 'write it as "intranet.lan" or "127.0.0.1:8080".'
-                said = f"net.allow: {one!r} is no name (patterns and ranges open nothing); {how}"
+                said = f"net.allow: {one!r} is not a name (patterns and ranges open nothing); {how}"
                 raise ConfigError(f"{path}: {said}") from None
 
 
 def check_positive(where: str, key: str, value: float) -> None:
-    """Raises ConfigError for what is not more than nothing."""
+    """Raises ConfigError for a value that is not above 0."""
     if not 0 < value < float("inf"):
         raise ConfigError(f"{where}: {key} must be more than 0, not {value}.")
 
@@ -292,9 +292,9 @@ def table_of(path: Path, data: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
     except RecursionError:
-        raise ConfigError(f"{path} is not valid TOML: nested too deeply. Mend it; nothing was changed.") from None
+        raise ConfigError(f"{path} is not valid TOML: nested too deeply. Correct it; nothing was changed.") from None
     except ValueError as error:  # a number of 5,000 digits is a plain one
-        raise ConfigError(f"{path} is not valid TOML: {error}. Mend that line; nothing was changed.") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line; nothing was changed.") from None
 
 
 def _warnings(config: Config) -> Iterator[str]:

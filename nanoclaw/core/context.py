@@ -31,7 +31,7 @@ from nanoclaw.core.provider import chat_messages
 from nanoclaw.outside_text import block
 
 OWN_TASKS = ("helper", "heartbeat")
-"""Origins of what a model of ours wrote after it had read others' text:  it is marked, and stands in no block."""
+"""Origins of what a model of ours wrote after it had read others' text:  it is marked, and not put in a block."""
 
 TALK = 4
 """Texts of recent talk that a short question may refer to."""
@@ -85,8 +85,8 @@ class ContextBuilder:
         )
 
     def resume(self, stored: str | None, query: str, profile: Profile, channel: str) -> PromptSnapshot:
-        """The stored snapshot, or a new one where there is none or another hand has changed what it was made of: that
-        costs one miss of the provider's cache."""
+        """The stored snapshot, or a new one if there is none or its sources were changed from outside: that costs one
+        miss of the provider's cache."""
         snapshot = prompt_snapshot.load(stored)
         if snapshot is None or snapshot.profile != profile.name:
             return self.begin(query, profile, channel)
@@ -95,8 +95,8 @@ class ContextBuilder:
         return self.begin(query, profile, channel)._replace(tools=snapshot.tools)
 
     def introduce(self, snapshot: PromptSnapshot, channel: str) -> tuple[PromptSnapshot, str]:
-        """The snapshot that knows of a message's channel, and what the model is to be told of it: '' where it knows, or
-        where there is nothing to say."""
+        """The snapshot that knows of a message's channel, and what to tell the model about it: '' if it knows, or if
+        there is nothing to say."""
         if channel in snapshot.channels:
             return snapshot, ""
         known = (*(snapshot.channels or ("",)), channel)  # the system message stays as it is
@@ -148,7 +148,7 @@ class ContextBuilder:
         text = message.text
         if not text and not message.images:
             named = ", ".join(file.name for file in draft.attachments)
-            text = f"(sent without words: {named})" if named else "(sent without words)"
+            text = f"(sent without text: {named})" if named else "(sent without text)"
         others, sources = list(draft.others), [message.outside] if message.outside else []
         if message.outside and text == message.text and message.origin not in OWN_TASKS:
             others, text = [*others, (message.outside, text)], ""
@@ -194,7 +194,7 @@ class ContextBuilder:
 
 
 def recent_talk(history: Sequence[Message]) -> list[str]:
-    """Texts said last by either side, the oldest first: a short question may refer to them."""
+    """The latest texts of both sides, the oldest first: a short question may refer to them."""
     said = [
         message.text
         for message in history[-20:]
@@ -216,14 +216,14 @@ def _sha256(text: str) -> str:
 
 
 def _may_have_changed(call: ToolCall, source: str) -> bool:
-    """True where a call may have changed the source of a section."""
+    """True if a call may have changed the source of a section."""
     if call.name == "exec" or (call.name.startswith("memory_") and "MEMORY.md" in source):
         return True
     return any(name in call.arguments for name in source.split(", ") if name)
 
 
 def _is_removed(part: Section, snapshot: PromptSnapshot) -> bool:
-    """True where a file is gone that the context still shows, such as BOOTSTRAP.md."""
+    """True if a file is gone that the context still shows, such as BOOTSTRAP.md."""
     gone = (code for code in part.diagnostics if code.startswith("missing_file "))
     return not set(gone) <= set(snapshot.diagnostics)
 

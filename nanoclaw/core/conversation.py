@@ -92,7 +92,7 @@ class Conversation:
                 await self._apologize(item, error)
             finally:
                 self._item = self._turn = None
-            while me and me.cancelling():  # the handler made its peace with it
+            while me and me.cancelling():  # the handler dealt with the cancellation
                 me.uncancel()
 
     async def _handle(self, item: Item) -> None:
@@ -102,7 +102,7 @@ class Conversation:
             return
         if item.is_left_over and not (self.paused and self.paused.turn.waits_for_owner):
             text = short(item.inbound.message.text)
-            self._channels.show(item.address, Notice(f"going on with what was waiting: “{text}”"))
+            self._channels.show(item.address, Notice(f"continuing with what was waiting: “{text}”"))
         item = self._queue.as_it_reads_now(item)
         if asked := (await self.carry_out(item) if self._commands.is_command(item.inbound) else item):
             self._item = asked
@@ -205,7 +205,7 @@ class Conversation:
         return [first, *more]
 
     async def _resume(self, cut: OpenTurn) -> None:
-        """Run a turn again that broke off or was paused."""
+        """Run a turn again that was interrupted or was paused."""
         self._began, paused = self._runner.sessions.transactions.clock().replace(microsecond=0), self.take_paused()
         if paused is None and (cut.waits_for_model or cut.waits_for_owner):  # stopped, or part of a newer turn
             return
@@ -215,7 +215,7 @@ class Conversation:
             await self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
             return
         if not cut.waits_for_owner:
-            self._channels.show(cut.address, Notice(f"going on with: “{short(cut.texts[0])}”"))
+            self._channels.show(cut.address, Notice(f"continuing with: “{short(cut.texts[0])}”"))
         waiting = turn.journal.waiting() if cut.waits_for_owner and turn.journal else None
         was_cut, tries = not (cut.waits_for_model or cut.waits_for_owner), paused.tries if paused else 0
         await self._run(turn, tries=tries, was_cut=was_cut, waiting=waiting)
@@ -280,7 +280,7 @@ class Conversation:
             self.paused = PausedTurn(cut)
 
     def take_up(self, cut: OpenTurn) -> None:
-        """Resume a turn of an earlier process, or wait on where it waits for the owner."""
+        """Resume a turn of an earlier process, or keep waiting if it waits for the owner."""
         if cut.waits_for_model or cut.waits_for_owner:
             self.paused = PausedTurn(cut, int(cut.waits_for_model))
         if not (cut.waits_for_owner and self._asks.waits(cut.id)):
@@ -294,7 +294,7 @@ class Conversation:
             self.put(item)
 
     async def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
-        """True where messages wait for a turn that waits for the owner, or was asked for elsewhere."""
+        """True if messages wait for a turn that waits for the owner, or was asked for elsewhere."""
         paused = self.paused
         impatient = batch[0].inbound.patience > 0
         if paused is None or not (impatient or paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
@@ -315,7 +315,7 @@ class Conversation:
         return True
 
     def take_paused(self) -> PausedTurn | None:
-        """Take the paused turn out, to go on with it or to end it now; the messages behind it enter the queue."""
+        """Take the paused turn out, to continue with it or to end it now; the messages behind it enter the queue."""
         paused, self.paused = self.paused, None
         if paused is None:
             return None
@@ -329,8 +329,8 @@ class Conversation:
     # --- stops -------------------------------------------------------------------------------------------------------
 
     def halt(self, row: int | None = None) -> bool:
-        """End what runs and drop what waits, which is on record until it is told. True: something ran; then its turn
-        tells, and ends the `row` of who asked for it too."""
+        """End what runs and drop what waits, which stays on record until it is reported. True if something ran: then
+        its turn reports, and ends the `row` of who asked for it too."""
         paused = self.take_paused()
         for item in self._queue.clear():
             words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
@@ -345,7 +345,7 @@ class Conversation:
         return ran
 
     def dropped(self) -> list[tuple[int, str]]:
-        """Take out the messages that stops dropped, to tell of them now."""
+        """Remove the messages that stops dropped, to report them now."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
@@ -389,7 +389,7 @@ class Conversation:
             self._channels.show(self.address, Notice(short(text)))
 
     async def _apologize(self, item: Item, error: Exception) -> None:
-        """Say in one sentence that handling an item went wrong, and go on with the next."""
+        """Say in one sentence that handling an item went wrong, and continue with the next."""
         text = logged(error, self.address)
         try:
             await self.reply(Accepted(item.row, item.inbound), text, "failed")

@@ -1,4 +1,4 @@
-"""The one way out: takes outbox rows to their channels, in parts that fit, until each has the platform's ids."""
+"""The one way out: delivers outbox rows to their channels, in parts that fit, until each has the platform's ids."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ SENDERS = 8
 """Chats of one channel to which something is sent at the same time; what waits longest goes first."""
 
 BEHIND = 50
-"""So many messages that wait for a channel keep it from taking more in."""
+"""With so many messages waiting for a channel, it accepts no more."""
 
 MOST_PAUSE_SECONDS = 3600.0
-"""However long a platform asks to wait."""
+"""The longest wait, however long a platform asks for."""
 
 FULL_SECONDS = 5.0
 """Pause of a channel when a delivery could not be noted, for example because the disk is full."""
 
 TROUBLE_SECONDS = 3.0
-"""Pause before a message is tried again to which a platform in trouble gave no answer."""
+"""Pause before a message is retried to which a platform in trouble gave no answer."""
 
 IN_A_ROW = 3
 """So many messages in a row without an answer mean that a platform is out of reach; so many chats in a row for which it
@@ -96,12 +96,12 @@ class Delivery:
             self._lines[channel].news.set()
 
     def wake_all(self) -> None:
-        """Let out what was frozen."""
+        """Release what was frozen."""
         for line in self._lines.values():
             line.news.set()
 
     async def run(self) -> None:
-        """Until cancelled. Raises StoreError when the store cannot be read."""
+        """Until cancelled. Raises StoreError if the store cannot be read."""
         try:
             async with asyncio.TaskGroup() as group:
                 for channel in self._channels.all():
@@ -161,7 +161,7 @@ class Delivery:
         return due
 
     def _waiting(self, channel: str, line: _Line) -> Iterator[Row]:
-        """The first row of each chat that may go, but for chats to which something is being sent; the oldest first."""
+        """The first row of each chat that may go, except chats to which something is being sent; the oldest first."""
         frozen = self._frozen_at
         for chat in self._outbox.chats(channel):
             if chat not in line.busy:
@@ -200,7 +200,7 @@ class Delivery:
             if not is_known:
                 from nanoclaw.core.log import logger
 
-                logger.error("what became of a message to {} could not be noted: {}", row.outbound.address, error)
+                logger.error("the outcome of a message to {} could not be saved: {}", row.outbound.address, error)
             self._unnoted[row.id] = sent
             line.paused = self._clock() + timedelta(seconds=FULL_SECONDS)
         finally:
@@ -244,7 +244,7 @@ class Delivery:
         """The platform's id of a part that went out. Without one nobody knows that it did."""
         identity = await channel.send(part)
         if not identity:
-            raise ChannelError(f"{channel.name} gave no id of the message")
+            raise ChannelError(f"{channel.name} gave no id for the message")
         return identity
 
     async def _is_back(self, channel: Channel, line: _Line) -> None:
@@ -293,7 +293,7 @@ class Delivery:
             await self._tell_owner(row.outbound, said)
 
     def _lives(self, channel: Channel, line: _Line, since: datetime) -> bool:
-        """True where a platform has worked since then, for other messages or for those that come."""
+        """True if a platform has worked since then, for other messages or for those that come."""
         return any(at and at > since for at in (channel.alive, line.answered))
 
     async def _tell_owner(self, outbound: Outbound, reason: str) -> None:
@@ -322,8 +322,8 @@ class Delivery:
 
 
 def parts(row: Row, hints: Hints, reach: Reach | None = None) -> list[Outbound]:
-    """Parts in which a row is sent, one after the other: the text in pieces, then the files. How many they are
-    and what each is does not depend on what has become of the files, so that a retry goes on where it broke off."""
+    """Parts in which a row is sent, one after the other: the text in pieces, then the files. How many they are and what
+    each is does not depend on what has become of the files, so that a retry continues where it was interrupted."""
     whole = row.outbound
     text, files = whole.text, whole.files
     if files and 0 in (hints.files, hints.file_bytes):

@@ -65,7 +65,7 @@ class ProviderUnavailable(ProviderError):
 
 
 class CannotSee(ProviderError):
-    """The model refuses images, and another one is there that sees them."""
+    """The model refuses images, and another one that sees them is available."""
 
 
 class ContextTooLong(ProviderError):

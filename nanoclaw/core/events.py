@@ -10,13 +10,13 @@ Reason = Literal["answered", "step_limit", "loop", "cancelled", "failed"]
 
 
 class TurnBegan(NamedTuple):
-    """The assistant is at work on a message; `reply_to` is its external id, which the answer will carry."""
+    """The assistant is working on a message; `reply_to` is its external id, which the answer will carry."""
 
     reply_to: str
 
 
 class TurnPaused(NamedTuple):
-    """The turn waits for the owner: nothing goes on there until it begins again, which may be hours later."""
+    """The turn waits for the owner: nothing happens there until it resumes, which may be hours later."""
 
 
 class TextDelta(NamedTuple):
@@ -33,9 +33,9 @@ class ReasoningDelta(NamedTuple):
 
 class Notice(NamedTuple):
     """One line from the program itself: a retry, the loading of a model. `fraction` is from 0 to 1 when known;
-    `is_failure` is True where something that was asked for was left out, such as a file. What `stays` also matters
-    later: in a chat app, which shows no notices, the owner reads it below the answer. One for the "owner" concerns
-    everybody's turns: the owner is told of it in whoever's it came up."""
+    `is_failure` is True if something that was asked for was left out, such as a file. What `stays` also matters later:
+    in a chat app, which shows no notices, the owner reads it below the answer. One for the "owner" concerns everybody's
+    turns: the owner is told of it in whoever's it came up."""
 
     text: str
     fraction: float | None = None
@@ -100,8 +100,8 @@ class StatusLines(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The question of a message of ours is answered, or over: its buttons are to go. `id` is the
-    platform's. For channels with buttons."""
+    """The question of one of our messages is answered, or over: its buttons must go. `id` is the platform's. For
+    channels with buttons."""
 
     id: str
 

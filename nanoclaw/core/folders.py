@@ -35,7 +35,7 @@ def check(home: Path, workspace: Path, extra: ExtraFolders) -> None:
     if _real(workspace) == _real(home):
         raise ConfigError(f"workspace.path: {workspace} has the program's keys: give another folder, or one in it.")
     if _is_in(workspace, home) and _real(workspace).relative_to(_real(home)).parts[0] in _OWN:
-        raise ConfigError(f"workspace.path: {workspace} is the program's own: give another folder.")
+        raise ConfigError(f"workspace.path: {workspace} belongs to the program: give another folder.")
     _check_kind("workspace.path", str(workspace), workspace)
     for key, given in extra._asdict().items():
         for one, path in zip(given, _paths(given), strict=True):

@@ -57,7 +57,7 @@ def refuse_pipes(config: Config) -> None:
                 if name == "history" and os.path.samestat(found, Path(os.devnull).stat()):
                     continue  # by who wants none
                 if stat.S_IFMT(found.st_mode) in (stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK):
-                    raise WorkspaceError(f"{folder / name} is no plain file, as it must be: move it away.")
+                    raise WorkspaceError(f"{folder / name} is not a plain file, as it must be: move it away.")
 
 
 def _names(folder: Path) -> list[str]:

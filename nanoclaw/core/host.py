@@ -180,7 +180,7 @@ class PluginHost:
 
 
 def spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:
-    """Run something beside; it is logged when it fails."""
+    """Run something in the background; a failure is logged."""
     task: asyncio.Task[object] = asyncio.ensure_future(work)
     tasks.add(task)
 

@@ -10,9 +10,9 @@ REFERENCE = "keyring:"
 
 
 class KeySources(NamedTuple):
-    """The places of keys. `written` is the file as it stands there, `in_file` the lines of the secrets file that hold
-    (those that the environment does not replace); `found` and `lacks` are entries of the keyring by name, and why
-    there is none."""
+    """The places of keys. `written` is the file as it is there, `in_file` the lines of the secrets file that hold
+    (those that the environment does not replace); `found` and `lacks` are entries of the keyring by name, and why there
+    is none."""
 
     table: Mapping[str, Any] = MappingProxyType({})
     in_file: Mapping[str, str] = MappingProxyType({})
@@ -21,18 +21,18 @@ class KeySources(NamedTuple):
 
     @property
     def written(self) -> Mapping[str, Any]:
-        """The dotted keys of config.toml with what stands there, references as such."""
+        """The dotted keys of config.toml with what is there, references as such."""
         return dict(leaves(self.table))
 
     def of_setting(self, key: str) -> str:
-        """The place of a dotted key's value, '' where it has none."""
+        """The place of a dotted key's value, '' if it has none."""
         value = self.written.get(key)
         if isinstance(value, str) and value.startswith(REFERENCE):
             return "keyring" if name_in(value) in self.found else ""
         return "file" if value else ""
 
     def of_variable(self, name: str, environment: Mapping[str, str]) -> str:
-        """The place of a variable's value, '' where it has none."""
+        """The place of a variable's value, '' if it has none."""
         if name not in self.in_file:
             return "environment" if environment.get(name) else ""
         if name_in(self.in_file[name]):

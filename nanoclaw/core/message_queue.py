@@ -45,7 +45,7 @@ class Accepted(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """An open turn that is to be taken up again."""
+    """An open turn that is to be resumed."""
 
     turn: OpenTurn
 
@@ -75,7 +75,7 @@ class PausedTurn(NamedTuple):
     behind: tuple[Accepted, ...] = ()
 
     def alone(self) -> PausedTurn:
-        """The turn itself, which is not taken up by the clock any more."""
+        """The turn itself, which the clock no longer resumes."""
         if self.timer:
             self.timer.cancel()
         return self._replace(behind=(), timer=None)
@@ -118,7 +118,7 @@ class MessageQueue:
         return items
 
     def as_it_reads_now(self, item: Accepted) -> Accepted:
-        """A message that waited may have been changed; of one that was begun the first words count."""
+        """A waiting message may have been edited; once begun, its first text counts."""
         return item._replace(inbound=self._inbox.read(item.row)._replace(patience=item.inbound.patience))
 
     def more_of(self, first: Inbound, since: datetime | None = None, until: datetime | None = None) -> list[Accepted]:
@@ -150,6 +150,6 @@ class MessageQueue:
                 return
 
     def words_of(self, item: Accepted) -> str:
-        """Words by which a stop names a message; '' where it became a stop itself."""
+        """Words with which a stop names a message; '' if it became a stop itself."""
         text = self._inbox.read(item.row).message.text
         return "" if is_stop(text) else text

@@ -50,8 +50,8 @@ CALL_TOOL = "call_tool"
 
 
 class ToolCall(NamedTuple):
-    """A model's wish to run a tool; `arguments` is the JSON text exactly as the model wrote it. `said` is that text of
-    a call by CALL_TOOL, whose name and arguments are those of the tool that it called so; '' otherwise."""
+    """A model's request to run a tool; `arguments` is the JSON text exactly as the model wrote it. `said` is that text
+    of a call by CALL_TOOL, whose name and arguments are those of the tool that it called so; '' otherwise."""
 
     id: str
     name: str
@@ -115,10 +115,10 @@ class Scope(NamedTuple):
 
 class Ask(NamedTuple):
     """The turn waits, on disk, for the owner. Without `options` for a yes to exactly this call: no, time over (15
-    minutes, or `seconds`) or nobody there refuses it; `exact` stands below it, '' for the call's arguments, and a yes
-    may be extended to its `scope`. Without one every such call asks. With `options` the call runs whatever becomes of
-    it, and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default` (''
-    for none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash.
+    minutes, or `seconds`) or nobody there refuses it; `exact` is below it, '' for the call's arguments, and a yes may
+    be extended to its `scope`. Without one every such call asks. With `options` the call runs whatever becomes of it,
+    and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default` ('' for
+    none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash.
 
     Those of one answer that are `for_all` are one question: its yes is to all calls of this answer, in this order, and
     to no other list; its no refuses each of them."""
@@ -134,12 +134,12 @@ class Ask(NamedTuple):
 
 
 Verdict = Refuse | Instead | Ask | None
-"""Every plugin is heard; the strictest holds, in this order. What several ask about a call is one question."""
+"""Every plugin is asked; the strictest answer counts, in this order. What several ask about a call is one question."""
 
 
 class TryAgain(NamedTuple):
-    """The model reads `remark` and answers anew, once in a turn; after that `note` stands below. Of several plugins
-    that want it the first is heard."""
+    """The model reads `remark` and answers again, once in a turn; after that `note` is added below. If several plugins
+    want this, the first counts."""
 
     remark: str
     note: str = ""
@@ -147,7 +147,7 @@ class TryAgain(NamedTuple):
 
 class MakeCalls(NamedTuple):
     """These calls follow the answer as if the model had made them, in this order and through every gate; it reads their
-    results and answers anew. Where the turn has no round left they are not made."""
+    results and answers again. Where the turn has no round left they are not made."""
 
     calls: tuple[ToolCall, ...]
 
@@ -206,7 +206,7 @@ class Effect(NamedTuple):
     """A change that a tool makes or has made: a line of the audit log, which knows its `id`, `at` and `turn`.
 
     `kind` is file, note, fact, command, …; `target` a path in the workspace, or a command; `text` says it in words.
-    `before` and `after` are the SHA-256 of a file, '' when there was none, None where nothing can be undone.
+    `before` and `after` are the SHA-256 of a file, '' when there was none, None if nothing can be undone.
     """
 
     tool: str
@@ -222,7 +222,7 @@ class Effect(NamedTuple):
 
 
 SEPARATOR = "\n\n---\n\n"
-"""Stands between the sections of a system message."""
+"""Separates the sections of a system message."""
 
 
 class SystemPrompt(NamedTuple):
@@ -295,7 +295,7 @@ class NoteRef(NamedTuple):
 
 class Attachment(NamedTuple):
     """A file that came with a message. While its platform still holds it `path` is '', and its channel fetches it by
-    `ref`, a text that only the channel reads. `size` is in bytes, None where the platform does not say. `is_voice`:
+    `ref`, a text that only the channel reads. `size` is in bytes, None if the platform does not say. `is_voice`:
     somebody speaking, a message in itself."""
 
     path: str
@@ -314,7 +314,7 @@ class Button(NamedTuple):
 
 
 Role = Literal["owner", "guest"]
-"""Whose assistant it is, or somebody else who may talk to it."""
+"""The owner, or a guest who may talk to the assistant."""
 
 
 class Inbound(NamedTuple):

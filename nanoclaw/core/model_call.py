@@ -1,4 +1,4 @@
-"""Model calls: the one place that every request goes through, and where what it took is written down."""
+"""Model calls: every request goes through here, and its usage is recorded."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Models(Protocol):
     """The models of this run, made when first asked for."""
 
     def of(self, model: str, purpose: str = "") -> Provider:
-        """Raises ConfigError for a model that cannot be used as things are; '' is the configured one. Where a purpose
-        has a model of its own that goes first, and `model` answers where it cannot."""
+        """Raises ConfigError for a model that cannot be used at present; '' is the configured one. Where a purpose has
+        a model of its own that goes first, and `model` answers where it cannot."""
         ...
 
     def troubles(self) -> Mapping[str, str]:
-        """By purpose why its own model cannot answer as things are."""
+        """By purpose why its own model cannot answer at present."""
         ...
 
     def listing(self, chosen: str) -> Reply:
@@ -53,11 +53,11 @@ class Models(Protocol):
         ...
 
     def window_of(self, model: str) -> int | None:
-        """Tokens that a model takes in, None when nobody knows."""
+        """Tokens that a model takes in, None if unknown."""
         ...
 
     def learned_window(self, model: str, tokens: int) -> None:
-        """Keep what an overflow told."""
+        """Keep the window size that an overflow revealed."""
         ...
 
     def forget_window(self, model: str) -> bool:
@@ -69,11 +69,11 @@ class Models(Protocol):
     def cost_in_words(self, model: str, usage: Usage) -> str: ...
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """US dollars for one request; None when nobody knows."""
+        """US dollars for one request; None if unknown."""
         ...
 
     def is_blind(self, provider: Provider) -> bool:
-        """True where its model is known to see no images."""
+        """True if its model is known to see no images."""
         ...
 
     def is_local(self, model: str) -> bool:
@@ -81,7 +81,7 @@ class Models(Protocol):
         ...
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:
-        """The words that are said in a sound file. Raises NanoclawError."""
+        """The text that is spoken in an audio file. Raises NanoclawError."""
         ...
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
@@ -100,7 +100,7 @@ class HasOthers(Protocol):
 
 
 class Book(Protocol):
-    """Writes down what a request took."""
+    """Records the usage of a request."""
 
     def called(self, call: Call) -> None: ...
 
@@ -180,15 +180,15 @@ class ModelCall:
     async def complete(
         self, request: ModelRequest, show: Callable[[Event], None] = silence, patience: float = 0.0
     ) -> AssistantMessage:
-        """The model's answer, accounted for, also when it broke off. Raises ProviderError. With `patience` somebody
-        waits for it: they are told, a model that is down is asked again, and after so many seconds without a sign of
-        it that is over."""
+        """The model's answer, accounted for, also when it was interrupted. Raises ProviderError. With `patience`
+        somebody waits for it: they are told, a model that is down is asked again, and after so many seconds without
+        output from it that ends."""
         if patience:
             return await _Wait(show, patience).of(lambda listen: self._seen(request, listen), self.provider.model)
         return await self._seen(request, show)
 
     def look(self, history: Sequence[Message], show: Callable[[Event], None], *, is_blind: bool = False) -> bool:
-        """Go over to the model of pictures where new ones came that this one cannot see. True: it went."""
+        """Switch to the vision model if there are new images and this model can't see. True if switched."""
         if not self._wants_eyes or not _has_new_images(history):
             return False
         pictures, model = self._model_calls.models.of(self._chosen, "pictures"), self.provider.model
@@ -284,9 +284,7 @@ class _Wait:
             asking.cancel()
             await asyncio.wait([asking])
         why = f" ({self._told})" if self._told else ""
-        nothing = (
-            f"{model} has sent nothing for {self._patience:g} s{why}. Try again later, or give it more with --timeout."
-        )
+        nothing = f"{model} has sent nothing for {self._patience:g} s{why}. Try again later, or raise --timeout."
         raise self._trouble or ProviderUnavailable(nothing)
 
     async def _asked(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]]) -> T:
@@ -331,7 +329,7 @@ def _bounded(answer: AssistantMessage) -> AssistantMessage:
 
 
 def _has_new_images(history: Sequence[Message]) -> bool:
-    """True where images came since the last answer."""
+    """True if images came since the last answer."""
     for message in reversed(history):
         if isinstance(message, AssistantMessage):
             if not message.tool_calls:

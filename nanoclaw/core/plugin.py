@@ -51,12 +51,12 @@ Mode = Literal["full", "minimal", "guest", "none"]
 
 
 class Tx(Protocol):
-    """One transaction. Whoever is given it writes at once, keeps nothing of it and never awaits."""
+    """One transaction. Write at once, keep no reference to it, and never await."""
 
     # The rows that a statement returns; new ids come by RETURNING.
     def execute(self, sql: str, *values: object) -> list[Any]: ...
     # Put a message into the outbox and into that chat's history; its row. The model of the chat reads `remark` before
-    # it, one sentence about why it was sent. What is no news to the chat's model stays out of its history.
+    # it, one sentence about why it was sent. What is not new to the chat's model stays out of its history.
     def send(self, outbound: Outbound, remark: str = "", *, is_news: bool = True) -> int: ...
     # Put a message into the inbox: its row, None for one that came before. It needs a `role`. `profile` is its own
     # one, in place of the usual one of its role and origin.
@@ -110,7 +110,7 @@ class Turn(Protocol):
 class Hears(NamedTuple):
     """The turns that a hook is asked in: those of these origins or in these channels; of calls also those of these
     tools, in any turn, and with `changes` all that may change something, which alone narrow no other hook. Of
-    before_turn the origin is that of the message. One that names nothing: never."""
+    before_turn the origin is that of the message. One that names nothing never matches."""
 
     origins: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class Answer(NamedTuple):
 class Ended(NamedTuple):
     """The end of a turn; `outbound` None: nothing goes out, and its address may be another than the message's.
 
-    `text` is what the turn came to, also where none of it goes out; of a turn that failed, why.
+    `text` is the turn's outcome, even if none of it goes out; for a failed turn, the reason.
     """
 
     reason: Reason
@@ -151,7 +151,7 @@ class Ended(NamedTuple):
 
 
 class Filter(Protocol):
-    """Keeps out of one answer's stream what before_answer will take out of its text."""
+    """Keeps out of an answer's stream what before_answer will remove from its text."""
 
     def feed(self, text: str) -> str: ...  # what may be shown by now
     def end(self) -> str: ...  # the rest
@@ -204,8 +204,8 @@ class Command(NamedTuple):
 
 class Section(NamedTuple):
     """A part of the system message. Parts with the same `id` are joined, `stable` ones come first. `source` is what it
-    is from. `version` tells whether another hand changed it: where it is another than the one the context began with,
-    the prompt is made anew; '' is the hash of its text. `diagnostics` are codes such as section_truncated."""
+    is from. `version` shows a change from outside: if it differs from the one the context began with, the prompt is
+    made again; '' is the hash of its text. `diagnostics` are codes such as section_truncated."""
 
     id: str
     title: str
@@ -218,8 +218,8 @@ class Section(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A line of status, doctor and audit; `name` is what was looked at. `fix` mends it and says what it did. `risk` is
-    for audit: how much is open by it."""
+    """A line of status, doctor and audit; `name` is what was looked at. `fix` repairs it and says what it did. `risk`
+    is for audit: how much it exposes."""
 
     is_well: bool
     text: str
@@ -321,8 +321,8 @@ class Plugin:
         return ()
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
-        """Parts of the prompt, kept with the context. `query` is the message that begins it, '' where the question is
-        only whether something changed."""
+        """Parts of the prompt, kept with the context. `query` is the message that begins it, '' if the question is only
+        whether something changed."""
         return ()
 
     def channels(self) -> Iterable[Channel]:
@@ -341,14 +341,14 @@ class Plugin:
         return ()
 
     async def audit(self) -> Iterable[Finding]:
-        """Tell what is open by it, and to whom; over a copy of the store."""
+        """Report the access that it opens, and to whom; over a copy of the store."""
         return ()
 
     async def run(self) -> None:
         """Work while something serves; /panic cancels it, /resume starts it again."""
 
     def reload(self) -> None:
-        """Another hand changed its tables or files: forget, restore."""
+        """Its tables or files were changed from outside: forget, restore."""
 
     async def aclose(self) -> None: ...
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
@@ -357,8 +357,8 @@ class Plugin:
         return None
 
     def conversation_of(self, address: Address) -> Address | None:
-        """The conversation that an address is part of, where that is another than its own: what is sent there enters
-        its history."""
+        """The conversation that an address is part of, if that is not its own: what is sent there enters its
+        history."""
         return None
 
     # `tools` is about to be asked, for a new context or for a call of a tool that isn't there: make it ready.
@@ -372,13 +372,13 @@ class Plugin:
         return None
 
     def after_model(self, request: ModelRequest, answer: AssistantMessage | None, turn: Turn | None) -> None:
-        """Called in every case, with None where there was no whole answer."""
+        """Always called, with None if there was no complete answer."""
 
     def stream(self, turn: Turn) -> Filter | None:
         return None
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        """Judge a call before any of its answer runs. One that raises refuses."""
+        """Judge a call before any call of its answer runs. One that raises refuses."""
         return None
 
     def on_progress(self, text: str, turn: Turn) -> str | None:
@@ -395,4 +395,4 @@ class Plugin:
 
     def on_reset(self, conversation: Address, tx: Tx) -> None: ...  # in the transaction in which /new ends a context
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
-        """Called before a conversation is summed up. Its text ends the summary."""
+        """Called before a conversation is summarized. Its text ends the summary."""

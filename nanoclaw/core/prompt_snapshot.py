@@ -52,7 +52,7 @@ class PromptSnapshot(NamedTuple):
 
 @lru_cache(maxsize=64)  # each message of a conversation looks at the same one
 def load(text: str | None) -> PromptSnapshot | None:
-    """None for a text that `dump` did not write: the context then begins anew."""
+    """None for a text that `dump` did not write: the context then starts over."""
     try:
         body: dict[str, Any] = json.loads(text or "")
         return PromptSnapshot(

@@ -31,7 +31,7 @@ Ability = Literal["sees_images", "calls_tools", "takes_schema"]
 
 
 class Abilities(NamedTuple):
-    """Abilities of a model and its server, False where one was refused before; `lacks` is called when one is."""
+    """Abilities of a model and its server, False if one was refused before; `lacks` is called when one is."""
 
     sees_images: bool = True
     calls_tools: bool = True
@@ -106,8 +106,8 @@ class HistoryMemo:
         begin: Callable[[], State],
         add: Callable[[State, Sequence[Any], range], None],
     ) -> State:
-        """The state after the first `count` messages. `add` takes in what is new of them; all is taken in anew, after
-        `begin`, where they do not go on from those of the last time, or it was `about` something else."""
+        """The state after the first `count` messages. `add` takes in what is new of them; all is taken in again, after
+        `begin`, where they do not continue from those of the last time, or it was `about` something else."""
         was_about, known, state = self._kept.pop(key, (about, (), None))
         if state is None or was_about != about or len(known) > count or known != messages[: len(known)]:
             known, state = (), begin()
@@ -134,7 +134,7 @@ def chat_messages(
 
 
 def system_message(system: SystemPrompt) -> list[dict[str, Any]]:
-    """None where there is no text."""
+    """None if there is no text."""
     return [{"role": "system", "content": whole(system.text)}] if system.text else []
 
 

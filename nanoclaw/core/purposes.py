@@ -106,7 +106,7 @@ def _model(purpose: str, given: Any, aliases: Mapping[str, str], where: str) -> 
         raise ConfigError(f"{where}: '{key}' needs a name: its fallback and its address belong to a model of its own.")
     effort = _effort(given.get("effort", ""), f"{key}.effort", where)
     if effort and purpose == "transcription":
-        raise ConfigError(f"{where}: '{key}.effort' has no meaning, as voice notes are only written down: take it out.")
+        raise ConfigError(f"{where}: '{key}.effort' has no meaning, as voice notes are only transcribed: remove it.")
     named = [aliases.get(one.strip().casefold(), one.strip()) for one in (name, *fallback)]
     return PurposeModel(named[0], tuple(dict.fromkeys(named[1:])), effort, *place)
 

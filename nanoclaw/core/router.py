@@ -28,7 +28,7 @@ from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.wording import in_words, not_begun
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
-FROZEN_FOR_GUESTS = "I am paused. This is kept until I go on."
+FROZEN_FOR_GUESTS = "I am paused. This is kept until I continue."
 
 
 class _Taken(NamedTuple):
@@ -44,7 +44,7 @@ class _Tried(Exception):
 
 
 class Router:
-    """Takes messages in from channels and plugins, and takes up what an earlier process left."""
+    """Accepts messages from channels and plugins, and resumes what an earlier process left."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Router:
     # --- in ----------------------------------------------------------------------------------------------------------
 
     async def deliver(self, inbound: Inbound) -> None:
-        """Take a message in, or an edit of one that is not begun yet. It is on disk when this returns; its
-        answer comes through the outbox. One that was accepted before, or is of nobody who is let in, is dropped."""
+        """Accept a message, or an edit of one that is not begun yet. It is on disk when this returns; its answer comes
+        through the outbox. One that was accepted before, or is from somebody who is not let in, is dropped."""
         if inbound.address.channel == TERMINAL:
             inbound = inbound._replace(role="owner")
         try:
@@ -104,7 +104,7 @@ class Router:
         return taken
 
     def is_for_code(self, inbound: Inbound) -> bool:
-        """True for a message that a plugin answers by itself. Nothing is kept of this try."""
+        """True for a message that a plugin answers by itself. Nothing of this check is kept."""
         with suppress(_Tried), self._transactions.open() as tx:
             _, said = self._chain.on_message(inbound, tx)
             if isinstance(said, Reply):
@@ -113,7 +113,7 @@ class Router:
         return True
 
     async def keep(self, inbound: Inbound) -> None:
-        """Take a message in and leave it to the next start: it goes no further than the plugins."""
+        """Accept a message and leave it to the next start: it goes no further than the plugins."""
         await self._transactions.write(lambda tx: self._accept(inbound, tx, answers=False))
 
     def _accept(self, inbound: Inbound, tx: Transaction, *, answers: bool = True) -> _Taken | None:
@@ -196,8 +196,8 @@ class Router:
     # --- what an earlier process left --------------------------------------------------------------------------------
 
     def resume(self, is_served: Callable[[Address], bool]) -> bool:
-        """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun. False:
-        there is nothing of this."""
+        """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun. False if
+        there is none of this."""
         self._is_served = is_served
         if self.is_frozen:
             return False
@@ -239,7 +239,7 @@ class Router:
         return None
 
     def _take_up(self, cut: OpenTurn, ended: int) -> None:
-        """A turn that the end of the process cut off goes on once by itself, unless it has touched more than the
+        """A turn that the end of the process cut off continues once by itself, unless it has touched more than the
         workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
         still there."""
         conversation = self._conversations.for_message(cut.inbound)

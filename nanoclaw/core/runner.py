@@ -27,8 +27,8 @@ NOT_NOW = "I can't do that just now."
 """For guests: what went wrong is the owner's business."""
 
 ONE_ANSWER = (
-    "This and the {} before it have no answer yet: they get one, your last message, so let it cover each of them. "
-    "What you write beside calls of tools is not sent."
+    "This and the {} before it have no answer yet: your last message answers them all, so cover each of them. "
+    "Text beside tool calls is not sent."
 )
 
 INTERRUPTED = "(I was interrupted in between and went on.)"
@@ -64,15 +64,15 @@ class Runner:
         return self._parts.chain
 
     def reach(self, name: str) -> Reach:
-        """Reach of a tool by its name; of an unknown one the worst is thought."""
+        """Reach of a tool by its name; for an unknown one, the widest."""
         return self._parts.toolbox.reach(name)
 
     def check_model(self, session: Session, inbound: Inbound) -> None:
-        """Raises ConfigError when the model of a conversation cannot be asked as things are."""
+        """Raises ConfigError if the model of a conversation cannot be asked at present."""
         self._model_calls.provider(profile_of(inbound), session.model)
 
     def answers_one(self, inbound: Inbound, session: Session | None) -> bool:
-        """True with a small model: of questions that came one after the other it answers the last one only."""
+        """True with a small model: of several questions in a row it answers only the last."""
         try:
             provider = self._model_calls.provider(profile_of(inbound), session.model if session else "")
         except NanoclawError:  # which is told when it is asked
@@ -133,7 +133,7 @@ class Runner:
         await turn.journal.join([one.row for one in batch], messages)
 
     def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
-        """Take a turn up again that did not end. Raises ConfigError when its model cannot be asked."""
+        """Take a turn up again that did not end. Raises ConfigError if its model cannot be asked."""
         session = self.sessions.of(conversation)
         turn = self._turn(cut.id, cut.inbound, conversation, session)
         turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
@@ -178,7 +178,7 @@ class Runner:
         """Once for each change of the set of files that are too long to be shown whole."""
         if now.cut_files and (before is None or before.cut_files != now.cut_files):
             names = ", ".join(now.cut_files)
-            turn.show(Notice(f"too long for the model to see whole: {names} (/context shows how much)", stays="here"))
+            turn.show(Notice(f"too long for the model to see in full: {names} (/context shows how much)", stays="here"))
 
     # --- its course --------------------------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Runner:
             tx.after(lambda: self._channels.show(item.address, ended))
 
     def say_instead(self, conversation: Address, cut: OpenTurn, text: str, ended: TurnEnded) -> None:
-        """End a turn that is not taken up again with a text by the program."""
+        """End a turn that is not resumed with a text by the program."""
         turn = self.reopen(conversation, cut, after_crash=False)
         assert turn.journal and turn.session
         final = (AssistantMessage(text, turn.now()),) if text else ()

@@ -24,8 +24,8 @@ SHORTEST, SHORTEST_GUESSED = 6, 8
 
 
 class SecretSetting(NamedTuple):
-    """`name` is a dotted key of config.toml, or a variable; `source` is "environment", "keyring", "file", or '' where
-    it is not set. One with `shows` False is only hidden, as it is a part of another."""
+    """`name` is a dotted key of config.toml, or a variable; `source` is "environment", "keyring", "file", or '' if it
+    is not set. One with `shows` False is only hidden, as it is a part of another."""
 
     name: str
     source: str

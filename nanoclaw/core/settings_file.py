@@ -12,8 +12,8 @@ _MOST_BYTES = 10_000_000
 
 
 def read(path: Path) -> bytes | None:
-    """All of the file, None where there is none. Raises ConfigError: for a link to nothing too, since settings were
-    meant to be there."""
+    """All of the file, None if there is none. Raises ConfigError: for a link to nothing too, since settings were meant
+    to be there."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # the reader of a pipe waits for nobody
     except FileNotFoundError:
@@ -29,7 +29,7 @@ def read(path: Path) -> bytes | None:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            kind = "Is a directory" if stat.S_ISDIR(found.st_mode) else "it is no plain file"
+            kind = "Is a directory" if stat.S_ISDIR(found.st_mode) else "it is not a plain file"
             raise ConfigError(f"{path} cannot be read: {kind}.")
         if found.st_size > _MOST_BYTES:
             raise ConfigError(f"{path} cannot be read: it has {found.st_size / 1e6:.0f} MB, of at most 10.")

@@ -145,5 +145,5 @@ def _bounded(text: str) -> str:
 
 
 def _part(fraction: float | None) -> float | None:
-    """From 0 to 1; None for what is no number, as servers of others send it."""
+    """From 0 to 1; None for what is not a number, as servers of others send it."""
     return None if fraction is None or fraction != fraction else min(1.0, max(0.0, fraction))

@@ -18,17 +18,17 @@ RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
 """Left free of the window for answers, and kept word for word; each at most a quarter of the window."""
 
 QUOTED = 8_000
-"""Characters of the person's own words in a turn that is summed up before its end."""
+"""Characters of the person's own words in a turn that is summarized before its end."""
 
 SUMMARY = (
-    "This conversation has grown long. Write the summary that takes the place of everything above; you go on from it, "
+    "This conversation has grown long. Write the summary that replaces everything above; you continue from it, "
     "and the person does not see it. Write text in the language of the conversation, call no tool, and use at most "
     "{words} words, under these headings:\n"
     f"{STANDING}: what the person told you to do or not to do from now on, as they said it.\n"
     f"{OPEN}: what was asked for or promised and is not done, each with the state it is in.\n"
     "Done: what is finished, with its results.\n"
     "Facts: people, places and decisions; every id, number, date, path, file name and address as it was written.\n"
-    "If everything above begins with a summary, take over what still holds: each of its instructions and open tasks "
+    "If everything above begins with a summary, carry over what still holds: each of its instructions and open tasks "
     "appears again, or is said to be done or withdrawn."
 )
 
@@ -87,7 +87,7 @@ def with_what_was_lost(
     if lines := unmentioned([*carried_lines(earlier), *chain.from_iterable(map(rules, said))], summary, room):
         parts.append("\n".join([f"{CARRIED}:", *(f"- {line}" for line in lines)]))
     if asked:
-        parts.append("\n".join(["What the person asked for in the turn that goes on below, word for word:", *asked]))
+        parts.append("\n".join(["What the person asked for in the turn that continues below, word for word:", *asked]))
     if names := missing(_texts_by_weight(older, earlier), "\n".join(parts), room):
         parts.append(f"Also named: {'; '.join(names)}")
     return "\n\n".join([*parts, *kept, END])
@@ -110,14 +110,14 @@ def tail_tokens(window: int | None) -> int:
 
 
 def why_nothing(placed: Sequence[Placed], tokens: float, tail: int) -> str:
-    """Why there is nothing to sum up by hand."""
+    """Why there is nothing to summarize by hand."""
     if not placed:
         return "nothing was said"
     if tokens <= tail:
         begin = "the last summary" if placed[0].id == 0 else "the beginning"
-        return f"everything since {begin} is within the newest {tail:,} tokens, which stay word by word"
+        return f"everything since {begin} is within the newest {tail:,} tokens, which stay word for word"
     if len({one.turn for one in placed if one.id}) > 1:
-        return f"what is older than the newest {tail:,} tokens, which stay word by word, is too short"
+        return f"what is older than the newest {tail:,} tokens, which stay word for word, is too short"
     return "the newest turn always stays as it is"
 
 

@@ -30,7 +30,7 @@ class NotPinned(Exception):
 
 
 def load(config: Config, name: str) -> type[Plugin]:
-    """The class of a plugin that the configuration enables. Raises NotPinned, and ConfigError when it cannot be
+    """The class of a plugin that the configuration enables. Raises NotPinned, and ConfigError if it cannot be
     loaded."""
     otherwise = f"Correct [plugins] enabled in {config.file}, or start with nanoclaw --without {name}."
     code = _pinned_code(config, name)
@@ -44,10 +44,10 @@ def load(config: Config, name: str) -> type[Plugin]:
         there = f"there are {known}" if known else f"none is installed or in {folder(config)}"
         raise ConfigError(f"there is no plugin {name!r}; {there}. {otherwise}")
     if not (inspect.isclass(found) and issubclass(found, Plugin)):
-        raise ConfigError(f"the plugin {name} is no subclass of nanoclaw.core.plugin.Plugin. {otherwise}")
+        raise ConfigError(f"the plugin {name} is not a subclass of nanoclaw.core.plugin.Plugin. {otherwise}")
     if getattr(found, "name", "") != name:
         raise ConfigError(
-            f"the plugin {name} calls itself {getattr(found, 'name', '')!r}: both must be one. {otherwise}"
+            f"the plugin {name} calls itself {getattr(found, 'name', '')!r}: both names must match. {otherwise}"
         )
     return found
 
@@ -92,27 +92,27 @@ def main_of(names: Collection[str]) -> str:
 
 
 def pins(config: Config) -> PinFile:
-    """The pins of the home's plugins. They lie beside the store, which is opened after plugins are loaded."""
+    """The pins of the home's plugins. They are beside the store, which is opened after plugins are loaded."""
     from nanoclaw.packages.pins import PinFile
 
     return PinFile(folder(config) / "pins.json")
 
 
 def why_not(config: Config, name: str, code: Package) -> str:
-    """The reason why a plugin of the home is not loaded as it is; "" where it is as its owner looked at it."""
+    """The reason why a plugin of the home is not loaded as it is; "" if it is as its owner looked at it."""
     from nanoclaw.packages.reading import PackageError
 
     try:
         pin = pins(config).read().get(name)
     except PackageError as error:
-        return f"cannot be told from one that was changed, as {error}"
+        return f"cannot be checked for changes, as {error}"
     if pin is None:
-        return "has not been looked at"
-    return "" if pin.sha256 == code.sha256 else "was changed since you looked at it"
+        return "has not been reviewed"
+    return "" if pin.sha256 == code.sha256 else "was changed since you reviewed it"
 
 
 def _pinned_code(config: Config, name: str) -> Package | None:
-    """The files of a plugin of the home, None where there are none. Raises NotPinned."""
+    """The files of a plugin of the home, None if there are none. Raises NotPinned."""
     from nanoclaw.installation import start_command
     from nanoclaw.packages.reading import PackageError
 

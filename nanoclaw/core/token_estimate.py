@@ -67,7 +67,7 @@ def estimate_message(message: Message, model: str = "") -> int:
 
 
 def _parts(message: Message, model: str) -> tuple[int, list[str]]:
-    """The tokens of all that is no text, and the texts."""
+    """The tokens of all that is not text, and the texts."""
     if isinstance(message, AssistantMessage):
         calls = [text for call in message.tool_calls for text in (call.name, call.arguments)]
         return MESSAGE + CALL * len(message.tool_calls), [message.text, *calls]

@@ -47,7 +47,7 @@ OPEN_TO = ("person", "job", "heartbeat", "helper")
 
 
 def nobody(effect: Effect) -> None:
-    """Takes an effect for nobody: no audit log is kept."""
+    """Discards an effect: no audit log is kept."""
 
 
 Shown = str | Callable[[], str]
@@ -97,7 +97,7 @@ class ToolContext(NamedTuple):
 
     async def write(self, change: Callable[[Tx], T], told: str = "") -> T:
         """The result of a change, in one transaction with the mark that this call took effect: a crash neither loses
-        nor repeats it. `told` is what the model reads as its result where the program breaks off after that."""
+        nor repeats it. `told` is what the model reads as its result where the program is interrupted after that."""
         if self.writer is None:
             raise ToolError("nothing can be written here: this call belongs to no turn.")
         return await self.writer.write(change, self.call, told)
@@ -113,7 +113,7 @@ class ToolOutput(NamedTuple):
     is_error: bool = False
     """It was done, and what came of it is a failure, such as a command's exit status that isn't 0."""
     diff: str = ""
-    """Lines of what it changed, each with +, - or a blank in front, for the person: the model doesn't see them."""
+    """Lines of what it changed, each with +, - or a space in front, for the person: the model doesn't see them."""
 
 
 class Tool(NamedTuple):
@@ -163,7 +163,7 @@ def tool(
 
 @lru_cache(maxsize=512)  # plugins make their tools anew for each context
 def _read(function: Callable[..., Any], is_method: bool) -> tuple[str, str, dict[str, Any], bool]:
-    """Name, description and schema of a tool; True where it wants its context."""
+    """Name, description and schema of a tool; True if it wants its context."""
     hints = typing.get_type_hints(function, include_extras=True)
     parameters = list(inspect.signature(function).parameters.values())[is_method:]
     wants_context = bool(parameters) and hints.get(parameters[0].name) is ToolContext
@@ -175,7 +175,7 @@ def _read(function: Callable[..., Any], is_method: bool) -> tuple[str, str, dict
 
 
 class Toolbox:
-    """Tools by name, in a fixed order. A defect of one becomes the result of its call."""
+    """Tools by name, in a fixed order. A tool's failure becomes the result of its call."""
 
     def __init__(
         self, tools: Iterable[Tool], clock: Callable[[], datetime], redact: Callable[[str], str] = str
@@ -185,7 +185,7 @@ class Toolbox:
         self.take(tools)
 
     def take(self, tools: Iterable[Tool]) -> None:
-        """These are the tools from now on."""
+        """Use these tools from now on."""
         self._tools = {tool.spec.name.casefold(): tool for tool in tools}
 
     @property
@@ -196,7 +196,7 @@ class Toolbox:
         return self._tools.get(name.strip().casefold())
 
     def reach(self, name: str) -> Reach:
-        """Reach of a call of this name; of an unknown tool the worst is thought."""
+        """Reach of a call of this name; for an unknown tool, the widest."""
         found = self.find(name)
         return found.reach if found else "outside"
 

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from nanoclaw.core.compaction import Compaction
     from nanoclaw.core.store.sessions import Session
 
-BROKE_OFF = "the tool broke off; it may have been done in part"
+BROKE_OFF = "the tool broke off; it may have been partly done"
 ELSE = "Say in other words what you want."
 UNKNOWN_AT = 3
 """Answers that call tools that do not exist: the turn ends at the third."""
 
 
 class Steering(Protocol):
-    """Takes into a running turn what its person said meanwhile."""
+    """Adds to a running turn what its person said meanwhile."""
 
     async def take_in(self, turn: RunningTurn) -> None: ...
 
@@ -74,7 +74,7 @@ class Paused(NamedTuple):
 
 class RunningTurn:
     """The seam's `Turn`, and its loop. `final` is to be stored with the answer's delivery; `is_down` is True when the
-    model could not be reached: nothing is wrong with the turn, which can go on another time."""
+    model could not be reached: nothing is wrong with the turn, which can continue later."""
 
     def __init__(self, parts: TurnParts, id_: int, inbound: Inbound, conversation: Address, profile: Profile) -> None:
         self._parts, self.id, self.inbound = parts, id_, inbound
@@ -92,11 +92,11 @@ class RunningTurn:
         self.session: Session | None = None
         self.show: Callable[[Event], None] = silence
         self.messages = 0
-        """Messages that it took in."""
+        """Messages that joined it."""
         self.remarks: list[str] = []
         """Notices that the owner is to read below the answer."""
         self.tried: list[str] = []
-        """The plugin that had the model answer anew, if one did."""
+        """The plugin that had the model answer again, if one did."""
         self._begun_changes: list[Callable[[Tx], object]] = []
         self._repeats = Repeats(parts.toolbox)
         self._unknown = 0
@@ -156,8 +156,8 @@ class RunningTurn:
     # --- its loop ----------------------------------------------------------------------------------------------------
 
     async def run(self, steering: Steering, waiting: AssistantMessage | None = None) -> TurnEnded | Paused:
-        """Never raises but for CancelledError; then `final` holds what was said until the stop. `waiting` is an answer
-        whose calls the owner has judged meanwhile: the turn goes on with them."""
+        """Never raises, except CancelledError; then `final` holds what was said until the stop. `waiting` is an answer
+        whose calls the owner has judged meanwhile: the turn continues with them."""
         assert self.journal and self.model_call and self.snapshot
         stream = Stream(self, self._parts.chain)
         try:
@@ -192,7 +192,7 @@ class RunningTurn:
                 waiting = said
                 continue
             if not waiting and len(self.calls) >= self.limits.calls:
-                return self._limit(f"{len(self.calls)} calls of tools")
+                return self._limit(f"{len(self.calls)} tool calls")
             acted = await self._act(answer, stream, was_asked=waiting is not None)
             waiting = None
             if isinstance(acted, Paused):
@@ -201,10 +201,10 @@ class RunningTurn:
                 return self._ended("", "answered")
             self._unknown += any(self._parts.toolbox.find(call.name) is None for call in answer.tool_calls)
             if self._unknown >= UNKNOWN_AT:
-                return self._ended(f"I ended this: I kept calling tools that do not exist. {ELSE}", "loop")
+                return self._ended(f"I stopped: I kept calling tools that do not exist. {ELSE}", "loop")
             if acted >= END_AT:
-                return self._ended(f"I ended this: my steps kept giving the same result. {ELSE}", "loop")
-        return self._limit(f"{self.limits.rounds} rounds of tools")
+                return self._ended(f"I stopped: my steps kept giving the same result. {ELSE}", "loop")
+        return self._limit(f"{self.limits.rounds} rounds of tool calls")
 
     async def _ask(self, stream: Stream, steering: Steering) -> AssistantMessage:
         """One answer; an empty one is asked for once more."""
@@ -326,7 +326,7 @@ class RunningTurn:
             task.result() if task.done() and not task.cancelled() and not task.exception() else failed(call, broken_off)
             for call, task in zip(calls, tasks, strict=False)
         ]
-        return ended + [failed(call, "not begun: the turn was stopped") for call in calls[len(tasks) :]]
+        return ended + [failed(call, "not started: the turn was stopped") for call in calls[len(tasks) :]]
 
     async def _run(
         self, call: ToolCall, judged: Judged, number: int, effects: CallEffects, stream: Stream
@@ -349,7 +349,7 @@ class RunningTurn:
     async def _answered(
         self, answer: AssistantMessage, stream: Stream, *, is_last: bool
     ) -> TurnEnded | AssistantMessage | None:
-        """End the turn with an answer; None when the model is asked to answer anew, the same answer with calls where a
+        """End the turn with an answer; None when the model is asked to answer again, the same answer with calls where a
         plugin has some to be made first."""
         assert self.journal
         if not answer.text.strip():
@@ -370,13 +370,12 @@ class RunningTurn:
         self.tried.append(plugin)
         self.journal.retried(self.tried)
         await self.journal.step((answer, UserMessage(program_remark(self.now(), again.remark), self.now(), "runtime")))
-        stream(Notice("the model is asked to go over its answer once more"))
+        stream(Notice("the model is asked to revise its answer"))
         return None
 
     def _limit(self, reached: str) -> TurnEnded:
         return self._ended(
-            f"I stopped after {reached} without coming to an end. "
-            "What was done so far is kept; say “go on” and I continue.",
+            f"I stopped after {reached} without finishing. What was done so far is kept; say “go on” and I continue.",
             "step_limit",
         )
 

@@ -44,7 +44,7 @@ def sorry(error: BaseException) -> str:
 
 
 def logged(error: Exception, conversation: Address) -> str:
-    """Log why a message had no answer. Returns the sentence for who wrote it."""
+    """Log why a message had no answer. Returns the sentence for whoever wrote it."""
     from nanoclaw.core.log import logger
 
     logger.opt(exception=error).error("answering a message in {} failed", conversation)

@@ -70,7 +70,7 @@ class DocumentText(NamedTuple):
 def document_text(
     file: BinaryIO, name: str, budget_characters: int = CHARACTERS, stopped: Callable[[], bool] = lambda: False
 ) -> DocumentText:
-    """Text of a document, an opened file from its beginning, cut to the budget. Raises DocumentError, also when
+    """Text of a document, an opened file from its beginning, cut to the budget. Raises DocumentError, also if
     `stopped()` says to end before there is any text."""
     suffix, name = Path(name).suffix, _one_line(name)
     found = _read(file, suffix, name, budget_characters, stopped)
@@ -89,7 +89,7 @@ def read_document(
 ) -> str:
     """A document's text between marks, cut to the budget; `tell` hears why there is no more, if so.
 
-    Raises DocumentError, also when `stopped()` says to end before there is any text.
+    Raises DocumentError, also if `stopped()` says to end before there is any text.
     """
     found, name = document_text(file, name, budget_characters, stopped), _one_line(name)
     opening = f"[attached file {name}: {found.about}]" if found.about else f"[attached file {name}]"
@@ -191,7 +191,7 @@ def _heard(pipe: IO[bytes], stopped: Callable[[], bool]) -> tuple[bytes, bool]:
 
 
 def _tidy(text: str) -> Iterator[str]:
-    """Lines without blanks at their ends, and never two empty ones together."""
+    """Lines without spaces at their ends, and never two empty ones together."""
     empty = True
     for line in text.strip().split("\n"):
         line = line.rstrip()

@@ -24,7 +24,7 @@ def read_office(file: BinaryIO, text: Text, say: Say) -> None:
     readers = {"word": _read_word, "xl": _read_workbook, "ppt": _read_slides}
     folder = next((name for name in readers if any(entry.startswith(f"{name}/") for entry in names)), "")
     if {"mimetype", "content.xml"} <= names:
-        raise Unreadable("is in an OpenDocument form, which cannot be read here. Save it as .docx, .xlsx or .pptx.")
+        raise Unreadable("is in an OpenDocument format, which cannot be read here. Save it as .docx, .xlsx or .pptx.")
     if not folder or "[Content_Types].xml" not in names:
         raise Unreadable("is an archive, not a document. Unpack it and attach what is in it.")
     try:

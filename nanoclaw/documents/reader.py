@@ -74,12 +74,12 @@ def _read(file: BinaryIO, suffix: str, text: Text, say: Say) -> None:
         read_office(file, text, say)
     elif head.startswith(b"\xd0\xcf\x11\xe0"):
         raise Unreadable(
-            "is in an old Office form or protected by a password. Save it as .docx, .xlsx or .pptx without one."
+            "is in an old Office format or protected by a password. Save it as .docx, .xlsx or .pptx without one."
         )
     elif head.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8")):
         raise Unreadable("is a picture, though its name does not say so. Rename it to end in .png, .jpg or .gif.")
     elif bare.startswith(b"{\\rtf"):
-        raise Unreadable("is in the RTF form, which cannot be read here. Save it as .docx or .txt.")
+        raise Unreadable("is in the RTF format, which cannot be read here. Save it as .docx or .txt.")
     elif bare.startswith((b"<!doctype html", b"<html")) or suffix in (".html", ".htm", ".xhtml"):
         _read_html(_blocks(file, _coding(head, html=True)), text, say)
     else:
@@ -147,7 +147,7 @@ def _coding(head: bytes, html: bool = False) -> str:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if b"\0" in head:
-        raise Unreadable("is no text and no document that can be read here.")
+        raise Unreadable("is neither text nor a document that can be read here.")
     if html and (named := re.search(rb"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", head)):
         try:
             b"a".decode(coding := named[1].decode("ascii", "replace"), "replace")

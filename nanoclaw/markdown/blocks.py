@@ -68,7 +68,7 @@ class Blocks:
             self._fence, self._opening = opened[1] + opened[2], line
 
     def _starts_anew(self, line: str) -> bool:
-        """True when a line begins a new block: after a blank one, unless it goes on with a list."""
+        """True when a line begins a new block: after a space one, unless it continues with a list."""
         if self._fence or not self._lines or not line.strip():
             return False
         if _FENCE.fullmatch(line) and not line.startswith(" "):

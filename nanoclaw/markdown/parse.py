@@ -55,7 +55,7 @@ def language(info: str) -> str:
 
 
 def _table(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's own rule, and cells of a row that the table has no column for go on in its last one."""
+    """The parser's own rule, and cells of a row that the table has no column for continue in its last one."""
     from markdown_it.rules_block import table
     from markdown_it.rules_block.table import escapedSplit, getLine
 

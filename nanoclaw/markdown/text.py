@@ -33,7 +33,7 @@ def to_telegram(text: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def to_plain(text: str) -> str:
-    """Words without markup, for where none can be shown; the address of a link stands behind its words."""
+    """Words without markup, for where none can be shown; the address of a link is behind its words."""
     source = normalized(text)
     rendered = _rendered(source, _Style(shows_links=True, quote="> "))
     return source if rendered is None else rendered.text.rstrip().lstrip("\n")
@@ -84,7 +84,7 @@ class _Out:
 
 
 def _rendered(source: str, style: _Style) -> _Out | None:
-    """None where only the source itself will do."""
+    """None if only the source itself will do."""
     from markdown_it.tree import SyntaxTreeNode
 
     try:

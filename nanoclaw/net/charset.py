@@ -49,7 +49,7 @@ def _known(name: str) -> str:
 
 
 def _likely(body: bytes) -> str:
-    """A guess, '' where the library for it is not there (it comes with trafilatura)."""
+    """A guess, '' if the library for it is not there (it comes with trafilatura)."""
     try:
         from charset_normalizer import from_bytes
     except ImportError:

@@ -65,8 +65,8 @@ async def fetch(
 ) -> FetchedPage:
     """The page at an http(s) address, asked for by GET, or POST with what there is to `send`.
 
-    Each redirect (up to so many; a refresh that a page asks of browsers is one too) is checked like the first address.
-    Cookies last for this fetch. The caller sets the time limit. Raises NetError.
+    Each redirect (up to a number of; a refresh that a page asks of browsers is one too) is checked like the first
+    address. Cookies last for this fetch. The caller sets the time limit. Raises NetError.
     """
     from nanoclaw.net.slim_httpx import httpx
 
@@ -84,7 +84,7 @@ async def fetch(
                 "POST" if send is not None else "GET", _plain(url, host), headers=headers, content=send
             )
         except httpx.InvalidURL:
-            raise NotPublic("this is no usable address") from None
+            raise NotPublic("this is not a usable address") from None
         cookies.set_cookie_header(asked)
         for address in addresses:
             try:
@@ -101,9 +101,9 @@ async def fetch(
         if not to:
             return page
         if not redirects:
-            raise NetError(f"it is at another address: name {shown(to)!r} in its place")
+            raise NetError(f"it is at another address: use {shown(to)!r} instead")
         if not left:
-            raise NetError(f"it leads on and on, after {redirects} redirects to {shown(to)!r}")
+            raise NetError(f"it redirects without end, after {redirects} redirects to {shown(to)!r}")
         url = _joined(url, to)
     raise AssertionError("unreachable")
 
@@ -154,7 +154,7 @@ async def _asked(
     except (httpx.ConnectError, httpx.ConnectTimeout):
         raise
     except httpx.RemoteProtocolError:
-        raise NetError("the answer broke off" if is_begun else "what answered is no web server") from None
+        raise NetError("the answer broke off" if is_begun else "what answered is not a web server") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise NetError(f"{host.host} cannot be reached: {error or type(error).__name__}") from None
 
@@ -167,7 +167,7 @@ def _tls() -> ssl.SSLContext:
 
 
 async def _unpacked(pieces: AsyncIterator[bytes], packing: str, most: int) -> tuple[bytes, bool]:
-    """A body without its packing, at most so many bytes of it however much it unpacks to; True where it was cut."""
+    """A body without its packing, at most a number of bytes of it however much it unpacks to; True if it was cut."""
     body, taken, unpack = bytearray(), 0, _unpacker(packing)
     async for piece in pieces:
         taken += len(piece)
@@ -230,7 +230,7 @@ def _joined(base: str, to: str) -> str:
     try:
         return urljoin(base, to).partition("#")[0]
     except ValueError:
-        raise NotPublic(f"it leads to {shown(to)!r}, which is no usable address") from None
+        raise NotPublic(f"it leads to {shown(to)!r}, which is not a usable address") from None
 
 
 def words_of(page: str) -> str:

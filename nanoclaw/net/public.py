@@ -17,7 +17,7 @@ RESOLVE_SECONDS = 15.0
 _Number = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # From the registries of IANA (iana-ipv4-special-registry, iana-ipv6-special-registry), whatever this Python knows of
-# them; with what the registries leave out and is no public page either.
+# them; with what the registries leave out and is not a public page either.
 _PRIVATE_4 = tuple(
     map(
         ipaddress.IPv4Network,
@@ -108,7 +108,7 @@ def host_of(url: str) -> WebHost:
             raise ValueError(url)
         return WebHost(scheme, _host(host), port)
     except (ValueError, UnicodeError):
-        raise NotPublic("this is no usable address") from None
+        raise NotPublic("this is not a usable address") from None
 
 
 def shown(url: str) -> str:
@@ -120,7 +120,7 @@ def shown(url: str) -> str:
 
 _NAMED = re.compile(r"^((?:\w+:)?[/\\]*)[^/\\?#]*@")
 _NAMED_LOOSELY = re.compile(r"^((?:\w+:(?=[/\\]))?[/\\]*)[^/\\?#@:]*:(?!\d*(?:[/\\?#]|$)).*@")
-"""The same with signs that end a host within the password."""
+"""The same with characters that end a host within the password."""
 
 
 def _host(host: str) -> str:
@@ -164,7 +164,7 @@ def _ascii(host: str) -> str:
 
 
 def check_allowed(entry: str) -> str:
-    """An entry of those that are allowed as it is compared. Raises ValueError for what is no name or name:port."""
+    """An entry of those that are allowed as it is compared. Raises ValueError for what is not a name or name:port."""
     host, port = entry.strip(), ""
     if found := re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::(\d+))?|([^\s:/\[\]@]+)(?::(\d+))?", host):
         host, port = found[1] or found[3], found[2] or found[4] or ""
@@ -178,8 +178,8 @@ def check_allowed(entry: str) -> str:
 
 
 def is_allowed(host: str, port: int, allow: Collection[str]) -> bool:
-    """True where a host is opened by its name, as `name` or `name:port`. What a name leads to opens nothing: whoever
-    owns a name decides where it leads."""
+    """True if a host is opened by its name, as `name` or `name:port`. What a name leads to opens nothing: whoever owns
+    a name decides where it leads."""
     try:
         mine = check_allowed(f"[{host}]" if ":" in host else host)
     except ValueError:

@@ -66,7 +66,7 @@ class PackageImporter:
         return found.data
 
     def _file(self, fullname: str) -> str | None:
-        """The file of a module, None for what is no module of this package."""
+        """The file of a module, None for what is not a module of this package."""
         if fullname == self.name:
             return self._main
         if self._main != "__init__.py" or not fullname.startswith(f"{self.name}."):

@@ -46,7 +46,7 @@ class File(NamedTuple):
 
     @property
     def text(self) -> str | None:
-        """Its text; None for what is no text."""
+        """Its text; None for what is not text."""
         try:
             return None if b"\0" in self.data else self.data.decode()
         except UnicodeDecodeError:
@@ -77,7 +77,7 @@ class Package(NamedTuple):
 
 def read(path: Path, kind: Kind) -> Package:
     """A package from a local folder, .zip, .tar or .tar.gz; of one that is in a folder of the archive, that folder.
-    Raises PackageError for what could lead out of it, is no whole one of its kind, or is too large."""
+    Raises PackageError for what could lead out of it, is not a complete one of its kind, or is too large."""
     import tarfile
     import zipfile
     import zlib
@@ -91,17 +91,17 @@ def read(path: Path, kind: Kind) -> Package:
         elif path.is_file():
             found = _read_tar(path, kind.noun)
         else:
-            raise PackageError(f"{path} is no folder and no archive: give {kind.wanted}")
+            raise PackageError(f"{path} is neither a folder nor an archive: give {kind.wanted}")
     except OSError as error:
         raise PackageError(f"{path} cannot be read: {error.strerror or error}") from error
     except of_archives as error:
-        raise PackageError(f"{path} is no whole .zip, .tar or .tar.gz: {error}") from error
+        raise PackageError(f"{path} is not a complete .zip, .tar or .tar.gz: {error}") from error
     found = _without_top(found, kind)
     if not kind.main(found.files.keys()):
-        raise PackageError(f"{path} is no {kind.noun}, in itself or in its only folder: give {kind.wanted}")
+        raise PackageError(f"{path} is not a {kind.noun}, nor is its only folder: give {kind.wanted}")
     for name in found.files:
         if name.lower().endswith(_ARCHIVES):
-            raise PackageError(f"{name!r} in {path} is an archive, which cannot be shown: unpack it, or take it out")
+            raise PackageError(f"{name!r} in {path} is an archive, which cannot be shown: unpack it, or remove it")
     return found
 
 
@@ -130,14 +130,14 @@ class _Collected:
         """Count an entry; its name, None for what is left out."""
         self._entries += 1
         if self._entries > MOST_FILES:
-            raise PackageError(f"it has more than {MOST_FILES:,} files and folders, which is no {self._noun}")
+            raise PackageError(f"it has more than {MOST_FILES:,} files and folders, too many for a {self._noun}")
         parts = name.rstrip("/").split("/")
         while parts and parts[0] == ".":
             parts = parts[1:]
         if name.startswith("/") or ".." in parts or "\\" in name or (parts and parts[0].endswith(":")):
             raise PackageError(f"{name!r} leads out of its folder")
         if not "/".join(parts).isprintable() or len(name) > LONGEST_NAME or "" in parts:
-            raise PackageError(f"{name[:LONGEST_NAME]!r} is no name of a file of a {self._noun}")
+            raise PackageError(f"{name[:LONGEST_NAME]!r} is not a file name for a {self._noun}")
         return None if not parts or LEFT_OUT & set(parts) else "/".join(parts)
 
     def add(self, name: str, file: IO[bytes], *, can_run: bool) -> None:
@@ -146,7 +146,7 @@ class _Collected:
             data += piece
             self._bytes += len(piece)
             if self._bytes > MOST_BYTES:
-                raise PackageError(f"it has more than {MOST_BYTES // 1_000_000} MB, which is no {self._noun}")
+                raise PackageError(f"it has more than {MOST_BYTES // 1_000_000} MB, too much for a {self._noun}")
         if name.casefold() in map(str.casefold, self._files):
             raise PackageError(f"{name!r} is in it twice")
         self._files[name] = File(bytes(data), can_run)
@@ -160,7 +160,7 @@ def read_folder(folder: str, noun: str = "package") -> Package:
         if name is None or entry.is_dir(follow_symlinks=False):
             continue
         if entry.is_symlink():
-            raise PackageError(f"{name!r} is a link: copy in its place what it leads to")
+            raise PackageError(f"{name!r} is a link: replace it with a copy of its target")
         with _opened(entry.path, name) as (file, mode):
             found.add(name, file, can_run=bool(mode & 0o111))
     return found.package
@@ -173,7 +173,7 @@ def _opened(path: str, name: str) -> Iterator[tuple[IO[bytes], int]]:
     with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise PackageError(f"{name!r} is no plain file")
+            raise PackageError(f"{name!r} is not a plain file")
         yield file, mode
 
 
@@ -219,7 +219,7 @@ def _read_zip(path: Path, noun: str) -> Package:
 
     found = _Collected(noun)
     if path.stat().st_size > MOST_BYTES:
-        raise PackageError(f"{path} has more than {MOST_BYTES // 1_000_000} MB, which is no {noun}")
+        raise PackageError(f"{path} has more than {MOST_BYTES // 1_000_000} MB, too much for a {noun}")
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             name, mode = found.entry(entry.filename), entry.external_attr >> 16
@@ -243,7 +243,7 @@ class _Bounded:
         data = self._file.read(min(size, self._left + 1))
         self._left -= len(data)
         if self._left < 0:
-            raise PackageError(f"it has more than {MOST_BYTES // 1_000_000} MB, which is no {self._noun}")
+            raise PackageError(f"it has more than {MOST_BYTES // 1_000_000} MB, too much for a {self._noun}")
         return data
 
 

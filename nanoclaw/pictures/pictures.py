@@ -69,7 +69,7 @@ def open_picture(source: BinaryIO | bytes, name: str = "") -> Opened:
                 _check_size(picture, data, shown)
                 return _encoded(_upright(picture), name)
     except UnidentifiedImageError:
-        raise PictureError(f"{shown} is no picture that can be opened. Convert it to PNG or JPEG.") from None
+        raise PictureError(f"{shown} is not a picture that can be opened. Convert it to PNG or JPEG.") from None
     except pillow.DecompressionBombError:
         raise PictureError(
             f"{shown} has more than {PIXEL_LIMIT // 10**6} million pixels, the most that is opened. Make it smaller "
@@ -159,7 +159,7 @@ def _check_size(picture: Picture, data: bytes, shown: str) -> None:
     if not width or not height:
         raise PictureError(f"{shown} has no pixels. Save it again.")
     if picture.format == "TIFF" and (packing := picture.info.get("compression")) not in _TIFF_PACKINGS:
-        raise PictureError(f"{shown} is packed in a way that is not opened here ({packing}). Convert it to JPEG.")
+        raise PictureError(f"{shown} is compressed in a way that is not supported ({packing}). Convert it to JPEG.")
     if picture.format in _SCALED:
         longest = max(full_size)
         picture.draft("RGB", (max(1, width * LONG_SIDE // longest), max(1, height * LONG_SIDE // longest)))

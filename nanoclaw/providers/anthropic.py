@@ -120,7 +120,7 @@ class Anthropic:
                         raise CannotSee(f"{self._model} cannot see images.") from None
                     on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
                 if self._habits.effort and not learned.effort:
-                    on_event(Notice(f"{self._model} takes no effort: it is left out"))
+                    on_event(Notice(f"{self._model} has no effort setting: it is left out"))
                 self._habits = learned
         raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
 
@@ -429,7 +429,7 @@ async def _read(reply: HttpReply, model: str, on_event: OnEvent) -> AssistantMes
     except MISFORMED as error:
         raise unknown_form(model, error) from None
     if not answer.started:
-        raise ProviderError(f"{model} sent something that is no answer. Check model.api_base in config.toml.")
+        raise ProviderError(f"{model} sent something that is not an answer. Check model.api_base in config.toml.")
     if not answer.done and not answer.stop_reason:
         raise reply.cut()
     message = answer.message(model)

@@ -54,7 +54,7 @@ class ConfiguredModels:
         self._embedders: dict[EmbeddingModel, Embeddings | BundledEmbeddings] = {}
 
     def of(self, model: str, purpose: str = "") -> Provider:
-        """Raises ConfigError for a model that cannot be used as things are. '' is the configured one."""
+        """Raises ConfigError for a model that cannot be used at present. '' is the configured one."""
         resolve = self._config.purposes.resolve
         name = resolve(self._model if self._forced else model or self._model)
         own = self._config.purposes.of("" if self._forced else purpose)
@@ -79,7 +79,7 @@ class ConfiguredModels:
         return self._failovers[purpose, *names]
 
     def troubles(self) -> dict[str, str]:
-        """By purpose why its own model cannot answer as things are."""
+        """By purpose why its own model cannot answer at present."""
         found = {}
         for purpose, own in self._config.purposes.models.items():
             if own.name:
@@ -93,7 +93,7 @@ class ConfiguredModels:
         return found
 
     def _checked(self, purpose: str, name: str) -> None:
-        """Raises NanoclawError for a model that cannot be asked as things are."""
+        """Raises NanoclawError for a model that cannot be asked at present."""
         if purpose == "transcription":
             check_transcription(self._config, name)
         else:
@@ -126,7 +126,7 @@ class ConfiguredModels:
             near = [one for one in listing.near(self._means(""), wanted) if f"'{one}'" not in str(error)]
             if not near:
                 raise
-            raise ConfigError(f"{error} Near to that: {', '.join(near)}.") from None
+            raise ConfigError(f"{error} Similar: {', '.join(near)}.") from None
 
     def _means(self, chosen: str) -> KnownFacts:
         from nanoclaw.providers.listing import KnownFacts
@@ -146,7 +146,7 @@ class ConfiguredModels:
         return None if model.startswith(LOCAL) else learned or windows.window_of(model)
 
     def window_in_words(self, model: str) -> str:
-        """'' where nobody knows it."""
+        """'' if unknown it."""
         tokens = self.window_of(model)
         if tokens is None:
             return ""
@@ -171,17 +171,17 @@ class ConfiguredModels:
         return prices.cost(model, usage)
 
     def is_blind(self, provider: Provider) -> bool:
-        """True where its model has refused images, or the list of known models says that it takes none."""
+        """True if its model has refused images, or the list of known models says that it takes none."""
         from nanoclaw.providers import prices
 
         return not provider.supports_vision or prices.sees_images(provider.model) is False
 
     def is_local(self, model: str) -> bool:
-        """True where a server on this machine answers for a model, whatever it is called, and that is not to count."""
+        """True if a server on this machine answers for a model, whatever it is called, and that is not to count."""
         return not self._config.get("limits.count_local", False) and is_local(self._config, model)
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:
-        """The words that are said in a sound file. Raises NanoclawError."""
+        """The text that is spoken in an audio file. Raises NanoclawError."""
         from nanoclaw.providers.names import transcription_for
 
         own, errors = self._config.purposes.of("transcription"), list[NanoclawError]()
@@ -258,21 +258,21 @@ def load_ahead(config: Config, model: str) -> None:
 
 
 def is_local(config: Config, model: str) -> bool:
-    """True where a server on this machine answers for a model, whatever it is called."""
+    """True if a server on this machine answers for a model, whatever it is called."""
     from nanoclaw.net.loopback import leads_to_loopback
 
     return leads_to_loopback(place_of(config, model)[0])
 
 
 def check_transcription(config: Config, name: str) -> None:
-    """Raises ConfigError for a model that cannot write voice notes down as things are."""
+    """Raises ConfigError for a model that cannot write voice notes down at present."""
     from nanoclaw.providers.names import transcription_for
 
     transcription_for(name, *place_of(config, name), config.environment)
 
 
 def is_on_this_machine(config: Config, model: str) -> bool:
-    """True where the model in this program, or a server on this machine, answers."""
+    """True if the model in this program, or a server on this machine, answers."""
     return model.startswith(LOCAL) or bool(_server_here(config, model))
 
 
@@ -298,9 +298,9 @@ def place_of(config: Config, model: str) -> tuple[str, str]:
 
 
 async def choose_model(config: Config, wanted: str = "") -> str:
-    """The wanted model, else the configured one, else one that already runs or lies on this machine.
+    """The wanted model, else the configured one, else one that already runs or is on this machine.
 
-    Raises ConfigError, saying how to get one, when there is none.
+    Raises ConfigError, saying how to get one, if there is none.
     """
     if wanted or config.model.name:
         return config.purposes.resolve(wanted) or config.model.name

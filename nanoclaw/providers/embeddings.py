@@ -77,7 +77,7 @@ class BundledEmbeddings:
         self._lock = threading.Lock()
 
     async def __call__(self, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
-        """Raises ConfigError where the package is missing."""
+        """Raises ConfigError if the package is missing."""
         return await asyncio.to_thread(self._embed, texts, is_query)
 
     def _embed(self, texts: Sequence[str], is_query: bool) -> Embedded:
@@ -122,10 +122,10 @@ def _vectors(found: Any, count: int) -> list[array[float]]:
     placed = sorted(enumerate(entries), key=lambda each: each[1].get("index", each[0]))
     vectors = [array("f", entry["embedding"]) for _, entry in placed]
     if not 0 < len(vectors[0]) <= LARGEST or any(len(each) != len(vectors[0]) for each in vectors):
-        raise _WrongForm("they are not of one length")
+        raise _WrongForm("they differ in length")
     for each in vectors:
         if not math.isfinite(norm := math.hypot(*each)) or not norm:
-            raise _WrongForm("one is no direction")
+            raise _WrongForm("one has no direction")
     return vectors
 
 

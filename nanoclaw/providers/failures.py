@@ -109,7 +109,7 @@ _KEY = r"authentication|(invalid|incorrect)[_ ]api[_ ]key|permission_error|unaut
 
 
 def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -> ProviderError:
-    """The error for a reply that is no answer; `status` is 0 for one that came inside an answer."""
+    """The error for a reply that is not an answer; `status` is 0 for one that came inside an answer."""
     words, details = _words(body, endpoint.key)
     status = status or _status_in(body)
     model = endpoint.model
@@ -148,7 +148,7 @@ def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -
 
 
 def too_long(model: str, said: str = "", window: int | None = None) -> ContextTooLong:
-    """`said` is what the provider said, with a blank before it; `window` the tokens it takes in, if it told."""
+    """`said` is what the provider said, with a space before it; `window` the tokens it takes in, if it told."""
     return ContextTooLong(f"The conversation is longer than {model} can read.{said} Use /new to start afresh.", window)
 
 
@@ -273,5 +273,5 @@ def one_line(text: str) -> str:
 
 
 def effort_is_refused(words: str) -> bool:
-    """True where a refusal speaks of the reasoning effort that was asked for."""
+    """True if a refusal speaks of the reasoning effort that was asked for."""
     return bool(re.search(r"effort|not support (thinking|reasoning)", words, re.IGNORECASE))

@@ -234,7 +234,7 @@ class HttpReply:
         return chunk
 
     async def _start(self) -> bytes:
-        """The body from its first byte that is no blank or byte-order mark."""
+        """The body from its first byte that is not a space or byte-order mark."""
         seen = b""
         while chunk := await self._next():
             seen += chunk
@@ -258,7 +258,7 @@ class HttpReply:
         except (ValueError, RecursionError):
             shown = one_line(data[:80].decode("utf-8", "replace"))
             raise ProviderError(
-                f"{model} sent {what} ({shown!r}). Try again; if it stays, check model.api_base in config.toml."
+                f"{model} sent {what} ({shown!r}). Try again; if it recurs, check model.api_base in config.toml."
             ) from None
         if isinstance(value, dict):
             if value.get("error"):
@@ -315,7 +315,7 @@ def network_error(endpoint: Endpoint, timeout_seconds: float, error: Exception) 
         case httpx.DecodingError():
             return ProviderError(
                 f"{model} sent an answer that cannot be unpacked (broken compression). "
-                f"Try again; if it stays, check what stands between this machine and {host}."
+                f"Try again; if it recurs, check what stands between this machine and {host}."
             )
         case httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
             pass

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KEYS_OF_PLUGINS = {"heartbeat": "heartbeat.model", "helpers": "delegate.model", "transcription": "media.transcription"}
 """Older keys and those of plugins, which go before [models]."""
 
-UNSET = {"transcription": "none, so voice notes are not written down", "titles": "none: the first words of a talk"}
+UNSET = {"transcription": "none, voice notes are not transcribed", "titles": "none: a conversation's first words"}
 """Purposes that do without a model where none is named."""
 
 
@@ -33,8 +33,8 @@ class PurposeLine(NamedTuple):
 
 
 class KnownModel(NamedTuple):
-    """Facts of one model. `key` is the variable that holds its key, '' where none is needed; the prices are US dollars
-    for a million tokens, None where nobody knows them."""
+    """Facts of one model. `key` is the variable that holds its key, '' if none is needed; the prices are US dollars for
+    a million tokens, None if unknown them."""
 
     name: str
     aliases: tuple[str, ...]
@@ -107,7 +107,7 @@ def purpose_lines(means: KnownFacts) -> list[PurposeLine]:
 
 
 def known(means: KnownFacts) -> list[KnownModel]:
-    """Models that the configuration names, those that lie on this machine, and one of each service that has a key."""
+    """Models that the configuration names, those that are on this machine, and one of each service that has a key."""
     return [_known(means, name) for name in names_of(means)]
 
 

@@ -65,7 +65,7 @@ class LiteLLM:
         except BadRequest as error:
             if request.effort and effort_is_refused(error.words):
                 self._refused_efforts.add(request.effort)
-                on_event(Notice(f"{self._model} does not know the effort {request.effort}: it is left out"))
+                on_event(Notice(f"{self._model} has no effort {request.effort}: it is left out"))
                 return await self._ask(request._replace(effort=""), on_event)
             if self._vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
                 self._vision = False

@@ -394,7 +394,7 @@ def _chunk(data: str) -> dict[str, Any]:
     try:
         chunk: dict[str, Any] = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ProviderUnavailable("the local model's answer came damaged. Try again.") from error
+        raise ProviderUnavailable("the local model's answer arrived damaged. Try again.") from error
     return chunk
 
 

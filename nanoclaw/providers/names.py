@@ -80,8 +80,8 @@ def provider_for(
 
 
 def check(model: str, api_base: str) -> tuple[str, str, str]:
-    """The variable that holds a model's key ('' where none is needed), its provider and its name there. Raises
-    ConfigError for a name without a provider, an unknown provider and an address that is none."""
+    """The variable that holds a model's key ('' if none is needed), its provider and its name there. Raises ConfigError
+    for a name without a provider, an unknown provider and an address that is none."""
     prefix, name = _split(model, api_base)
     if prefix == "local":
         raise ConfigError(f"model.name {model!r} is the model inside the program: it has no api_base and no key.")
@@ -108,7 +108,7 @@ def transcription_for(
     endpoint, service = _endpoint(model, prefix, name, api_base, api_key, env or {})
     if service is None:
         raise ConfigError(
-            f"media.transcription {model!r}: voice notes are written down by OpenAI-style services, such as "
+            f"media.transcription {model!r}: voice notes are transcribed by OpenAI-style services, such as "
             "openai/whisper-1 or groq/whisper-large-v3."
         )
     return Transcription(endpoint)
@@ -180,7 +180,7 @@ def _check_prefix(prefix: str) -> None:
 
 
 def _litellm_has(prefix: str) -> bool:
-    """True where litellm's list of providers has this one; it is read as text, as the import takes seconds."""
+    """True if litellm's list of providers has this one; it is read as text, as the import takes seconds."""
     import importlib.util
 
     spec = importlib.util.find_spec("litellm")

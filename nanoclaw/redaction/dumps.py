@@ -47,7 +47,7 @@ def _lines_with(lines: Sequence[bytes], values: Iterable[bytes]) -> set[int]:
 
 
 def _groups(rest: str) -> Iterator[str]:
-    """The groups of digits, without the text that stands beside them."""
+    """The groups of digits, without the text that is beside them."""
     for mark in ("  |", "  >"):
         rest = rest.partition(mark)[0]
     words = rest.split("  ") if re.match(r" ?[0-9a-fA-F]{4,} ", rest) else [rest]
@@ -79,7 +79,7 @@ def _octal(rest: str) -> bytes:
 
 
 def _signs(rest: str) -> bytes:
-    """Signs in fields of four, as `od -c` has them."""
+    """Characters in fields of four, as `od -c` has them."""
     made = bytearray()
     for start in range(0, len(rest), 4):
         sign = rest[start : start + 4].strip()

@@ -54,7 +54,7 @@ _KEYS: tuple[tuple[str, str], ...] = (
     *((kind, r"[A-Za-z0-9+/=]+_[A-Za-z]{20}_[A-Za-z0-9]{6}") for kind in ("syt_", "syl_")),
     ("eyJ", r"[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{10,}"),
 )
-"""Forms that are nothing but a key: how each begins, and how it goes on."""
+"""Forms that are nothing but a key: how each begins, and how it continues."""
 
 _KINDS_OF_KEY = "(?:api|access|secret|private|signing|encryption|account|master|service|license|auth|storage)"
 _NAME = rf"(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|credentials?|{_KINDS_OF_KEY}[ _.-]?key)"
@@ -76,7 +76,7 @@ _PLACEHOLDER = re.compile(
 _CODE = re.compile(r"[(\[{`]|^\$?[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+$|^\$[A-Za-z_]|^%\w+%$|^[~/.]|^https?:|\\$")
 _PART = r"(?:[a-z]+\d{0,2}|[A-Z]+|[A-Z][a-z]+|[a-z]?\d{1,4})"
 _WORDY = re.compile(rf"_*{_PART}(?:[-_/.:#@]+{_PART})*")
-"""Words and short numbers with signs between them: a name, a path, a version, a date."""
+"""Words and short numbers with characters between them: a name, a path, a version, a date."""
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _DULL = frozenset({"password", "passwd", "secret", "token", "postgres", "x-oauth-basic"})
 
@@ -239,7 +239,7 @@ def without_patterns(text: str) -> str:
 
 
 def is_random(value: str) -> bool:
-    """True for what no person chose as words: signs of several kinds, few of them twice."""
+    """True for what no person chose as words: characters of several kinds, few of them twice."""
     if len(value) < 16 or _CODE.search(value) or _PLACEHOLDER.search(value) or _WORDY.fullmatch(value):
         return False
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and _bits(value) >= 3.2
@@ -258,7 +258,7 @@ def _is_sign(letter: str) -> bool:
 
 
 def _bits(value: str) -> float:
-    """Shannon's entropy of one sign."""
+    """Shannon's entropy of one character."""
     counts = [value.count(sign) / len(value) for sign in set(value)]
     return -sum(share * log2(share) for share in counts)
 
@@ -276,7 +276,7 @@ def _is_secret_password(password: str) -> bool:
 
 
 def _assigned_value(text: str, start: int, name: str, begin: int, end: int) -> Span | None:
-    """The value that stands behind a name, without what belongs to the text around it; None for a harmless one."""
+    """The value that is behind a name, without what belongs to the text around it; None for a harmless one."""
     before = _WORD_BEFORE.search(text, max(0, start - 60), start)
     standing = before[0] if before else ""
     if _HARMLESS.search(standing) or (text.endswith(":", 0, start - len(standing)) and not standing.startswith("_")):

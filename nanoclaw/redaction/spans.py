@@ -30,7 +30,7 @@ def places(low: str, word: str) -> Iterator[int]:
 
 
 def places_of(text: str, escapes: Mapping[str, re.Pattern[str]]) -> Iterator[int]:
-    """The places of escapes, each kind by the sign that it begins with."""
+    """The places of escapes, each kind by the character that it begins with."""
     for sign, pattern in escapes.items():
         if sign in text:
             yield from (match.start() for match in pattern.finditer(text))

@@ -1,5 +1,5 @@
 """Changes of modes, owners, times and extended attributes, where neither Landlock nor a mount keeps a command from
-them: the kernel asks here for each (seccomp's user notification). What lies in a folder that the command may write is
+them: the kernel asks here for each (seccomp's user notification). What is in a folder that the command may write is
 changed for it, with no more rights than it has; anything else is refused.
 
 The answer is never "go on": names and descriptors could be others by then. A file is opened once, judged by its place,

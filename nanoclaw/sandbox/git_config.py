@@ -64,7 +64,7 @@ _ENTRY = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*?))?[ \t]*
 
 
 class Harmless(NamedTuple):
-    """A configuration without what git could run, and the names of what was taken out; `text` is the same where nothing
+    """A configuration without what git could run, and the names of what was removed; `text` is the same where nothing
     was, and nothing is written so that another reader could take it otherwise."""
 
     text: str
@@ -73,7 +73,7 @@ class Harmless(NamedTuple):
 
 def harmless(text: str, may_work_in: Callable[[str], bool]) -> Harmless:
     """Keep what is known to be harmless; of `core.worktree`, in which git deletes files, what `may_work_in` allows.
-    Each line that is not plain is written anew: git may not read it as this does."""
+    Each line that is not plain is written again: git may not read it as this does."""
     kept, taken, is_plain = list[str](), list[str](), True
     section, name = "", ""
     for read in text.removeprefix("\ufeff").split("\n"):

@@ -22,7 +22,7 @@ class _Function(_ctypes.CFuncPtr):
 
 
 def call(number: int, *arguments: int | bytes | None) -> int:
-    """Its result. Raises OSError, also where the kernel is too old for it."""
+    """Its result. Raises OSError, also if the kernel is too old for it."""
     return _result("syscall", number, *arguments)
 
 

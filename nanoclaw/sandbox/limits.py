@@ -26,7 +26,7 @@ class Tasks:
         self._newest, self._room = _newest(), 0  # it may have begun any number by now: the first look counts
 
     def begun(self) -> int:
-        """So many began, here or beside it, since they were counted; 0 where that can't be told."""
+        """So many began, here or beside it, since they were counted; 0 if that can't be told."""
         newest = _newest()
         return max(0, newest - self._newest) if newest is not None and self._newest is not None else 0
 
@@ -88,8 +88,8 @@ class Disk:
         self._dirtied = _dirtied()
 
     def is_full(self) -> bool:
-        """True where the command took more than it may, or all but the last of what was free. Two cheap calls, unless
-        much is gone: then its processes are asked, as others may be writing."""
+        """True if the command took more than it may, or all but the last of what was free. Two cheap calls, unless much
+        is gone: then its processes are asked, as others may be writing."""
         for folder, began in self._began.values():
             try:
                 now = os.statvfs(folder)

@@ -62,7 +62,7 @@ class Protected(NamedTuple):
 
 
 class ProtectedPaths(NamedTuple):
-    """`is_whole` is False where there were more folders than are looked through."""
+    """`is_whole` is False if there were more folders than are looked through."""
 
     protected: list[Protected]
     is_whole: bool
@@ -110,7 +110,7 @@ class Search:
         return list(self._known)
 
     def find(self) -> ProtectedPaths:
-        """Raises TooManyError, and OSError where it could not look."""
+        """Raises TooManyError, and OSError if it could not look."""
         with self._looking:
             return self._find()
 
@@ -135,8 +135,8 @@ class Search:
         return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
 
     def _look_through(self, since_ns: int = 0) -> bool:
-        """Find new places; False where not all folders were looked through. Folders that were changed since some time
-        are, how deep they ever lie."""
+        """Find new places; False if not all folders were looked through. Folders that were changed since some time are,
+        how deep they ever lie."""
         waiting = deque((top, 0) for top in self._tops)
         looked, old, looks, is_whole = 0, 0, dict[str, _Look](), True
         for place in self._known:
@@ -168,7 +168,7 @@ class Search:
         return is_whole
 
     def _look(self, path: str) -> _Look | None:
-        """Look into a folder, again only when it has changed; None where there is none."""
+        """Look into a folder, again only when it has changed; None if there is none."""
         try:
             at = os.stat(path, follow_symlinks=False)
             change = (at.st_ino, at.st_ctime_ns)
@@ -200,7 +200,7 @@ class Search:
 
     def who_runs(self, path: Path) -> str:
         """The program that runs a file later, '' for none. `path` is free of links, and in one of the folders; its file
-        need not be there. Raises OSError where it could not look."""
+        need not be there. Raises OSError if it could not look."""
         top = next(one for one in self._tops if path.is_relative_to(one))
         parts = path.relative_to(top).parts
         for part in parts:
@@ -255,7 +255,7 @@ class Search:
         yield from self._of_modules(f"{git}/modules", place, top, depth)
 
     def _of_modules(self, folder: str, place: str, top: str, depth: int) -> Iterator[tuple[str, Kind]]:
-        """The same of submodules, whose repositories lie in that of the outer one; their names may have slashes."""
+        """The same of submodules, whose repositories are in that of the outer one; their names may have slashes."""
         if depth >= _MODULES_DEEP:
             yield folder, "kept"
             return
@@ -277,7 +277,7 @@ def _unquoted(value: str) -> str:
 
 
 def _is_repository(names: Iterable[str]) -> bool:
-    """True for the folder of one, or of a working tree of one that lies elsewhere."""
+    """True for the folder of one, or of a working tree of one that is elsewhere."""
     there = set(names)
     return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
 
@@ -345,8 +345,8 @@ def _too_many(places: Iterable[str]) -> str:
 
 
 def opened(top: Path, path: Path) -> int:
-    """A descriptor of what is there, to which no link has led, so that a mount is where it was meant; -1 where nothing
-    is, or a link on the way. Raises OSError where it could not be opened."""
+    """A descriptor of what is there, to which no link has led, so that a mount is where it was meant; -1 if nothing is,
+    or a link on the way. Raises OSError if it could not be opened."""
     at = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     parts: Sequence[str] = path.relative_to(top).parts
     for number, name in enumerate(parts, 1):

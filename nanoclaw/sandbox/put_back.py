@@ -1,4 +1,4 @@
-"""Keeps copies of files that a command must not change, and puts back afterwards what it did change: for what can't be
+"""Keeps copies of files that a command must not change, and restores afterwards what it did change: for what can't be
 kept from it while it runs."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Copies:
         self._bytes = 0
 
     def take(self, protected: Iterable[Protected]) -> Snapshot:
-        """Raises OSError where one could not be read."""
+        """Raises OSError if one could not be read."""
         trees, absent, todos = dict[str, _Tree](), list[str](), dict[str, frozenset[str]]()
         known, self._bytes = _Tree(), 0
         around = dict[str, _Held]()
@@ -127,7 +127,7 @@ class Snapshot:
         return frozenset((*self._trees, *self._absent))
 
     def put_back(self) -> str:
-        """Put back what was changed; a few words about that, '' for nothing. Raises nothing."""
+        """Restore what was changed; a few words about that, '' for nothing. Raises nothing."""
         for path, held in self._around.items():
             with self._told(path):
                 self._put_folder_back(path, held)
@@ -148,7 +148,7 @@ class Snapshot:
         return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
 
     def take_out(self, found: Iterable[TakenOut]) -> str:
-        """Take out what git would run; a few words about that, '' for nothing. Raises nothing."""
+        """Remove what git would run; a few words about that, '' for nothing. Raises nothing."""
         taken, failed = list[str](), list[str]()
         try:
             for path, text, names in found:
@@ -163,7 +163,7 @@ class Snapshot:
                     taken += [f"{path} ({named})" if named else path] if named or text is None else []
         except OSError as error:
             failed.append(str(error.filename or error))
-        told = (("taken out, as git would run it outside of the sandbox", taken), ("git would still run", failed))
+        told = (("removed, as git would run it outside of the sandbox", taken), ("git would still run", failed))
         return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
 
     def _put_folder_back(self, path: str, held: _Held) -> None:
@@ -184,7 +184,7 @@ class Snapshot:
         self._done.append(path)
 
     def _moved_to(self, path: str, held: _Held) -> str:
-        """The place of a folder that was put elsewhere; '' where it is gone."""
+        """The place of a folder that was put elsewhere; '' if it is gone."""
         if held.descriptor >= 0:
             place = os.readlink(f"/proc/self/fd/{held.descriptor}")
             is_there = any(place.startswith(f"{top}/") for top in self._copies.tops) and _inode(place) == held.inode
@@ -202,7 +202,7 @@ class Snapshot:
                 waiting.extend(one.path for one in entries if one.is_dir(follow_symlinks=False))
 
     def _is_it(self, other: str, path: str) -> bool:
-        """True where something that was in the folder is in the other one, as numbers of files come again."""
+        """True if something that was in the folder is in the other one, as numbers of files come again."""
         inside = {one: tree[one].change[0] for one, tree in self._trees.items() if one in tree}
         inside |= {one: held.inode for one, held in self._around.items()}
         inside = {one: number for one, number in inside.items() if os.path.dirname(one) == path}
@@ -334,7 +334,7 @@ class Snapshot:
 
 
 def _opened_folder(at: int, name: str) -> int:
-    """A descriptor of a folder in another one; -1 where there is none, or a link."""
+    """A descriptor of a folder in another one; -1 if there is none, or a link."""
     try:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
     except OSError:
@@ -399,7 +399,7 @@ def _commands(todo: bytes) -> list[str]:
 
 
 def read_plain(path: str) -> bytes:
-    """The content of a file, b'' where there is none; never that of one that a link leads to."""
+    """The content of a file, b'' if there is none; never that of one that a link leads to."""
     try:
         at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):

@@ -39,7 +39,7 @@ class MadeRepositories:
         self._links: dict[str, tuple[tuple[int, int, int], list[str]]] = {}
 
     def judged(self, places: Iterable[str], kept: Collection[str]) -> Iterator[TakenOut]:
-        """Find what must be taken out of repositories at some places, and those that they name; no command could change
+        """Find what must be removed from repositories at some places, and those that they name; no command could change
         what is in `kept`."""
         waiting, seen, done = [*places], set[tuple[str, str]](), set[str]()
         while waiting:

@@ -320,7 +320,7 @@ def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
 
 
 def _counts_processes() -> bool:
-    """True where the limit counts those of a sandbox, not all of the user's."""
+    """True if the limit counts those of a sandbox, not all of the user's."""
     major, minor = (int(part) for part in os.uname().release.split(".")[:2] if part.isdecimal())
     return (major, minor) >= (5, 14)
 
@@ -349,7 +349,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
 
 def _rules(seen: Iterable[Visible]) -> list[tuple[str, int]]:
-    """Rights of a command, by path. Raises SandboxError where that can't be said."""
+    """Rights of a command, by path. Raises SandboxError if that can't be said."""
     rules = [(name, landlock.DEVICE) for name in _DEVICES]
     rules.append(("/proc", landlock.READ))
     empty = [one.path for one in seen if one.kind == "empty"]
@@ -357,7 +357,7 @@ def _rules(seen: Iterable[Visible]) -> list[tuple[str, int]]:
         without = [one for one in empty if one.is_relative_to(path)]
         if kind == "write":
             if without:
-                raise SandboxError(f"{without[0]} lies in {path}, and without bubblewrap it can't be kept out of sight")
+                raise SandboxError(f"{without[0]} lies in {path}, and without bubblewrap it can't be hidden")
             rules.append((str(path), landlock.WRITE))
         elif kind == "read":
             rules += _readable(path, without)
@@ -464,7 +464,7 @@ print(*map(tried, (lambda: open(secret), work, lambda: os.chmod(secret, 0o644), 
 
 
 def _trouble(grants: Grants, strength: Strength) -> str:
-    """Try one level on a command that wants out: '' where it holds, else why not."""
+    """Try one level on a command that wants out: '' if it holds, else why not."""
     try:
         folder = Path(scratch_folders.make("try"))
     except OSError as error:

@@ -81,7 +81,7 @@ _FAMILIES = (1, 2, 10, 16)  # UNIX, INET, INET6, NETLINK; among those that no na
 
 
 def program(*, alone: bool, truncate: bool = True) -> bytes | None:
-    """The filter, for this machine; None where its numbers are not known. Who is not `alone`, in namespaces of its own,
+    """The filter, for this machine; None if its numbers are not known. Who is not `alone`, in namespaces of its own,
     makes no sockets but pairs, leaves processes of others as they are, and has `attributes` asked before it changes
     any; without `truncate` no file can be cut by its path."""
     machine = os.uname().machine

@@ -20,7 +20,7 @@ class Visible(NamedTuple):
 
 
 class Grants(NamedTuple):
-    """The folders that commands are about. `hidden` is never seen, wherever it lies; `home` is the person's, of which
+    """The folders that commands are about. `hidden` is never seen, wherever it is; `home` is the person's, of which
     only tools on `path` are seen; `read` and `write` are shown besides. `spelled` are the same paths as commands may
     write them, by way of links."""
 

@@ -24,7 +24,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileCopies:
-    """Copies in a folder that is nobody else's, up to so many bytes, of files that are not `largest`."""
+    """Copies in a folder that is nobody else's, up to a number of bytes, of files that are not `largest`."""
 
     def __init__(self, folder: Path, *, most_bytes: int, largest_bytes: int) -> None:
         self._folder, self._most, self._largest = folder, most_bytes, largest_bytes
@@ -120,7 +120,7 @@ class FileCopies:
         source = open_beneath(top, path[len(top) + 1 :].split("/"), os.O_RDONLY)
         try:
             if not is_same(os.fstat(source), found):
-                raise OSError("it is another file by now")
+                raise OSError("it is a different file now")
             draft = f"{self._folder}/{_DRAFT}"
             with suppress(FileNotFoundError):
                 os.unlink(draft)
@@ -138,7 +138,7 @@ class FileCopies:
     # --- what they say -----------------------------------------------------------------------------------------------
 
     def has(self, found: os.stat_result | str) -> bool:
-        """True where there is a copy of a file with this status, or of this name."""
+        """True if there is a copy of a file with this status, or of this name."""
         return self._sizes is not None and (found if isinstance(found, str) else name_of(found)) in self._sizes
 
     def read(self, name: str, most: int = -1) -> bytes:

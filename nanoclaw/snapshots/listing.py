@@ -13,7 +13,7 @@ MOST = 50_000
 """Entries of one folder that are listed; a larger one isn't listed at all."""
 
 Skips = Callable[[str, Collection[str]], bool]
-"""True for a folder that is not looked into, by its name and the names of all that lies beside it."""
+"""True for a folder that is not looked into, by its name and the names of all that is beside it."""
 
 
 class FileListing(NamedTuple):
@@ -59,7 +59,7 @@ class FileLister:
         self._last: dict[str, _Folder] = {}
 
     def look(self, tops: Iterable[Path], closed: Iterable[Path] = ()) -> FileListing:
-        """List what is below some folders, but for what is `closed` or skipped. `marks` are names of files in folders
+        """List what is below some folders, except what is `closed` or skipped. `marks` are names of files in folders
         that are skipped, which are looked at all the same. A folder with more than `most` entries is left out."""
         files, folders, marked = dict[str, os.stat_result](), dict[str, os.stat_result](), dict[str, os.stat_result]()
         whole, known = list[str](), dict[str, _Folder]()
@@ -84,7 +84,7 @@ class FileLister:
     def _walk(
         self, top: str, found: dict[str, _Folder], inner: dict[str, os.stat_result], avoided: Collection[str]
     ) -> list[str] | None:
-        """Find all files of a folder, and the folders in it; those that were skipped, None where there is too much."""
+        """Find all files of a folder, and the folders in it; those that were skipped, None if there is too much."""
         waiting, skipped, seen = [top], list[str](), 0
         while waiting:
             path = waiting.pop()

@@ -16,7 +16,7 @@ FOLDER = "folder"
 
 
 def content(top: str, path: str) -> bytes | None:
-    """The content of a plain file; None where there is none. Raises OSError."""
+    """The content of a plain file; None if there is none. Raises OSError."""
     try:
         at = open_beneath(top, path[len(top) + 1 :].split("/"), os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -26,7 +26,7 @@ def content(top: str, path: str) -> bytes | None:
 
 
 def state(top: str, path: str) -> str:
-    """The SHA-256 of a plain file, "link:" and the place that a link names, FOLDER for a folder, '' where there is
+    """The SHA-256 of a plain file, "link:" and the place that a link names, FOLDER for a folder, '' if there is
     nothing. Raises OSError."""
     if os.path.islink(path):
         return f"link:{os.readlink(path)}"
@@ -43,12 +43,12 @@ class KeptFile(NamedTuple):
     content: bytes
 
     def says(self, other: KeptFile | None) -> bool:
-        """True where both say the same, whatever their rights."""
+        """True if both say the same, whatever their rights."""
         return other is not None and stat.S_IFMT(self.mode) == stat.S_IFMT(other.mode) and self.content == other.content
 
 
 def kept(top: str, path: str) -> KeptFile | None:
-    """A file or link with its content; None where there is none. Raises OSError."""
+    """A file or link with its content; None if there is none. Raises OSError."""
     try:
         mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -63,7 +63,7 @@ def restore(top: str, path: str, was: KeptFile) -> None:
     if stat.S_ISLNK(was.mode):
         return make_link(top, path, os.fsdecode(was.content))
     if not stat.S_ISREG(was.mode):
-        raise OSError("it is no plain file")
+        raise OSError("it is not a plain file")
     with folder_of(top, path) as (folder, name):
         draft = f".{name[:100]}.{os.urandom(4).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

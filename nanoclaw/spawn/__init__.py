@@ -99,9 +99,9 @@ async def run_process(
     """Run until exit, time limit, flood or another limit; whatever happens, cancellation too, the whole family is gone
     afterwards.
 
-    The child reads nothing, sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker.
-    Of an output that is too long for memory `spool` is given all, piece by piece; `heard` each piece as it comes.
-    Raises OSError when it cannot be started.
+    The child reads nothing, sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker. Of
+    an output that is too long for memory `spool` is given all, piece by piece; `heard` each piece as it comes. Raises
+    OSError if it cannot be started.
     """
     process = Process(
         arguments, folder=folder, environment=environment, bounds=bounds, keeper=keeper, spool=spool, heard=heard
@@ -111,7 +111,7 @@ async def run_process(
 
 class Process:
     """A child that has been started, and all that comes from it. `run` must follow: it waits, and leaves nothing.
-    Raises OSError when it cannot be started."""
+    Raises OSError if it cannot be started."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Process:
         self._stopped.set()
 
     def write(self, data: bytes) -> int:
-        """Write to its input what it has room for; how much. Raises OSError when it takes no more."""
+        """Write to its input what it has room for; how much. Raises OSError if it takes no more."""
         assert self._child.stdin
         try:
             return os.write(self._child.stdin.fileno(), data)
@@ -278,7 +278,7 @@ def _left_over(folder: Path) -> Iterator[int]:
             if pid != os.getpid() and owner != _marker(folder, pid):
                 yield int(path.name)
         except (OSError, ValueError, IndexError):
-            continue  # gone meanwhile, or somebody else's
+            continue  # gone meanwhile, or another user's
 
 
 def _marker(folder: Path, pid: int) -> str:
@@ -530,7 +530,7 @@ def _descendants(
             else:
                 seen.add(began)
         except (OSError, IndexError):
-            continue  # gone meanwhile, or somebody else's
+            continue  # gone meanwhile, or another user's
     grown = True
     while grown:
         more = {pid for pid, parent in parents.items() if pid not in found and (parent in found or parent == child)}
@@ -548,7 +548,7 @@ def _stat(pid: int) -> list[bytes]:
 
 
 def _memory(pages: Mapping[int, int]) -> int:
-    """Bytes of memory that processes use together: a page that several share counts once, but for a process that lets
+    """Bytes of memory that processes use together: a page that several share counts once, except a process that lets
     nobody look."""
     total = 0
     for pid, used in pages.items():

@@ -43,7 +43,7 @@ def read(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> R
     """The meaning of words for a time, said at `now` by a person in `zone`; Unclear holds the question to ask. In a
     `language` only what they mean there counts, if it has them.
 
-    Raises TimeWordsError, with a sentence for the person, for the past and for what is no time.
+    Raises TimeWordsError, with a sentence for the person, for the past and for what is not a time.
     """
     from nanoclaw.time_words import evaluate  # with the words of eight languages
 

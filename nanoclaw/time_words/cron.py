@@ -62,7 +62,7 @@ def check(expression: str) -> None:
 
 
 def zone_named(zone: str | tzinfo) -> tzinfo:
-    """The zone of a name such as "Europe/Berlin". Raises TimeWordsError when there is none of that name."""
+    """The zone of a name such as "Europe/Berlin". Raises TimeWordsError if there is none of that name."""
     return _zone(zone) if isinstance(zone, str) else zone
 
 
@@ -92,7 +92,7 @@ def _wrong(expression: str) -> str:
     for part, (unit, first, last) in zip(expression.split(), _RANGES, strict=False):
         for text in re.findall(r"(?<![/#\d])\d+", part):
             if not first <= int(text) <= last:
-                return f"{text} is no {unit} ({first} to {last})"
+                return f"{text} is not a {unit} ({first} to {last})"
     return "its fields cannot be read"
 
 

@@ -417,7 +417,7 @@ class _Evaluation:
             raise _Ask("That names one time and a repeat. Say only one of them.")
         span = parsed.every[0] if parsed.every else Duration()
         if parsed.every and span == Duration():
-            raise TimeWordsError("That is no interval. Say it like 'every 90 minutes'.")
+            raise TimeWordsError("That is not an interval. Say it like 'every 90 minutes'.")
         if span.seconds or (span.days and span.days not in (1, 7)) or (span.days == 7 and span.months):
             return (self._interval(span),)
         if span.months > 1 and span.months != 12:

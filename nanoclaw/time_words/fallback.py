@@ -50,7 +50,7 @@ _LITTLE = frozenset(["o", "w", "v", "ve", "в", "во", "о", "у", "об", "om"
 
 
 def _follows_now(words: str, when: datetime, now: datetime) -> bool:
-    """True where the time of the day comes from the clock and not from the words."""
+    """True if the time of the day comes from the clock and not from the words."""
     other = now.replace(hour=(now.hour + 5) % 24, minute=(now.minute + 17) % 60)
     again = _parsed(words, other)
     return again is None or (again.hour, again.minute) != (when.hour, when.minute)
@@ -91,8 +91,8 @@ def _parsed(words: str, now: datetime) -> datetime | None:
 
 
 def _all_used(words: str, when: datetime, now: datetime) -> bool:
-    """Each number is part of the date, and without any word of three letters the date would be another one; no sign
-    or letter stands in it that the library would drop."""
+    """Each number is part of the date, and without any word of three letters the date would be another one; no
+    character or letter stands in it that the library would drop."""
     little = re.findall(r"(?<!\w)[^\W\d_]{1,2}(?!\w)", words.casefold())
     last = re.split(r"\W+", words.casefold().rstrip(" .!?"))[-1]
     if not _PLAIN.fullmatch(" ".join(words.split())) or not _LITTLE.issuperset(little) or last in _LITTLE:

@@ -61,7 +61,7 @@ class Parsed:
 
 
 def parse(tokens: Tokens) -> Parsed:
-    """Raises UnknownWord when a token has no place in any rule, and TimeWordsError for what is no time."""
+    """Raises UnknownWord if a token has no place in any rule, and TimeWordsError for what is not a time."""
     parsed, at = Parsed(), 0
     while at < len(tokens.letters):
         for pattern, take in _rules():

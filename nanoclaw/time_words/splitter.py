@@ -131,7 +131,7 @@ def _languages(when: str) -> Sequence[str]:
 
 
 def _goes_on(when: str, text: str) -> bool:
-    """True where the text can begin with a part of the time: a number, a zone, "for a week", "all week", "half"."""
+    """True if the text can begin with a part of the time: a number, a zone, "for a week", "all week", "half"."""
     bare = re.sub(r"^\W+", "", text)
     if bare[:1].isdigit() or _ZONE.match(bare):
         return True
@@ -142,8 +142,8 @@ def _goes_on(when: str, text: str) -> bool:
 
 
 def _is_said_at_the_end(when: str, text: str, reading: Result, now: datetime, zone: str | tzinfo) -> bool:
-    """True where the last words of the text change its time: "to call Anna tomorrow", "… London time", or bound a
-    repeat: "… for a week"."""
+    """True if the last words of the text change its time: "to call Anna tomorrow", "… London time", or bound a repeat:
+    "… for a week"."""
     if _ZONE_AT_END.search(text):
         return True
     tail, languages = text.split(), _languages(when)

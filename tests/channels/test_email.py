@@ -504,7 +504,7 @@ async def test_a_file_that_is_too_large_or_gone_is_not_fetched(post: Post) -> No
     post.server.validity += 1
     with pytest.raises(ChannelError, match="gone"):
         await post.channel.fetch(file, 9000)
-    with pytest.raises(ChannelError, match="no file of a mail"):
+    with pytest.raises(ChannelError, match="is not an attachment"):
         await post.channel.fetch(Attachment("", "a.pdf", ref="x"), 9000)
 
 

@@ -24,12 +24,12 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("stamps", "is_good", "said"),
     [
-        (stamped, True, "adds Authentication-Results as lab.test and takes out forged ones (tried 2026-03-06)"),
+        (stamped, True, "adds Authentication-Results as lab.test and removes forged ones (tested 2026-03-06)"),
         (lambda data: RESULTS + data, False, "leaves forged Authentication-Results of lab.test"),
         (lambda data: data, False, "leaves forged Authentication-Results of lab.test"),
         (stripped, False, "added none as lab.test"),
         (lambda data: stripped(data, b"X-Old-"), False, "added none as lab.test"),
-        (lambda data: RESULTS + stripped(data, b"X-Old-"), True, "takes out forged ones"),
+        (lambda data: RESULTS + stripped(data, b"X-Old-"), True, "removes forged ones"),
         (lambda data: RESULTS.replace(b"lab", b"mx") + stripped(data), False, "added none as lab.test"),
         (lambda data: RESULTS + data.replace(b": lab.test;", b": other;"), False, "leaves forged"),
     ],
@@ -80,7 +80,7 @@ async def test_a_server_that_refuses_the_test_mail_is_not_known(post: Post, serv
     server.refuses = {".": "554 5.7.1 spam"}
     is_good, text = await post.channel.prove()
     assert not is_good
-    assert "could not be tried" in text
+    assert "could not be tested" in text
     assert "554" in text
 
 

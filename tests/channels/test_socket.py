@@ -340,7 +340,7 @@ async def test_a_question_that_a_stop_drops_has_failed_and_the_stop_itself_has_n
         (b'{"nanoclaw": 99, "want": "chat"}\n', "cannot be talked to by this version"),
         (hello("everything"), "does not know what 'everything' is"),
         (hello(session=["x"]), "'session' must be a text"),
-        (hello(session="a\x1b[2J"), "signs that cannot be shown"),
+        (hello(session="a\x1b[2J"), "characters that cannot be shown"),
         (hello() + b'{"said": 5}\n', "'said' must be a text"),
         (hello() + b'{"said": "x", "files": "/etc/passwd"}\n', "'files' must be a list"),
         (hello("answer") + b'{"text": "x", "files": [[1, 2, 3]]}\n', "'files' must be a list"),

@@ -171,7 +171,7 @@ async def test_a_file_that_is_larger_than_wanted_is_not_even_asked_for(talk: Tal
 @talking
 async def test_a_file_that_telegram_gives_no_bot_says_so(talk: Talk) -> None:
     talk.server.document(talk.anna, b"x", "film.mkv", "video/x-matroska", size=30_000_000)
-    with pytest.raises(Undeliverable, match="20 MB, the most that Telegram gives"):
+    with pytest.raises(Undeliverable, match="20 MB, the most that Telegram lets"):
         await talk.channel.fetch((await talk.next()).attachments[0], 50_000_000)
 
 

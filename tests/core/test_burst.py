@@ -369,8 +369,8 @@ async def test_the_model_is_told_that_its_one_answer_covers_all_that_the_turn_to
             assert program.channel.sent.empty()
             told = [message.text for message in model.requests[1].history if "no answer yet" in message.text]
             assert len(told) == 1, "said once, with the last of them"
-            assert "This and the 2 before it have no answer yet: they get one, your last message" in told[0]
-            assert "What you write beside calls of tools is not sent." in told[0]
+            assert "This and the 2 before it have no answer yet: your last message answers them all" in told[0]
+            assert "Text beside tool calls is not sent." in told[0]
             assert await program.ask("thanks") == "Next."
     assert "no answer yet" not in model.requests[0].history[0].text + model.requests[2].history[-2].text
 

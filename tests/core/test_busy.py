@@ -477,4 +477,4 @@ async def test_a_turn_that_goes_on_says_so_on_the_screen(tmp_path: Path) -> None
         async with bare(tmp_path, model) as program:
             await program.answer()
             notices = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
-            assert "going on with: “hello?”" in notices
+            assert "continuing with: “hello?”" in notices

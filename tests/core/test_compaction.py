@@ -331,7 +331,7 @@ async def test_a_word_is_no_summary_of_a_long_talk_and_nothing_is_dropped_for_it
         for _ in range(3):
             await talk(program, 1)
         said = await program.ask("/compact")
-        assert "it says too little" in said and "is now a summary" not in said
+        assert "it has too little in it" in said and "is now a summary" not in said
         assert "are now a summary" not in said
         assert not any("[Summary" in message.text for message in program.history)
 
@@ -583,7 +583,7 @@ async def test_in_a_chat_app_its_failure_is_told_once(tmp_path: Path) -> None:
     async with home_of(tmp_path, model, others=[room], plugins=[Mine]) as program:
         while not model.asked("summary"):
             (answer,) = await chat(program, room, 1)
-        assert "could not be summed up: no credit. Nothing is lost" in answer and answer.count("(") == 1
+        assert "could not be summarized: no credit. Nothing is lost" in answer and answer.count("(") == 1
         assert await chat(program, room, 10) == ["ok"] * 10
         assert len(model.asked("summary")) > 1
 
@@ -609,7 +609,7 @@ async def test_a_model_that_fails_costs_nothing_and_is_told_once(
         said = program.app.sessions.of(MAIN).whole()
         assert newest == said[-len(newest) :]
         assert sum(isinstance(message, UserMessage) and message.origin == "person" for message in said) == 26
-        told = [text for text in notices(program) if "could not be summed up" in text]
+        told = [text for text in notices(program) if "could not be summarized" in text]
         assert len(told) == 1
         assert str(failing) in told[0]
     assert model.asked("flush")
@@ -677,7 +677,7 @@ async def test_many_messages_are_answered_within_the_window_though_summaries_fai
             message.text for message in whole if isinstance(message, AssistantMessage) and message.text
         ]
         said = [text for text in notices(program) if "the older part" in text and text != MADE_ROOM]
-        assert len(said) == 1 and "could not be summed up: " in said[0]
+        assert len(said) == 1 and "could not be summarized: " in said[0]
     assert model.refused <= 1, "the first refusal tells the window, and how this model counts"
     for request in model.requests:
         assert_legal(request.history)
@@ -776,7 +776,7 @@ async def test_a_summary_that_is_none_is_asked_for_again_and_then_not_used(tmp_p
     async with home_of(tmp_path, model) as program:
         await talk(program, 6)
         history = program.history
-        assert (await program.ask("/compact")).startswith("This conversation could not be summed up: it ")
+        assert (await program.ask("/compact")).startswith("This conversation could not be summarized: it ")
         assert program.history == history
         good = iter([bad, SUMMED_UP])
         model.summary = lambda: next(good)
@@ -899,9 +899,9 @@ async def test_what_plugins_write_later_in_a_compaction_by_hand_is_written(tmp_p
 async def test_compact_of_a_conversation_of_one_turn_says_that_there_is_nothing_to_sum_up(tmp_path: Path) -> None:
     model = Model(summary=SUMMED_UP)
     async with home_of(tmp_path, model) as program:
-        assert await program.ask("/compact") == "There is nothing to sum up yet: nothing was said."
+        assert await program.ask("/compact") == "Nothing to summarize yet: nothing was said."
         await program.ask(wordy("hello", 5_000))
-        assert await program.ask("/compact") == "There is nothing to sum up yet: the newest turn always stays as it is."
+        assert await program.ask("/compact") == "Nothing to summarize yet: the newest turn always stays as it is."
     assert not model.asked("flush")
 
 
@@ -916,8 +916,8 @@ async def test_compact_leaves_the_newest_20_000_tokens_as_they_were_said(tmp_pat
         assert summary.text.startswith(BEGIN)
         assert tuple(tail) == before[-len(tail) :]
         assert 14_000 < sum(map(estimate_message, tail)) <= 20_000
-        text = "There is nothing to sum up yet: everything since the last summary is within the newest 20,000 tokens"
-        assert await program.ask("/compact") == f"{text}, which stay word by word."
+        text = "Nothing to summarize yet: everything since the last summary is within the newest 20,000 tokens"
+        assert await program.ask("/compact") == f"{text}, which stay word for word."
     assert len(model.asked("summary")) == 1
 
 
@@ -925,8 +925,8 @@ async def test_compact_of_a_short_conversation_says_that_all_of_it_stays_and_ask
     model = Model(summary=SUMMED_UP)
     async with home_of(tmp_path, model, window=None) as program:
         await talk(program, 2, 20)
-        text = "There is nothing to sum up yet: everything since the beginning is within the newest 20,000 tokens"
-        assert await program.ask("/compact hello") == f"{text}, which stay word by word."
+        text = "Nothing to summarize yet: everything since the beginning is within the newest 20,000 tokens"
+        assert await program.ask("/compact hello") == f"{text}, which stay word for word."
     assert [kind_of(request) for request in model.requests] == ["talk"] * 2
 
 
@@ -989,7 +989,7 @@ async def test_compact_says_that_a_model_which_is_sent_the_newest_part_only_need
         before = program.history
         assert await program.ask("/compact") == (
             "local/small is sent only the newest part of a conversation, as much as it takes in, so a summary would "
-            "make no room. Nothing was changed; /history shows all."
+            "free no space. Nothing was changed; /history shows all."
         )
         assert program.history == before
 

@@ -64,7 +64,7 @@ def test_private_places_are_opened_by_name(tmp_path: Path) -> None:
     "entry", ["http://intranet.lan/", "a b", "", "a:99999", "[a]", "a@b", "a:", "*", "*.lan", "10.0.0.0/8"]
 )
 def test_what_cannot_be_a_private_place_is_said(tmp_path: Path, entry: str) -> None:
-    with pytest.raises(ConfigError, match=r'net.allow: .* is no name .*; write it as "intranet.lan"'):
+    with pytest.raises(ConfigError, match=r'net.allow: .* is not a name .*; write it as "intranet.lan"'):
         load(tmp_path, f"[net]\nallow = ['{entry}']")
 
 
@@ -198,7 +198,7 @@ def test_a_secrets_file_that_another_editor_saved_is_read(tmp_path: Path, text: 
 @pytest.mark.parametrize("name", ["secrets.env", "config.toml"])
 def test_a_pipe_and_a_link_to_nothing_are_told_at_once(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(ConfigError, match=f"{name} cannot be read: it is no plain file"):
+    with pytest.raises(ConfigError, match=f"{name} cannot be read: it is not a plain file"):
         load(tmp_path)
     (tmp_path / name).unlink()
     (tmp_path / name).symlink_to(tmp_path / "gone")

@@ -371,4 +371,4 @@ def test_without_an_id_of_the_platform_nothing_counts_as_delivered(office: Offic
     assert [state for state, *_ in office.rows()] == ["pending"]
     for pause in RETRY_SECONDS:
         office.flush(after=pause)
-    assert failures(office.store) == [("chat:1", "hello", "chat gave no id of the message")]
+    assert failures(office.store) == [("chat:1", "hello", "chat gave no id for the message")]

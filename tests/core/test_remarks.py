@@ -19,7 +19,7 @@ from nanoclaw.providers.scripted import ScriptedProvider
 from tests.program import FakeChannel, Program, bare
 
 ME, EVE, GROUP = Address("chat", "1"), Address("chat", "2"), Address("chat", "-3")
-CUT = "(too long for the model to see whole: AGENTS.md (/context shows how much))"
+CUT = "(too long for the model to see in full: AGENTS.md (/context shows how much))"
 
 
 class Rooms(Plugin):

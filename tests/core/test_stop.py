@@ -80,8 +80,8 @@ async def test_a_stop_during_a_tool_tells_the_model_what_ended_what_broke_off_an
             assert_legal(program.history)
             texts = [result.text for result in results(program.history)]
             assert texts[0] == "counted 1"
-            assert "may have been done in part" in texts[1]
-            assert "not begun" in texts[2]
+            assert "may have been partly done" in texts[1]
+            assert "not started" in texts[2]
             assert await program.ask("go on") == "Went on."
             assert_legal(model.requests[1].history)
 

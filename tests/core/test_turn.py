@@ -221,7 +221,7 @@ def test_a_turn_without_an_end_stops_at_the_limit_with_an_honest_sentence(tmp_pa
 async def test_a_turn_that_takes_too_long_ends_with_an_honest_sentence(tmp_path: Path) -> None:
     async with bare(tmp_path, ScriptedProvider(Hang()), settings="[limits]\nturn_seconds = 0.1\n") as program:
         told = await program.ask("think for ever")
-        assert told.startswith("I stopped after 0.1 seconds without coming to an end. What was done so far is kept")
+        assert told.startswith("I stopped after 0.1 seconds without finishing. What was done so far is kept")
         assert program.channel.ended[-1].reason == "step_limit"
 
 

@@ -261,7 +261,7 @@ def test_what_is_no_document_is_refused_in_a_sentence(tmp_path: Path) -> None:
     for name, content, reason in [
         ("empty.pdf", b"", "is empty."),
         ("blank.txt", b" \n\n ", "has no text in it."),
-        ("program", b"\x7fELF\0\0", "is no text and no document that can be read here."),
+        ("program", b"\x7fELF\0\0", "is neither text nor a document that can be read here."),
         ("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512), "Save it as .docx"),
         ("note.rtf", b"{\\rtf1 hello}", "RTF"),
         ("photo", b"\x89PNG\r\n\x1a\n\0\0", "is a picture"),

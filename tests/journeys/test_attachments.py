@@ -217,7 +217,7 @@ def make_bad(name: str, path: Path) -> None:
         ("torn.pdf", "is damaged"),
         ("scan.pdf", "only pictures of text"),
         ("laughs.docx", "declares XML entities"),
-        ("program.exe", "is no text and no document"),
+        ("program.exe", "is neither text nor a document"),
     ],
 )
 def test_a_bad_file_is_named_and_the_rest_goes_through(
@@ -282,7 +282,7 @@ def test_a_model_that_refused_pictures_is_not_shown_one_again_after_a_restart(
     attach(home, "What is it?", picture(tmp_path / "a.png"))
     ended = attach(home, "And this?", picture(tmp_path / "b.png"))
     assert (ended.out, len(server.asked)) == ("Nor this.\n", 3)
-    assert ended.err == "· openai/scripted cannot see images: it is told their names only\n"
+    assert ended.err == "· openai/scripted cannot see images: it gets only their names\n"
     assert "[image b.png left out: this model cannot see images]" in told(server)[1]
     looked = json.dumps(asyncio.run(look_inside(load(home.variables()), "main", "", "full")).messages)
     assert "[image a.png left out: this model cannot see images]" in looked and "image_url" not in looked

@@ -49,7 +49,7 @@ def test_what_is_wrong_with_the_workspace_is_told_in_plain_sentences_and_at_leng
     (home.workspace / "skills" / "lost").mkdir(parents=True)
     (home.workspace / "skills" / "lost" / "SKILL.md").write_text("no front matter")
     told = home.run("context").err + home.run("skills", "list").err
-    assert "MEMORY.md is left out of the prompt: it is no text (UTF-8)" in told
+    assert "MEMORY.md is left out of the prompt: it is not UTF-8 text" in told
     assert "USER.md is left out of the prompt: it is a link out of the workspace" in told
     assert "the skill " in told and " is off: line 1" in told
     assert all(line.startswith("nanoclaw: ") for line in told.splitlines())
@@ -123,7 +123,7 @@ def test_of_a_model_in_the_process_the_short_form_is_shown_that_it_is_sent(home:
     assert any("Anna is vegetarian" in message["content"] for message in view.messages)
     assert view.messages[-1]["content"].endswith("hi") and view.tools == []
     assert view.remarks[-1] == (
-        "local/qwen2.5-coder-1.5b cannot take in what the table counts: it is sent the short form below, with a few of "
+        "local/qwen2.5-coder-1.5b cannot hold what the table counts: it is sent the short form below, with a few of "
         "the tools in it."
     )
     view = look(config, "main", "hi", "none")

@@ -23,7 +23,7 @@ def home(home: Home) -> Home:
 
 
 def write_a_bad_byte(home: Home, after: bytes, distance: int) -> None:
-    """One that is no text, so far behind the beginning of these."""
+    """One that is not text, so far behind the beginning of these."""
     path = home.root / "state.db"
     whole = path.read_bytes()
     at = whole.index(after) + distance

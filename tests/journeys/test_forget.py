@@ -176,7 +176,7 @@ def test_copies_kept_aside_that_hold_the_words_go_with_them(home: Home, server: 
     (home.root / "state.db.damaged-2026-11-22-130000").write_bytes(b"garbage")
     ended = home.run("memory", "forget", SECRET, "--yes")
     assert holding(home) == []
-    assert "Deleted, as they held the words too:" in ended.out
+    assert "Deleted, as they contained the words too:" in ended.out
     assert (home.root / "state.db.damaged-2026-11-22-130000").exists()
     assert archive.exists()
 

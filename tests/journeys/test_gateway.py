@@ -88,7 +88,7 @@ def test_a_failed_answer_is_no_output_and_status_1(home: Home, start: Start, ser
 def test_nothing_to_ask_is_told_as_ever(home: Home, start: Start) -> None:
     start("gateway")
     assert "nothing to answer" in home.run("-m", "", check=2).err
-    assert "chooses its model itself" in home.run("-m", "hi", "--model", "openai/other", check=2).err
+    assert "already runs, with its own model" in home.run("-m", "hi", "--model", "openai/other", check=2).err
 
 
 def test_a_plugin_left_out_at_a_terminal_that_attaches_is_said_to_run_there(
@@ -97,7 +97,7 @@ def test_a_plugin_left_out_at_a_terminal_that_attaches_is_said_to_run_there(
     gateway = start("gateway")
     server.script(says("Four."))
     ended = home.run("--without", "heartbeat", "-m", "two and two?")
-    said = f"process {gateway.process.pid} runs already with its own plugins: --without heartbeat has no effect"
+    said = f"process {gateway.process.pid} already runs with its own plugins: --without heartbeat has no effect"
     assert (ended.out, said in ended.err) == ("Four.\n", True)
 
 
@@ -159,7 +159,7 @@ def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home,
 
     asyncio.run(send())
     start("gateway")
-    assert "Water" not in home.run("-m", "/status").out  # a script is no reader
+    assert "Water" not in home.run("-m", "/status").out  # a script is not a reader
     assert pending(home) == ["Water the plants."]
     shown = start().expect("Water the plants.")
     assert shown.index("while you were away") < shown.index("Water the plants.")
@@ -187,7 +187,7 @@ def test_a_channel_that_dies_is_started_again(home: Home) -> None:
     in_the_way.mkdir(parents=True)
     gateway = Running(home, "gateway")
     try:
-        gateway.expect("terminal broke off and is started again in 2 s")
+        gateway.expect("terminal failed and is restarted in 2 s")
         in_the_way.parent.joinpath("folder").rmdir()
         in_the_way.parent.rmdir()
         gateway.expect("serves")

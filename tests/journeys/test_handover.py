@@ -30,7 +30,7 @@ def test_a_terminal_goes_on_when_the_one_it_is_attached_to_is_left(
     gone = f"process {owner.process.pid}, which was answering, has ended; "
     lines = [re.search(f"(?m){re.escape(gone)}(.*)$", one.text) for one in (other, third)]
     said = sorted(line[1].partition(" process ")[0] for line in lines if line)
-    assert said == ["attached to", "this terminal goes on by itself."]
+    assert said == ["attached to", "this terminal continues on its own."]
 
 
 def test_a_turn_and_its_terminal_go_on_when_the_owner_is_killed(home: Home, server: ModelServer, start: Start) -> None:
@@ -39,7 +39,7 @@ def test_a_turn_and_its_terminal_go_on_when_the_owner_is_killed(home: Home, serv
     other.say("what is a heron?")
     other.expect("A heron can")
     owner.process.kill()
-    other.expect("this terminal goes on by itself")
+    other.expect("this terminal continues on its own")
     shown = other.expect("I was interrupted in between")
     assert shown.count("A heron can fly.") == 1
     other.say("/exit")
@@ -81,7 +81,7 @@ def test_a_terminal_outlives_a_gateway_that_is_started_again(home: Home, start: 
     first, one = start("gateway"), start()
     first.process.send_signal(number)
     assert first.ended() == 0
-    one.expect("this terminal goes on by itself")
+    one.expect("this terminal continues on its own")
     second = start("gateway")
     one.expect(f"a gateway takes over; attached to process {second.process.pid}")
     one.say("/note still here")

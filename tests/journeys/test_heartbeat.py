@@ -147,7 +147,7 @@ def test_a_running_gateway_beats_when_it_is_told_to(home: Home, server: ModelSer
         write(home, "notes/inbox.md", "- a letter\n")
         assert "- due: Tell me of letters" in home.run("heartbeat", "--dry-run").out
         server.script(reports(False))
-        assert "what it has to tell comes by itself" in home.run("heartbeat").out
+        assert "what it reports comes by itself" in home.run("heartbeat").out
         assert re.search("is as it was|under way", home.run("heartbeat").out)
     finally:
         gateway.send_signal(signal.SIGTERM)

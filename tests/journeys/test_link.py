@@ -207,7 +207,7 @@ def test_strangers_who_ask_are_let_in_by_their_code(home: Home, server: ModelSer
         (("--remove", "555"), "such as telegram:555"),
         (("--remove", "telegram:555"), "is not linked"),
         (("matrix", "--remove", "@x:host"), "matrix:@x:host is not linked"),
-        (("telegram", "--approve", "nonsense"), "nobody waits by the code"),
+        (("telegram", "--approve", "nonsense"), "nobody waits with the code"),
     ],
 )
 def test_what_cannot_be_done_is_said(home: Home, arguments: tuple[str, ...], sentence: str) -> None:
@@ -229,7 +229,7 @@ def test_a_token_that_telegram_does_not_know_is_told_and_not_kept(home: Home, se
     async def story() -> None:
         async with telegram(home, server, with_token=False) as (_, start):
             for token, said in (
-                ("hello", "that is no token"),
+                ("hello", "that is not a token"),
                 (f"12345:{'x' * 35}", "Telegram does not know this token"),
             ):
                 linking = start("link", "telegram")

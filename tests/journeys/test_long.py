@@ -16,7 +16,7 @@ from tests.journeys.command import Home
 from tests.model_server import Asked, ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.program import MAIN, NOON, running
 
-FLUSH, SUMMARY = "keep what will matter on another day", "Write the summary that takes the place"
+FLUSH, SUMMARY = "keep what will matter on another day", "Write the summary that replaces everything"
 TURNS = 6
 SUMMED_UP = "Standing instructions: none\nOpen tasks:\n- call the plumber\nFacts: none"
 

@@ -224,7 +224,7 @@ def test_a_signal_during_the_stream_ends_it_legally_and_the_next_start_works(
 def test_output_that_finds_no_room_is_told_in_a_sentence(home: Home) -> None:
     with Path("/dev/full").open("w") as full, home.opened("status", stdout=full, stderr=-1, text=True) as process:
         _, told = process.communicate(timeout=100)
-    assert (process.returncode, told) == (1, "nanoclaw: not all could be written: No space left on device\n")
+    assert (process.returncode, told) == (1, "nanoclaw: not everything could be written: No space left on device\n")
 
 
 def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answered(

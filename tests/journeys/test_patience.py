@@ -102,4 +102,4 @@ def test_nobody_at_the_address_is_said(home: Home, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["0", "-1", "soon", "inf", "nan"])
 def test_a_time_that_is_none_is_refused(home: Home, given: str) -> None:
-    assert "no number of seconds above 0" in home.run("-m", "hi", f"--timeout={given}", check=2).err
+    assert "not a number of seconds above 0" in home.run("-m", "hi", f"--timeout={given}", check=2).err

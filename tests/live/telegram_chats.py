@@ -168,7 +168,7 @@ def without_reply(message: Message) -> Fields:
 
 
 def image_size(content: bytes) -> tuple[int, int] | None:
-    """Width and height, or None if it is no image."""
+    """Width and height, or None if it is not an image."""
     try:
         with Image.open(io.BytesIO(content)) as image:
             return image.size

@@ -454,7 +454,7 @@ async def test_a_document_with_an_evil_name_and_one_that_is_too_large(one: Journ
     assert [path.is_relative_to(one.home.workspace / "media") for path in kept] == [True]
     one.server.document(one.anna, b"x", "film.mkv", "video/x-matroska", size=3_000_000_000)
     said = [(await one.server.next(one.anna, SECONDS)).text for _ in range(2)]
-    assert said == ["film.mkv was not taken in: it has 3,000 MB, more than the 20 MB that are taken in.", "Too large."]
+    assert said == ["film.mkv was not accepted: it has 3,000 MB, more than the 20 MB that are accepted.", "Too large."]
     assert len(one.server.asked("getFile")) == 1
 
 

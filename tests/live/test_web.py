@@ -52,4 +52,4 @@ async def test_an_engine_of_its_that_fails_is_no_missing_result(tmp_path: Path, 
 
 async def test_engines_that_know_no_dates_are_a_reason_that_is_named(tmp_path: Path, searx: str) -> None:
     found = await searched(tmp_path, searx, "frobnicate", since="month")
-    assert "No result for 'frobnicate' since" in found.text and "leaving since out" in found.text
+    assert "No result for 'frobnicate' since" in found.text and "leaving out since" in found.text

@@ -28,9 +28,9 @@ async def test_a_page_is_asked_for_plainly_and_read() -> None:
     [
         (reply(b"", status="404 Not Found"), "answered 404"),
         (reply(b"", status="302 Found", more="Location: http://169.254.169.254/latest\r\n"), "at another address"),
-        (b"SSH-2.0-x\r\n", "no web server"),
-        (b"SSH-2.0-x\r\n\r\n", "no web server"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, "no web server"),
+        (b"SSH-2.0-x\r\n", "not a web server"),
+        (b"SSH-2.0-x\r\n\r\n", "not a web server"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, "not a web server"),
     ],
 )
 def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:

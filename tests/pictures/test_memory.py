@@ -89,7 +89,7 @@ def test_all_rows_of_a_tiff_may_be_unpacked_at_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pictures, "MEMORY_LIMIT", 25_000_000)
     with pytest.raises(PictureError, match="as TIFF it takes 32 MB"):
         open_picture(whole, "it")
-    with pytest.raises(PictureError, match="packed in a way that is not opened here"):
+    with pytest.raises(PictureError, match="compressed in a way that is not supported"):
         open_picture(saved("RGB", SMALL, "TIFF", compression="zstd"), "it")
 
 

@@ -134,9 +134,9 @@ def png_of(width: int, height: int, data: bytes = b"") -> bytes:
         (b"\x00\x00\x00\x18ftypheic" + bytes(100), "HEIC"),
         (b"\x00\x00\x00\x18ftypavif" + bytes(100), "AVIF"),
         (b"", "empty"),
-        (b"hello", "no picture"),
+        (b"hello", "not a picture"),
         (b"\x89PNG\r\n\x1a\n", "'it'"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "no picture"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "not a picture"),
     ],
 )
 def test_what_is_no_picture_is_refused_with_a_sentence(data: bytes, words: str) -> None:

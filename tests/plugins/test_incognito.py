@@ -39,7 +39,7 @@ async def test_nothing_is_read_from_memory_or_written_and_nothing_is_left_of_it(
         assert "not in incognito" in await here.ask("look", files=(Attachment("", "a.txt", ref="1"),))
         assert await here.ask("remind me of my umbrella tomorrow at 9") == "Not from here."
         assert here.rows("SELECT count(*) FROM jobs") == [(0,)]
-        assert "Nothing of it is left" in await here.ask("/incognito off")
+        assert "Only what it cost is kept" in await here.ask("/incognito off")
         assert left(tmp_path) == []
         assert (tmp_path / "history").read_text() == "\n# 2026\n+hello\n\n# 2026\n+bye\n"
         assert await here.ask("and now?") == "Back."

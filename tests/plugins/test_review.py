@@ -24,12 +24,12 @@ PROPOSED = call(
         "promises": ["tomorrow at 9 to call the landlord"],
     },
 )
-CARD = """Of today, for your memory:
+CARD = """From today, for your memory:
 1. note: Anna plays the oboe
 2. note: Lives in Hamburg
 3. strike: Has a dog called Rex
 4. remind: tomorrow at 9 to call the landlord
-“yes” takes all, “1 3” these, “no” none."""
+“yes” accepts all, “1 3” only these, “no” none."""
 
 
 async def reviewed(here: Program) -> Path:
@@ -38,7 +38,7 @@ async def reviewed(here: Program) -> Path:
     facts.write_text("- Has a dog called Rex\n- Likes tea\n")
     await here.ask("Rex has died, and I call the landlord tomorrow.")
     await here.ask("/note Anna had her oboe lesson")
-    assert await here.ask("/review now") == "The day is looked at; what it proposes comes as a card."
+    assert await here.ask("/review now") == "The review has started; its proposals come as a card."
     assert await here.answer() == CARD
     assert facts.read_text() == "- Has a dog called Rex\n- Likes tea\n"
     return facts
@@ -55,7 +55,7 @@ async def test_a_day_is_read_and_all_that_is_proposed_is_written_after_a_yes_alo
         )
         assert "Sat 7 Mar 2026, 09:00" in told
         assert here.rows("SELECT text FROM jobs") == [("call the landlord",)]
-        assert "no review that waits" in await here.ask("/review yes")
+        assert "No review waits" in await here.ask("/review yes")
         await here.ask("/memory undo")
         assert "Lives in Hamburg" not in facts.read_text()
         assert here.rows("SELECT origin, count(*) FROM usage GROUP BY origin") == [("job", 1), ("person", 1)]
@@ -158,7 +158,7 @@ async def test_who_asks_for_it_hears_that_nothing_is_proposed_or_what_went_wrong
     async with running(tmp_path, model) as here:
         await here.ask("Rex has died.")
         await here.ask("/review now")
-        assert (await here.answer()).startswith("The day was looked at: there is nothing in it")
+        assert (await here.answer()).startswith("I went through the day: there is nothing in it")
         await here.ask("/review now")
-        assert await here.answer() == "The day was not looked at: The model gave no answer: the model is away."
-        assert here.history[-1].text == "I see.", "it is no part of the conversation"
+        assert await here.answer() == "The day was not reviewed: The model gave no answer: the model is away."
+        assert here.history[-1].text == "I see.", "it is not a part of the conversation"

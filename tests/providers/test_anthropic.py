@@ -234,7 +234,7 @@ def test_a_stream_kept_open_after_its_end_is_not_waited_for(server: ModelServer,
 
 def test_another_kind_of_server_is_named(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(failing(200, {"choices": []}))
-    assert "no answer" in str(error_of(server, waits, heard))
+    assert "not an answer" in str(error_of(server, waits, heard))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_an_effort_that_is_refused_is_left_out_from_then_on_and_others_are_not(
     server.script(refusal(words), OK, OK, OK)
     sent = asked(openai(server, waits), server, heard, "minimal", "minimal", "low")
     assert [one.get("reasoning_effort") for one in sent] == ["minimal", None, None, "low"]
-    assert heard.notices == ["x/y does not know the effort minimal: it is left out"]
+    assert heard.notices == ["x/y has no effort minimal: it is left out"]
 
 
 def claude(server: ModelServer, waits: Waits) -> Anthropic:
@@ -88,4 +88,4 @@ def test_an_older_claude_gets_a_budget_and_one_that_cannot_think_neither(
     assert [one.get("thinking", {}).get("type") for one in sent] == ["adaptive", "enabled", "enabled", None, None]
     assert [one["thinking"]["budget_tokens"] for one in sent[1:3]] == [4096, 1024]
     assert "output_config" not in sent[1]
-    assert heard.notices == ["anthropic/claude-x takes no effort: it is left out"]
+    assert heard.notices == ["anthropic/claude-x has no effort setting: it is left out"]

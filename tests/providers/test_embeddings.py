@@ -56,8 +56,8 @@ def test_a_model_is_given_what_it_was_taught_to_read_before_a_question(server: M
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ({"data": [{"embedding": [1.0, 2.0]}, {"embedding": [1.0]}]}, "not of one length"),
-        ({"data": [{"embedding": []}, {"embedding": []}]}, "not of one length"),
+        ({"data": [{"embedding": [1.0, 2.0]}, {"embedding": [1.0]}]}, "differ in length"),
+        ({"data": [{"embedding": []}, {"embedding": []}]}, "differ in length"),
         ({"data": [{"embedding": [1.0]}]}, "1 for 2 texts"),
         ({"data": [{"embedding": [0.0]}, {"embedding": [1.0]}]}, "no direction"),
         ({"data": [{"embedding": [float("nan")]}, {"embedding": [1.0]}]}, "no direction"),

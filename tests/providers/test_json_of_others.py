@@ -81,6 +81,6 @@ async def test_a_server_that_tells_its_window_in_nonsense_tells_none(server: Mod
 
 
 def test_a_local_model_whose_answer_is_nested_too_deeply_has_failed() -> None:
-    with pytest.raises(ProviderUnavailable, match="came damaged"):
+    with pytest.raises(ProviderUnavailable, match="arrived damaged"):
         local._chunk(DEEP)
     assert isinstance(local._failure(DEEP), ProviderError)

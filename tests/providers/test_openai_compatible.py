@@ -553,7 +553,7 @@ def test_nothing_listening_says_what_to_start(waits: Waits, heard: Heard) -> Non
     [
         (Scripted((b"<!DOCTYPE html><title>Welcome</title>",)), "a web page"),
         (Scripted((b'{"choices": [{"mess',)), "garbage"),
-        (Scripted((b'{"hello": "world"}',)), "no answer"),
+        (Scripted((b'{"hello": "world"}',)), "not an answer"),
         (Scripted((b"[1, 2]",)), "a JSON list"),
         (events(b"data: {nonsense}\n\n"), "a broken event"),
         (events(b"data: " + b"[" * 100_000 + b"\n\n"), "a broken event"),

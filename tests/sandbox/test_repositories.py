@@ -98,7 +98,7 @@ def test_what_git_would_run_is_taken_out_of_what_a_command_made(tmp_path: Path, 
     ended = place.run(script)
     owner_works(place, tmp_path)
     assert not mark.exists(), ended
-    assert "taken out, as git would run it outside of the sandbox: " in ended.remark, ended
+    assert "removed, as git would run it outside of the sandbox: " in ended.remark, ended
 
 
 @at_each_level
@@ -122,7 +122,7 @@ def test_a_result_names_what_was_taken_out_and_it_is_kept_aside(tmp_path: Path, 
         "git config alias.st status && git config alias.x '!./x' && echo x > .git/hooks/pre-push"
     )
     told = "new/.git/config (core.fsmonitor, alias.x), new/.git/hooks/pre-push"
-    assert ended.remark == f"taken out, as git would run it outside of the sandbox: {told}"
+    assert ended.remark == f"removed, as git would run it outside of the sandbox: {told}"
     config = (place.workspace / "new" / ".git" / "config").read_text()
     assert "Bob" in config and "status" in config and "./x" not in config
     assert any("fsmonitor" in one.read_text() for one in place.aside.iterdir() if one.name.endswith("-config"))
@@ -139,7 +139,7 @@ def test_a_repository_made_where_one_was_deleted_is_judged_like_any_other(tmp_pa
     place.restart(known)
     ended = place.run("git init -q app && git -C app config core.fsmonitor ./x && echo x > app/.git/hooks/pre-push")
     told = "app/.git/config (core.fsmonitor), app/.git/hooks/pre-push"
-    assert ended.remark == f"taken out, as git would run it outside of the sandbox: {told}"
+    assert ended.remark == f"removed, as git would run it outside of the sandbox: {told}"
 
 
 @at_each_level
@@ -148,7 +148,7 @@ def test_a_link_to_itself_keeps_nothing_from_being_judged(tmp_path: Path, level:
     place.run("mkdir a && ln -s ../x a/.envrc && touch a/.inputrc")
     place.run("true")
     ended = place.run("mv a b; ln -s a a; git init -q new && git -C new config core.fsmonitor ./x")
-    assert "taken out, as git would run it outside of the sandbox: new/.git/config (core.fsmonitor)" in ended.remark
+    assert "removed, as git would run it outside of the sandbox: new/.git/config (core.fsmonitor)" in ended.remark
     assert (place.workspace / "a" / ".envrc").is_symlink()
     assert place.run("true").status == 0
 

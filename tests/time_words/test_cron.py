@@ -88,7 +88,7 @@ def test_a_job_may_have_what_comes_at_most_once_a_minute(expression: str) -> Non
         ("", "no field"),
         ("0 9 * *", "4 fields"),
         ("nonsense", "'nonsense'"),
-        ("0 24 * * *", "24 is no hour (0 to 23)"),
+        ("0 24 * * *", "24 is not a hour (0 to 23)"),
         ("*/0 * * * *", "its fields cannot be read"),
         ("0 9 * * lundi", "'0 9 * * lundi'"),
         ("* * * * * *", "a field for seconds"),

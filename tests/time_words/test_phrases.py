@@ -153,7 +153,7 @@ def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
         ("buy milk tomorrow at 9", "'buy'"),
         ("tomorrow at 9 buy milk", "'buy'"),
         ("every 30 seconds", "30 seconds are too short"),
-        ("every 0 minutes", "no interval"),
+        ("every 0 minutes", "not an interval"),
         ("every -1 hours", "'-1'"),
         ("in -5 minutes", "'-5'"),
         ("in a few minutes", "'few'"),

@@ -49,7 +49,7 @@ def _apply(content: bytearray, at: int, data: bytes | None) -> None:
 @dataclass(slots=True)
 class Change:
     """Of the names: `file` (None: a folder) stands at `to`, and nothing at `gone`; with both, what stood at `gone` and
-    below it stands at `to`. "" is no path."""
+    below it stands at `to`. "" is not a path."""
 
     to: str = ""
     file: File | None = None

@@ -64,7 +64,7 @@ def test_no_row_is_lost_that_the_recovery_of_sqlite_itself_reads(tmp_path: Path,
 def test_a_zeroed_page_of_usage_costs_no_message_and_is_told_in_one_sentence(path: Path, home: Home) -> None:
     write(path, (roots(path)["usage"] - 1) * PAGE_BYTES, bytes(PAGE_BYTES))
     said, found = rescued(path)
-    assert said.endswith("What could be read of it goes on. Missing of what it held: some records of usage.\n")
+    assert said.endswith("What could be read is used. Missing of what it held: some records of usage.\n")
     assert left(home.rows, found) == {}  # the rows' own pages are whole
     assert len(found["messages"]) > 200
 

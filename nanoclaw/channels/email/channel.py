@@ -38,8 +38,8 @@ MAILS_AN_HOUR = 60
 last."""
 
 MOST_BREAKS, BREAKS_FOR = 5, timedelta(minutes=15)
-"""A mail at which the connection breaks off so often, one time after the other, and for so long is left alone: others
-come after it. The first tries come within half a minute, and a server may be ill for longer."""
+"""A mail at which the connection is interrupted so often, one time after the other, and for so long is left alone:
+others come after it. The first tries come within half a minute, and a server may be ill for longer."""
 
 _LENGTH, _FILES = 200_000, 100
 
@@ -54,10 +54,10 @@ class _Mark:
 
 
 class Email:
-    """Mails that come from the first start on are handed in, in their order, also those that come while nobody runs.
+    """Mails that come from the first start on are passed on, in their order, also those that come while nobody runs.
 
     Where it stopped is kept in `folder`, not in the mailbox, whose mails stay as they are: who looks at it with another
-    program takes nothing away. Of mails by programs, lists and mail servers none is handed in. A mail with several
+    program takes nothing away. Of mails by programs, lists and mail servers none is passed on. A mail with several
     recipients is answered to its author alone, at the address of its From header. A mail in which there is nothing at
     all, neither a subject nor words nor a file, is left alone. One that only says "stop" or "done 3" belongs to the
     conversation before, even if it begins one.
@@ -108,12 +108,12 @@ class Email:
         """Nothing is shown: a mail is whole when it comes."""
 
     async def run(self, deliver: Deliver) -> None:
-        """Raises ChannelError when the connection is lost, StoreError of `deliver`, WorkspaceError."""
+        """Raises ChannelError if the connection is lost, StoreError of `deliver`, WorkspaceError."""
         from nanoclaw.core.log import logger
 
         if not self._trusts and self._alive is None:
             logger.warning(
-                "E-mail: nobody's address can be trusted, so all who write are strangers. Set channels.email.trusts to "
+                "E-mail: no sender can be trusted, so all who write are strangers. Set channels.email.trusts to "
                 "the name with which your mail server begins its Authentication-Results headers."
             )
         box = await in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
@@ -143,7 +143,7 @@ class Email:
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """The file, over a connection of its own. Raises Undeliverable for one that is larger than `most`, or gone, and
-        ChannelError where another try may help."""
+        ChannelError if another try may help."""
         if attachment.size is not None and attachment.size > most:
             raise Undeliverable(_too_large(attachment, most))
         if attachment.size == 0:
@@ -152,7 +152,7 @@ class Email:
             validity, uid, section, encoding = attachment.ref.split("/")
             place = int(validity), int(uid)
         except ValueError:
-            raise Undeliverable(f"{attachment.name!r} is no file of a mail.") from None
+            raise Undeliverable(f"{attachment.name!r} is not an attachment.") from None
         data = await in_thread(self._part, place, section, encoding, most)
         if len(data) > most:
             raise Undeliverable(_too_large(attachment, most))
@@ -160,7 +160,7 @@ class Email:
 
     async def send(self, outbound: Outbound) -> str:
         """Its Message-ID; of files that are too large together several mails, and theirs. Raises Undeliverable, or
-        ChannelError when another try may help."""
+        ChannelError if another try may help."""
         from nanoclaw.channels.email.writing import compose, loads, submit
 
         place = Place.of(outbound.address.chat)
@@ -238,7 +238,7 @@ class Email:
         return True
 
     async def _letter(self, box: Mailbox, uid: int) -> Letter:
-        """Raises Skipped for a mail that cannot be read, and ChannelError when the connection is lost."""
+        """Raises Skipped for a mail that cannot be read, and ChannelError if the connection is lost."""
         place = box.validity, uid
         if place != self._broke_at:
             self._broke_at, self._breaks = place, 0
@@ -265,7 +265,7 @@ class Email:
 
             self._over[sender] = at
             logger.warning(
-                "E-mail: {} mails of {} came within an hour; more are not taken in, it may be a loop.",
+                "E-mail: {} mails from {} came within an hour; more are refused, as it may be a loop.",
                 MAILS_AN_HOUR,
                 sender,
             )
@@ -372,7 +372,7 @@ def _tls_context(ca_file: str) -> ssl.SSLContext:
         try:
             context.load_verify_locations(Path(ca_file).expanduser())
         except (OSError, ssl.SSLError):
-            raise ChannelError(f"channels.email.ca_file: {ca_file} holds no certificate in PEM form.") from None
+            raise ChannelError(f"channels.email.ca_file: {ca_file} contains no PEM certificate.") from None
     return context
 
 

@@ -50,7 +50,7 @@ def fetched(data: Sequence[Any], uid: int) -> dict[str, Any]:
 def parts(structure: Any) -> list[MailPart]:
     """The leaves of a BODYSTRUCTURE in their order; an attached mail is one leaf. Raises ValueError."""
     if not isinstance(structure, list) or not structure:
-        raise ValueError("the server tells no structure of this mail")
+        raise ValueError("the server does not describe this mail")
     found: list[MailPart] = []
     for part in _leaves(structure, "", 0):
         found.append(part)
@@ -85,7 +85,7 @@ def _read(text: bytes, stack: list[list[Any]]) -> None:
         bracket, quoted, atom = match.groups()
         if bracket == b"(":
             if len(stack) > _DEPTH:
-                raise ValueError("lists in lists without end")
+                raise ValueError("endlessly nested lists")
             inner: list[Any] = []
             stack[-1].append(inner)
             stack.append(inner)

@@ -87,7 +87,7 @@ class Mailbox:
         headers = Headers.of(_of(items, "BODY[HEADER]"), _HEADER_BYTES)
         who = author(headers)
         if who is None:
-            raise Skipped("it names nobody who could be answered")
+            raise Skipped("it names no sender who could be answered")
         tree = items.get("BODYSTRUCTURE")
         if why := "it is a report of a mail server" if fetch_answer.is_report(tree) else machine(headers, who):
             raise Skipped(why)
@@ -112,7 +112,7 @@ class Mailbox:
             return sorted(map(int, self._box.uids(f'HEADER Subject "{words}"', charset=None)))
 
     def headers(self, uid: int) -> Headers:
-        """Raises Skipped when the mail is gone."""
+        """Raises Skipped if the mail is gone."""
         items = self._fetch(uid, f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>")
         if not items:
             raise Skipped("it is gone")
@@ -131,7 +131,7 @@ class Mailbox:
                 self._box.folder.set("INBOX", readonly=True)
 
     def part(self, uid: int, section: str) -> Iterator[bytes]:
-        """A part as it is encoded, piece by piece. Raises Skipped when the mail is gone."""
+        """A part as it is encoded, piece by piece. Raises Skipped if the mail is gone."""
         start, is_more = 0, True
         while is_more:
             items = self._fetch(uid, f"UID BODY.PEEK[{section}]<{start}.{PIECE_BYTES}>")
@@ -183,7 +183,7 @@ class Mailbox:
             except imaplib.IMAP4.error:
                 raise Skipped("the server cannot read it") from None
         if status != "OK":
-            raise Skipped("the server does not hand it out")
+            raise Skipped("the server does not deliver it")
         try:
             return fetch_answer.fetched(data, uid)
         except ValueError as error:
@@ -288,7 +288,7 @@ def port_hint(server: MailHost, error: BaseException | None) -> str:
 
 def certificate_refused(server: MailHost, error: ssl.SSLCertVerificationError) -> str:
     return (
-        f"The certificate of {server} is not to be trusted: {error.verify_message}. For a server of your own with a "
+        f"The certificate of {server} cannot be trusted: {error.verify_message}. For a server of your own with a "
         "CA of its own, set channels.email.ca_file."
     )
 

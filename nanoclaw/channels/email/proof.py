@@ -1,4 +1,4 @@
-"""The proof that a mail server's word holds: what it did with a forged mail of ours, kept until it is tried again."""
+"""The proof that a mail server's word holds: what it did with a forged mail of ours, kept until it is retried."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SUBJECT = "nanoclaw mail test"
 """Of the test mails, before a word that nobody can guess."""
 RESULTS = "Authentication-Results"
 GOOD, BAD, NOT_SENT = timedelta(days=30), timedelta(days=1), timedelta(hours=1)
-"""After so long it is tried again."""
+"""After so long it is retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Outcome of the test mail. `of` is the mailbox and the name that it is about, `due` when it is tried again;
-    `trouble` is why nothing is known, or nothing newer."""
+    """Outcome of the test mail. `of` is the mailbox and the name that it is about, `due` when it is retried; `trouble`
+    is why nothing is known, or nothing newer."""
 
     of: str
     at: str
@@ -40,7 +40,7 @@ class Proof:
 
 
 def load(file: Path, of: str) -> Proof | None:
-    """None where this mailbox was not tried yet, with this name."""
+    """None if this mailbox was not tried yet, with this name."""
     try:
         kept = Proof(**json.loads(file.read_text(encoding="utf-8")))
         has_zones = all(datetime.fromisoformat(at).tzinfo for at in (kept.at, kept.due))
@@ -59,23 +59,22 @@ def keep(file: Path, proof: Proof) -> None:
 def sentence(proof: Proof | None, server: str) -> str:
     """A line for the person: what is known of the server, and what follows."""
     if proof is None:
-        return f"It is not known yet whether its server takes out forged {RESULTS}. {_HELD}"
+        return f"It is not known yet whether its server removes forged {RESULTS}. {_HELD}"
     day = f"{datetime.fromisoformat(proof.at):%Y-%m-%d}"
     if proof.is_good:
         since = f"; trying it again did not work: {proof.trouble}" if proof.trouble else ""
-        return f"its server adds {RESULTS} as {server} and takes out forged ones (tried {day}{since})"
+        return f"its server adds {RESULTS} as {server} and removes forged ones (tested {day}{since})"
     if proof.trouble:
-        why = f"It could not be tried whether its server takes out forged {RESULTS} ({day}): {proof.trouble}"
+        why = f"It could not be tested whether its server removes forged {RESULTS} ({day}): {proof.trouble}"
     elif not proof.strips:
         why = f"Its server leaves forged {RESULTS} of {server} in a mail (tried {day}): anybody can write as you."
     else:
-        why = f"Its server took out forged {RESULTS}, but added none as {server} (tried {day})."
+        why = f"Its server removed forged {RESULTS}, but added none as {server} (tried {day})."
     return f"{why} {_HELD}"
 
 
 _HELD = (
-    "Until that is known to be good, mails that say they are from you wait for your yes: /held, in the terminal or "
-    "another chat."
+    "Until that is resolved, mails that claim to be from you wait for your yes: /held, in the terminal or another chat."
 )
 
 

@@ -22,7 +22,7 @@ ARRIVE_SECONDS, LOOK_SECONDS = 60.0, 1.0
 
 
 class Prover:
-    """Only what is known to be good counts, and it goes on to count where trying it again does not work."""
+    """Only what is known to be good counts, and it continues to count where trying it again does not work."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Prover:
         try:
             await asyncio.to_thread(proofs.keep, self._file, found)
         except (OSError, WorkspaceError) as error:
-            raise ChannelError(f"What was found of the mail server cannot be kept: {error}") from None
+            raise ChannelError(f"The result of the mail server's test cannot be saved: {error}") from None
         log = logger.info if found.is_good else logger.warning
         log("E-mail: {}", self.sentence)
 
@@ -74,14 +74,14 @@ class Prover:
         try:
             mail, word = proofs.test_mail(self._address, self._server, now)
         except ValueError:
-            return after(proofs.BAD, trouble=f"channels.email.trusts is no name of a server: {self._server!r}.")
+            return after(proofs.BAD, trouble=f"channels.email.trusts is not a server name: {self._server!r}.")
         try:
             await submit(mail, self._smtp, *self._login)
             headers = await self._arrived(word)
         except TimeoutError:
             why = (
-                f"the test mail to {self._address} was not in the INBOX after {ARRIVE_SECONDS:.0f} s. Look whether it "
-                f"is among spam."
+                f"the test mail to {self._address} was not in the INBOX after {ARRIVE_SECONDS:.0f} s. Check whether it "
+                f"is in the spam folder."
             )
             return after(proofs.BAD, trouble=why)
         except (ChannelError, Skipped) as error:

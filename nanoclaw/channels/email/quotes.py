@@ -45,7 +45,7 @@ def is_forward(subject: str, text: str) -> bool:
 
 
 def is_quoting(text: str) -> bool:
-    """True where the text has more than its author's own words and signature, as it would from others' mail."""
+    """True if the text has more than its author's own words and signature, as it would from others' mail."""
     own, is_cut = _split(text)
     return is_cut or any(map(_is_quoted, own))
 
@@ -72,7 +72,7 @@ def without_quoted_lines(text: str) -> str:
 
 
 def is_signature(text: str) -> bool:
-    """True when nothing stands above the signature."""
+    """True when nothing is above the signature."""
     return text.lstrip().partition("\n")[0].rstrip() == "--"
 
 
@@ -90,7 +90,7 @@ def command(text: str) -> str:
 
 
 def own_words(text: str) -> str:
-    """The text without what it quotes at its end or, where the answer stands below, at its beginning, and without a
+    """The text without what it quotes at its end or, where the answer is below, at its beginning, and without a
     signature. Quotes between answers stay, since answers refer to them."""
     return "\n".join(_split(text)[0]).strip("\n")
 

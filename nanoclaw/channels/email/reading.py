@@ -27,7 +27,7 @@ _PIXEL_BYTES = 100
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A mail as it lies in the mailbox: `place` is its UIDVALIDITY and UID, `bodies` the encoded content of its small
+    """A mail as it is in the mailbox: `place` is its UIDVALIDITY and UID, `bodies` the encoded content of its small
     parts by section."""
 
     place: str

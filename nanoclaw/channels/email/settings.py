@@ -43,7 +43,7 @@ and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run this again
     where="{address}, by mail",
     needed={
         "trusts": "the name by which your mail server signs Authentication-Results (look into a mail that it has "
-        "received): without it you cannot be told from a forger, so nobody can be linked"
+        "received): without it a forger looks the same as you, so nobody can be linked"
     },
 )
 

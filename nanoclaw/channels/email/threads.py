@@ -77,7 +77,7 @@ class Threads:
             self._recent.popitem(last=False)
 
     def latest(self, chat: str) -> str:
-        """The conversation with the same person that something was said in last; '' where none is in memory."""
+        """The conversation with the same person that something was said in last; '' if none is in memory."""
         place = Place.of(chat)
         others = (one for one in reversed(self._recent) if Place.of(one)._replace(thread=place.thread) == place)
         return next(others, "")

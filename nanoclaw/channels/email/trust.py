@@ -16,7 +16,7 @@ _MACHINES = re.compile(
     r"(?:mailer-daemon|postmaster|(?:no|do-?not)[-_.]?reply|bounces?|auto-?(?:reply|responder|mailer))(?:[+\-=_.].*)?"
 )
 _WRITTEN = re.compile(r"(?:.*<)?\s*([^\s<>()\"]+)\s*>?\s*(?:\([^()]*\))?\s*", re.DOTALL)
-"""A From header with one address as it stands there: what a parser decodes or leaves out, a mail server may not."""
+"""A From header with one address as it is there: what a parser decodes or leaves out, a mail server may not."""
 _LOWER = str.maketrans({chr(sign): chr(sign + 32) for sign in range(ord("A"), ord("Z") + 1)})
 """Letters that mail servers take for the same: not the Kelvin sign for a k, as str.lower does."""
 _SPACED_NAME = re.compile(rb"^([!-9;-~]+)[ \t]+:", re.MULTILINE)
@@ -180,7 +180,7 @@ def _given(result: Any) -> dict[str, str]:
 
 
 def _domain(address: str) -> str:
-    """The domain of an address, or of what is one itself; '' where there is doubt."""
+    """The domain of an address, or of what is one itself; '' if there is doubt."""
     return address.rpartition("@")[2] if address.count("@") < 2 else ""
 
 

@@ -71,7 +71,7 @@ def loads(files: Sequence[str], most_bytes: int) -> list[tuple[str, ...]]:
 
 
 async def submit(mail: EmailMessage, server: MailHost, user: str, password: str) -> None:
-    """Hand the mail to the server. Raises Undeliverable when the address or the mail is refused for good, ChannelError
+    """Hand the mail to the server. Raises Undeliverable if the address or the mail is refused for good, ChannelError
     when another try may help."""
     import aiosmtplib
 
@@ -83,13 +83,13 @@ async def submit(mail: EmailMessage, server: MailHost, user: str, password: str)
             )
         except aiosmtplib.SMTPRecipientsRefused as error:
             first = error.recipients[0]
-            raise _refused(first.code, f"{server.host} does not take mail for {recipient}: {first.message}") from None
+            raise _refused(first.code, f"{server.host} does not accept mail for {recipient}: {first.message}") from None
         except aiosmtplib.SMTPSenderRefused as error:
             raise ChannelError(
                 f"{server.host} does not let {user} send as {sender}: {one_line(error.message, 200)}"
             ) from None
         except aiosmtplib.SMTPDataError as error:
-            raise _refused(error.code, f"{server.host} does not take the mail: {error.message}") from None
+            raise _refused(error.code, f"{server.host} rejects the mail: {error.message}") from None
 
 
 async def log_in(server: MailHost, user: str, password: str) -> None:
@@ -166,7 +166,7 @@ def _attach(mail: EmailMessage, path: Path, most_bytes: int) -> None:
         with open_again(path) as file:
             data = file.read(most_bytes + 1)
         if len(data) > most_bytes:
-            raise Undeliverable(f"{path.name} is larger than {most_bytes / 1e6:.0f} MB, the most that goes by mail.")
+            raise Undeliverable(f"{path.name} is larger than {most_bytes / 1e6:.0f} MB, the most that can be mailed.")
     except OSError as error:
         raise Undeliverable(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}.") from None
     mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"

@@ -128,4 +128,4 @@ class Folder:
 
 
 def _damaged(path: Path) -> ChannelError:
-    return ChannelError(f"{path} is damaged. Delete it; the assistant then begins anew there.", retry_after=60)
+    return ChannelError(f"{path} is damaged. Delete it; the assistant then starts over there.", retry_after=60)

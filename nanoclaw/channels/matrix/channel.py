@@ -54,7 +54,7 @@ _UNNAMED = "transaction "
 
 REMARK_SECONDS = 60.0
 INVITATION_SECONDS = 600.0
-"""After so long an invitation is tried again that could not be accepted."""
+"""After so long an invitation is retried that could not be accepted."""
 
 
 class Matrix:
@@ -246,7 +246,7 @@ class Matrix:
             if not is_known and not is_linking:
                 if before.get(room_id) != inviter:
                     self._remark(
-                        "stranger", f"left alone an invitation of {one_line(inviter, 100)}, who is not known here."
+                        "stranger", f"ignored an invitation from {one_line(inviter, 100)}, who is not known here."
                     )
                     await self._access.invited_by(inviter)
             elif self._may_try(room_id) and await self._accept(client, room_id, inviter):
@@ -285,7 +285,7 @@ class Matrix:
         except SignedOut:
             raise
         except ChannelError as error:
-            self._remark("invitation", f"an invitation of {inviter} could not be accepted: {error}")
+            self._remark("invitation", f"an invitation from {inviter} could not be accepted: {error}")
             return isinstance(error, Undeliverable)
         return True
 
@@ -297,7 +297,7 @@ class Matrix:
         return True
 
     def _keep_progress(self, news: Any) -> None:
-        """Everything up to here is stored, so the next start goes on from here."""
+        """Everything up to here is stored, so the next start continues from here."""
         before = self._progress
         self._progress = replace(before, since=news.next_batch, undecrypted=self._timeline.undecrypted)
         if self._progress != before:
@@ -419,7 +419,7 @@ class Matrix:
                 self._named(room_id, str(transaction), str(source.get("event_id")))
 
     async def _erase_growing(self, client: Client) -> None:
-        """Delete what an earlier process had begun to say: the answer comes anew."""
+        """Delete what an earlier process had begun to say: the answer comes again."""
         growing, self._progress = self._progress.growing, replace(self._progress, growing=())
         for room_id, event_id in growing:
             if not event_id.startswith(_UNNAMED):
@@ -460,7 +460,7 @@ class Matrix:
                 await client.typing(room_id, 0)
 
     async def _connected(self) -> Client:
-        """The client, once the rooms are known. Raises ChannelError where that takes too long."""
+        """The client, once the rooms are known. Raises ChannelError if that takes too long."""
         if not self._is_over:
             with suppress(TimeoutError):
                 async with asyncio.timeout(READY_SECONDS):

@@ -45,8 +45,8 @@ _HOPELESS = {
     "M_FORBIDDEN": "the assistant may not do that there",
     "M_NOT_FOUND": "there is no such room or message",
     "M_TOO_LARGE": "it is too large for the homeserver",
-    "M_BAD_JSON": "the homeserver does not take it",
-    "M_INVALID_PARAM": "the homeserver does not take it",
+    "M_BAD_JSON": "the homeserver rejects it",
+    "M_INVALID_PARAM": "the homeserver rejects it",
     "M_UNSUPPORTED_ROOM_VERSION": "the homeserver does not know that kind of room",
 }
 
@@ -55,7 +55,7 @@ class SignedOut(ChannelError):
     """The login is no longer valid; with `is_soft` the same device may log in again."""
 
     def __init__(self, is_soft: bool) -> None:
-        super().__init__("the homeserver no longer takes the assistant's login.")
+        super().__init__("the homeserver no longer accepts the assistant's login.")
         self.is_soft = is_soft
 
 
@@ -153,7 +153,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             except SignedOut:
                 raise
             except ChannelError as error:
-                _log().info("the homeserver did not take an encryption key: {}", error)
+                _log().info("the homeserver rejected an encryption key: {}", error)
 
     async def _query_keys(self) -> None:
         """One user at a time, so that keys of one that make no sense do not hide those of others."""
@@ -241,7 +241,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
         return {"file": {**key, "url": uri}} if is_secret else {"url": uri}
 
     def room(self, room_id: str) -> Any:
-        """Raises Undeliverable where the assistant is not in the room, ChannelError until the first sync with it."""
+        """Raises Undeliverable if the assistant is not in the room, ChannelError until the first sync with it."""
         room = self.rooms.get(room_id)
         if room is None and room_id in self._entered:
             raise ChannelError(f"the assistant has just entered the room {room_id}.", 1)
@@ -250,7 +250,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
         return room
 
     async def _share_keys(self, room: Any) -> None:
-        """Make sure that every device in the room can read what is said next. nio itself goes on without those that
+        """Make sure that every device in the room can read what is said next. nio itself continues without those that
         it could not reach."""
         if not room.members_synced:
             checked(await self.joined_members(room.room_id))
@@ -269,7 +269,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
         }
         if wanted - session.users_shared_with - session.users_ignored:
             del self.olm.outbound_group_sessions[room.room_id]
-            raise ChannelError("the homeserver did not take the keys of an encrypted message.")
+            raise ChannelError("the homeserver rejected the keys of an encrypted message.")
 
     # --- requests that nio does not know ---------------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             return response.status, await self.parse_body(response)
 
     async def see_login(self) -> None:
-        """Raises SignedOut where the login is not valid, ChannelError for what is no homeserver."""
+        """Raises SignedOut if the login is not valid, ChannelError for what is not a homeserver."""
         status, answer = await self.ask("GET", "account/whoami")
         if answer.get("errcode") in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
             raise SignedOut(bool(answer.get("soft_logout")))

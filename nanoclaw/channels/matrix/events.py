@@ -1,4 +1,4 @@
-"""Reads the events of a Matrix room. Everything in them is somebody else's and may be of any shape."""
+"""Reads the events of a Matrix room. Everything in them comes from others and may have any form."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class HeldFile:
 
 
 def said(content: Mapping[str, Any]) -> RoomMessage | None:
-    """Read the content of an `m.room.message`; None for what is no message of a person: an edit, a notice of
+    """Read the content of an `m.room.message`; None for what is not a message of a person: an edit, a notice of
     another bot, a type that is not known. Raises ValueError for a message without the parts it needs."""
     relation = table(content.get("m.relates_to"))
     kind = _text(content.get("msgtype"))

@@ -122,7 +122,7 @@ class Timeline:
                 self._undecrypted[event.event_id] = (room_id, event)
                 while len(self._undecrypted) > MOST_WAITING:
                     self._undecrypted.popitem(last=False)
-                self._remark("keys", f"a message in {room_id} cannot be decrypted; it is read when its key comes.")
+                self._remark("keys", f"a message in {room_id} cannot be decrypted; it is read when its key arrives.")
             return None
         try:
             source = event.source
@@ -204,7 +204,7 @@ class Timeline:
         return (self._user, self._user[1:].partition(":")[0], shown)
 
     async def _quoted(self, client: Client, room_id: str, event_id: str) -> tuple[str, str]:
-        """Sender and text of the message that is answered; '' where they cannot be found out."""
+        """Sender and text of the message that is answered; '' if they cannot be found out."""
         if event_id and event_id not in self._said:
             try:
                 source = (await client.event(room_id, event_id)).source

@@ -54,7 +54,7 @@ class _Client:
         self._parts: list[str] = []  # of a long text, whose end has yet to come
 
     async def deliver(self, inbound: Inbound) -> None:
-        """Raises ConnectionError when the line ends before it is known that the message was taken in."""
+        """Raises ConnectionError if the line ends before it is known that the message was taken in."""
         identity = inbound.external_id
         files = [(file.path, file.name, file.mime) for file in inbound.attachments]
         data = encoded({"said": inbound.message.text, "id": identity, "files": files})
@@ -95,7 +95,7 @@ class _Client:
     def close(self) -> None:
         for waiting in self._handed_in.values():
             if not waiting.done():
-                waiting.set_exception(ConnectionError("the line has ended"))
+                waiting.set_exception(ConnectionError("the connection has ended"))
         self._handed_in.clear()
 
 

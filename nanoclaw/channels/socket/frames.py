@@ -20,11 +20,11 @@ Frame = dict[str, Any]
 
 
 class ClientRefused(Exception):
-    """A client sent what is not understood, and is let go."""
+    """A client sent what is not understood, and is disconnected."""
 
 
 class ClientLine:
-    """Frames to and from one client. One that does not read is let go, and nobody waits for it."""
+    """Frames to and from one client. One that does not read is disconnected, and nobody waits for it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -53,7 +53,7 @@ class ClientLine:
                     pass
 
     async def receive(self) -> Frame:
-        """The next frame that is no confirmation. Raises ConnectionError at the end of the line."""
+        """The next frame that is not a confirmation. Raises ConnectionError at the end of the line."""
         while True:
             try:
                 line = await self.reader.readline()

@@ -40,7 +40,7 @@ class AttachHost(Protocol):
     async def status(self) -> dict[str, Any]: ...
 
     async def mend(self) -> list[list[str]]:
-        """Mend what plugins can: whose it was, what was found, what was done."""
+        """Repair what plugins can: whose it was, what was found, what was done."""
         ...
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
@@ -60,7 +60,7 @@ class AttachHost(Protocol):
         ...
 
     def hand_over(self) -> None:
-        """The process ends, and another one is about to go on with its terminals: what runs is left to that."""
+        """The process ends, and another one is about to continue with its terminals: what runs is left to that."""
         ...
 
 
@@ -109,7 +109,7 @@ class Terminals:
 
     async def run(self, deliver: Deliver) -> None:
         """Serve until the person at the own terminal leaves or a gateway takes over; without one for ever. Raises
-        OSError where nothing can listen."""
+        OSError if nothing can listen."""
         self._deliver = deliver
         server = await self._listen()
         self.listening.set()
@@ -148,7 +148,7 @@ class Terminals:
         return any(terminal.serves(outbound) for terminal in self._terminals)
 
     async def send(self, outbound: Outbound) -> str:
-        """Raises ConnectionError when nobody has shown it."""
+        """Raises ConnectionError if nobody has shown it."""
         await self._is_up.wait()
         there = [terminal for terminal in self._terminals if terminal.serves(outbound)]
         shown = await asyncio.gather(*(terminal.send(outbound) for terminal in there), return_exceptions=True)
@@ -228,7 +228,7 @@ class Terminals:
     # --- the socket --------------------------------------------------------------------------------------------------
 
     async def _listen(self) -> asyncio.Server | None:
-        """The owner of the home is alone with the path: what lies there was left by one that is gone."""
+        """The owner of the home is alone with the path: what is there was left by one that is gone."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -265,7 +265,7 @@ class Terminals:
         except Exception as error:
             from nanoclaw.core.log import logger
 
-            logger.opt(exception=error).error("an attached terminal was let go")
+            logger.opt(exception=error).error("an attached terminal was disconnected")
         finally:
             self._lines.discard(task)
             line.close()
@@ -289,7 +289,7 @@ class Terminals:
         self.alive = self._clock()
         session = text_of(hello, "session")
         if not session.isprintable():
-            raise ClientRefused("the name of the session has signs that cannot be shown")
+            raise ClientRefused("the name of the session has characters that cannot be shown")
         address = Address(self.name, session)
         said_hello = {"nanoclaw": VERSION, "pid": os.getpid(), **facts}
         match hello.get("want"):

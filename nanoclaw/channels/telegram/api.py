@@ -53,8 +53,8 @@ class Api:
     async def call(
         self, method: str, *, seconds: float = CALL_SECONDS, file: tuple[str, Path] | None = None, **parameters: Any
     ) -> Any:
-        """The result of a method; parameters that are None or empty are left out. `file` is the name of a parameter
-        and what to upload for it. Raises Refusal where asking again cannot help, ChannelUnavailable where nobody knows,
+        """The result of a method; parameters that are None or empty are left out. `file` is the name of a parameter and
+        what to upload for it. Raises Refusal if asking again cannot help, ChannelUnavailable where nobody knows,
         ChannelError for the rest, and OSError for a file that cannot be read."""
         given = {name: value for name, value in parameters.items() if value not in (None, "", [])}
         if file is None:
@@ -123,7 +123,7 @@ class Api:
 
 
 def too_large(most: int) -> Undeliverable:
-    return Undeliverable(f"the file is larger than {most / 1_000_000:.0f} MB, the most that is taken.")
+    return Undeliverable(f"the file is larger than {most / 1_000_000:.0f} MB, the most that is accepted.")
 
 
 def _not_given(status: int, wait: str) -> ChannelError:
@@ -148,7 +148,7 @@ def _result(method: str, status: int, body: bytes) -> Any:
     if isinstance(said, dict) and said.get("ok") is True:
         return said.get("result")
     if status >= 500 or not isinstance(said, dict):
-        raise ChannelUnavailable(f"Telegram has trouble of its own: {method} was answered with status {status}.")
+        raise ChannelUnavailable(f"Telegram has problems of its own: {method} was answered with status {status}.")
     code = said["error_code"] if isinstance(said.get("error_code"), int) else status
     described = one_line(plain(str(said.get("description") or "no reason given")), 300)
     asked = said.get("parameters")
@@ -165,6 +165,6 @@ def _refused(method: str, code: int, described: str, parameters: dict[str, Any])
         seconds = float(wait) if isinstance(wait, int | float) else None
         return ChannelError(f"Telegram asks to wait before the next {method}: {described}.", seconds)
     if code >= 500:
-        return ChannelUnavailable(f"Telegram has trouble of its own: {method} was answered with {described}.")
+        return ChannelUnavailable(f"Telegram has problems of its own: {method} was answered with {described}.")
     moved = parameters.get("migrate_to_chat_id")
     return Refusal(f"Telegram refuses: {described}.", code, described, moved if isinstance(moved, int) else None)

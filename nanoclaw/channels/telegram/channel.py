@@ -142,7 +142,7 @@ class Telegram:
         try:
             file = await self._api.call("getFile", file_id=attachment.ref)
         except Refusal as refusal:
-            said = "the file is larger than 20 MB, the most that Telegram gives a bot."
+            said = "the file is larger than 20 MB, the most that Telegram lets a bot have."
             raise Undeliverable(said if "too big" in refusal.description else str(refusal)) from None
         path = file.get("file_path") if isinstance(file, dict) else None
         if not isinstance(path, str):
@@ -392,7 +392,7 @@ class Telegram:
         try:
             chat = int(place.chat)
         except ValueError:
-            raise Undeliverable(f"{place.chat!r} is no chat of Telegram: the id of one is a number.") from None
+            raise Undeliverable(f"{place.chat!r} is not a Telegram chat: chat ids are numbers.") from None
         thread = int(place.thread) if place.thread.isdecimal() else None
         return {"chat_id": self._moved.get(chat, chat), "message_thread_id": thread}
 
@@ -433,7 +433,7 @@ def _id_of(sent: Any) -> str:
     try:
         return f"{sent['chat']['id']}:{sent['message_id']}"
     except (TypeError, KeyError):
-        raise ChannelError("Telegram took a message and did not say its number.") from None
+        raise ChannelError("Telegram accepted a message without giving its number.") from None
 
 
 def _keyboard(buttons: Sequence[Button]) -> dict[str, Any] | None:

@@ -62,7 +62,7 @@ class CommandMenu:
         except (OSError, NotSaved) as error:
             from nanoclaw.core.log import logger
 
-            logger.warning("the chats with a menu of commands are not kept: {}", error)
+            logger.warning("the chats with a menu of commands cannot be saved: {}", error)
 
 
 def _of(chat: int) -> dict[str, object]:
@@ -70,5 +70,5 @@ def _of(chat: int) -> dict[str, object]:
 
 
 def _number(chat: str) -> int:
-    """0 for what is no number, and for groups a negative one."""
+    """0 for what is not a number, and for groups a negative one."""
     return int(chat) if chat.removeprefix("-").isdecimal() else 0

@@ -33,7 +33,7 @@ Telegram gives a bot of your own a token:
   4. Paste it here; it goes into secrets.env, which only you can read""",
     asks="token",
     looks=r"\d{5,20}:[A-Za-z0-9_-]{20,100}",
-    shape="a number, a colon and some 35 letters and digits",
+    shape="a number, a colon and about 35 letters and digits",
 )
 
 SPEC = ChannelSpec(make, TelegramSettings, needed=("token",), secrets=("token",), ids="numbers", link=LINK)

@@ -337,7 +337,7 @@ def _best(sizes: list[Fields], most_bytes: int) -> Fields:
 
 
 def _notes(message: Fields) -> Iterator[str]:
-    """Descriptions of what is no text and no file."""
+    """Descriptions of what is neither text nor a file."""
     place, venue = _table(message.get("location")), _table(message.get("venue"))
     if place:
         what = [_text(venue.get("title")), _text(venue.get("address")), f"{_degrees(place)}"]

@@ -33,7 +33,7 @@ class TerminalView(Protocol):
 
     async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
         """Read until the person leaves; hand on each message, and each Ctrl-C that does not merely clear a line.
-        `submit` gives the id of the message, '' where it is none."""
+        `submit` gives the id of the message, '' if it is none."""
         ...
 
     def show(self, event: Event) -> None: ...
@@ -54,7 +54,7 @@ class TerminalView(Protocol):
         ...
 
     def cut_off(self) -> None:
-        """Whoever answered is gone: the tools that ran have broken off."""
+        """Whoever answered is gone: the tools that ran was interrupted."""
         ...
 
     def leave(self) -> None: ...
@@ -266,7 +266,7 @@ class OpenMessages:
         self.answer_due = False
 
     def cut_off(self) -> None:
-        """The turn has ended unheard, or goes on elsewhere and is heard of again."""
+        """The turn has ended unheard, or continues elsewhere and is heard of again."""
         self._turning = self.answer_due = False
 
     def give_up(self) -> None:

@@ -11,7 +11,7 @@ from nanoclaw.documents.documents import TYPES
 from nanoclaw.escapes import printable
 
 _WORD = re.compile(r"""'([^'\n]+)'|"([^"\n]+)"|((?:\\.|[^\s\\'"])(?:\\.|[^\s\\])*)""")
-_CHARACTERS = 20_000  # a longer text is no line with a path
+_CHARACTERS = 20_000  # a longer text is not a line with a path
 
 
 def take_files(text: str) -> tuple[str, tuple[Attachment, ...]]:

@@ -77,7 +77,7 @@ class Relay:
                 await self._sitting
 
     async def _hand_on(self, inbound: Inbound) -> None:
-        """A message is handed in again, under its own id, where it isn't known that the last process took it in."""
+        """A message is passed on again, under its own id, where it isn't known that the last process took it in."""
         while True:
             await self._is_answered.wait()
             assert self._deliver

@@ -81,8 +81,8 @@ class ToolLines:
         return lines
 
     def live(self, frame: str, columns: int) -> Iterator[str]:
-        """The lines of what runs now. Signs that join others to one are left out: terminals do not agree on how wide
-        that is, and what is drawn again and again must stay in its columns."""
+        """The lines of what runs now. Characters that join others to one are left out: terminals do not agree on how
+        wide that is, and what is drawn again and again must stay in its columns."""
         yield from (line.translate(_JOINING) for line in self._lines(frame, columns))
 
     def _lines(self, frame: str, columns: int) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _ended(event: ToolFinished, columns: int) -> Iterator[ToolLine]:
 
 
 def cut(text: str, columns: int) -> str:
-    """The beginning of a line that takes up at most so many columns: one sign may take two."""
+    """The beginning of a line that takes up at most a number of columns: one character may take two."""
     if get_cwidth(text) <= columns:
         return text
     width = 1  # of the sign that says that there is more

@@ -136,7 +136,7 @@ class Window:
                 self._unsaid = 0
         self._thinking = isinstance(event, ReasoningDelta)
         match event:
-            case TurnBegan():  # what streamed of one that a crash cut off is no part of this answer
+            case TurnBegan():  # what streamed of one that a crash cut off is not a part of this answer
                 self._finish_blocks()
                 self._print_tools(self._tools.broke_off(self._columns()))
                 self._spoken.begin_round()

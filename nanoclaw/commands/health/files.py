@@ -114,16 +114,16 @@ def locked(config: Config) -> Iterator[Finding]:
         yield Finding(True, text, "permissions", risk="note")
     for path in odd:
         wanted = "folder" if path.name in _FOLDERS else "plain file"
-        yield Finding(False, f"{path} is no {wanted}, as it must be: move it away", "permissions")
+        yield Finding(False, f"{path} is not a {wanted}, as it must be: move it away", "permissions")
 
 
 def is_closed(config: Config) -> bool:
-    """True where the home is there, and yet nothing in it can be seen."""
+    """True if the home is there, and yet nothing in it can be seen."""
     return config.home.is_dir() and not os.access(config.home, os.R_OK | os.X_OK)
 
 
 def _inside(config: Config) -> Iterator[tuple[Path, os.stat_result]]:
-    """The home and what is in it, but for the workspace."""
+    """The home and what is in it, except the workspace."""
     with suppress(OSError):
         yield config.home, config.home.lstat()
     for folder, folders, files in os.walk(config.home):
@@ -183,10 +183,10 @@ def folders(config: Config) -> Iterator[Finding]:
         if not (config.home / "state.db").exists():
             yield Finding(True, f"{folder} is not there yet: the first start makes it", "workspace", make)
         elif folder.parent.is_dir():
-            where = "If it lies on a disk that is not there now, connect that; else the next start makes a new one"
+            where = "If it is on a disk that is not connected now, connect it; otherwise the next start makes a new one"
             yield Finding(False, f"{folder} is gone, and your notes with it. {where}.", "workspace", make)
         else:
-            where = "connect the disk that it lies on, or correct [workspace] path in config.toml"
+            where = "connect the disk that it is on, or correct [workspace] path in config.toml"
             yield Finding(False, f"{folder} is gone, and so is {folder.parent}: {where}.", "workspace")
         return
     try:
@@ -211,10 +211,10 @@ def room(config: Config) -> Iterator[Finding]:
         takes = f" What takes most there: {largest}." if (largest := _largest(config, folder)) else ""
         said = f"{_size(free)} are free for {folder}"
         if free < FULL_BYTES:
-            text = f"the disk of {folder} is full: nothing more can be kept. Free some space.{takes}"
+            text = f"the disk of {folder} is full: nothing more can be saved. Free some space.{takes}"
             yield Finding(False, text, "disk")
         elif found.f_files and not found.f_favail:
-            text = f"the disk of {folder} takes no further files, though it has room: delete files that you don't need"
+            text = f"the disk of {folder} cannot hold more files, though it has space: delete files that you don't need"
             yield Finding(False, text, "disk")
         elif free < max(FEW_BYTES, 2 * _bytes_of(config.home / "state.db")):
             yield Finding(False, f"only {said}: free some space.{takes}", "disk")

@@ -15,11 +15,11 @@ from nanoclaw.installation import start_command
 
 _BLANKS = r".*(?:…|\.\.\.).*|<.*>|\[.*\]|\{.*\}|\*{3,}|(?:\w{1,6}[-_])?x{3,}|(?:\w{1,6}[-_])?your[-_ ].*"
 _WORDS = r"(?:.*[-_ ])?(?:here|change[-_ ]?me|replace[-_ ]?me|placeholder|example|dummy|todo|api[-_ ]?key|token)"
-"""Whole values that nobody was given: the blanks and the words of an example."""
+"""Whole values that nobody was given: the spaces and the words of an example."""
 
 
 def keys(config: Config, models: Iterable[str]) -> Iterator[Finding]:
-    """A line for each key that is wrong or lacks, and one for all others. Raises ConfigError where the configuration is
+    """A line for each key that is wrong or lacks, and one for all others. Raises ConfigError if the configuration is
     wrong."""
     from nanoclaw.commands.keys import settings
 
@@ -54,7 +54,7 @@ def _trouble(name: str, source: str, value: str) -> str:
     where = {"file": "config.toml" if "." in name else secrets_file.NAME}.get(source, f"the {source}")
     value, is_chosen = value.strip(), name.lower().endswith("password")  # by a person, so it may be anything
     if re.fullmatch(_BLANKS if is_chosen else f"{_BLANKS}|{_WORDS}", value, re.IGNORECASE):
-        return f"{name} in {where} is still the text of an example: put the real one in its place"
+        return f"{name} in {where} is still an example text: replace it with the real one"
     if not is_chosen and not (value.isascii() and value.isprintable() and " " not in value):
-        return f"{name} in {where} has a blank or a sign that no key has: copy it again, as one word"
+        return f"{name} in {where} has a space or a character that no key has: copy it again, as one word"
     return ""

@@ -28,7 +28,7 @@ def listening(config: Config) -> Iterator[Finding]:
         yield Finding(True, "nothing runs, so nothing listens", "ports")
         return
     if not (network := _network(pid)):
-        text = f"process {pid} runs; its ports can be listed on Linux alone, and by its own user or root"
+        text = f"process {pid} runs; its ports can be listed only on Linux, and by its own user or root"
         yield Finding(True, text, "ports", risk="note")
         return
     for process in (pid, *_descendants(pid)):

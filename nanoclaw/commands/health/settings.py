@@ -30,7 +30,7 @@ def load(environ: Mapping[str, str]) -> Config:
 
 
 def again(config: Config) -> Config:
-    """The configuration after something was mended."""
+    """The configuration after something was repaired."""
     found = load({**os.environ, "NANOCLAW_HOME": str(config.home)})
     plugins = found.plugins._replace(off=(*found.plugins.off, *config.without))
     return found._replace(plugins=plugins, without=config.without)
@@ -87,15 +87,15 @@ def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
         return Finding(False, problem, "configuration")
     day = datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
     text = (
-        f"{problem} Until it is mended, chats and the gateway use the settings of {day:%d %b %Y, %H:%M} ({copy.name}). "
-        f"`{start_command()} doctor --fix --last-good` puts those back and keeps yours beside them."
+        f"{problem} Until it is fixed, chats and the gateway use the settings of {day:%d %b %Y, %H:%M} ({copy.name}). "
+        f"`{start_command()} doctor --fix --last-good` restores those and keeps yours next to them."
     )
     fix: Callable[[], Awaitable[str]] | None = (lambda: _go_back(config)) if goes_back else None
     return Finding(False, text, "configuration", fix)
 
 
 def _holds(config: Config) -> bool:
-    """True where the last good settings would be taken."""
+    """True if the last good settings would be taken."""
     from nanoclaw.core.build import checked
 
     try:
@@ -110,11 +110,11 @@ async def _go_back(config: Config) -> str:
     """Put the last good settings in the place of those that are broken, which are kept under another name."""
     aside = _put_aside(config.file)
     write_atomically(config.file, (config.home / LAST_GOOD).read_bytes(), 0o600)
-    return f"{config.file} has the last good settings again; what stood there is in {aside.name}"
+    return f"{config.file} has the last good settings again; what was there is in {aside.name}"
 
 
 def _put_aside(file: Path) -> Path:
-    """Keep what stands there under another name, which is returned."""
+    """Keep what is there under another name, which is returned."""
     stamp = f"{file.name}.broken-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     names = (stamp if not number else f"{stamp}-{number}" for number in range(1000))
     aside = next(one for one in map(file.with_name, names) if not os.path.lexists(one))

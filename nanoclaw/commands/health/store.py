@@ -36,7 +36,7 @@ def store(config: Config, pid: int | None) -> Iterator[Finding]:
         yield Finding(False, f"{text} The next start does the same.", "store")
     else:
         over = f", over the copy of {copies[0].stem.partition('-')[2]}" if copies else ""
-        text = f"{path} is damaged. The next start keeps it aside, and goes on with what can be read of it{over}."
+        text = f"{path} is damaged. The next start keeps it aside, and continues with what can be read{over}."
         yield Finding(False, text, "store", lambda: _rescue(config))
 
 
@@ -48,5 +48,5 @@ async def _rescue(config: Config) -> str:
     path, plugins = config.home / "state.db", classes(config)
     with own(path):
         if path.stat().st_size and is_undamaged(path):
-            return f"{path} is whole: another process has rescued it"
+            return f"{path} is intact: another process has repaired it"
         return recover(path, plugins)

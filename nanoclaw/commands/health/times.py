@@ -45,7 +45,7 @@ def zone(config: Config) -> Iterator[Finding]:
         text = f'{said}; this machine\'s zone has no name, so put timezone = "Europe/Berlin", or yours, under [person]'
         yield Finding(True, f"{text} in config.toml: else a change to summer time is missed", "time zone", risk="note")
     elif (wanted := config.environment.get("TZ", "").removeprefix(":")) and wanted != own.name:
-        text = f"{said}; TZ is {wanted!r}, which is no zone: correct it, or take it out of the environment"
+        text = f"{said}; TZ is {wanted!r}, which is not a zone: correct it, or take it out of the environment"
         yield Finding(True, text, "time zone", risk="note")
     else:
         yield Finding(True, said, "time zone")

@@ -40,7 +40,7 @@ def dump(message: Message) -> str:
 
 
 def load(body: dict[str, Any], load_image: LoadImage) -> Message:
-    """Raises KeyError, ValueError or TypeError when the body is not one that `dump` wrote."""
+    """Raises KeyError, ValueError or TypeError if the body is not one that `dump` wrote."""
     text, at, kind = body["text"], datetime.fromisoformat(body["at"]), body["kind"]
     if kind == "assistant":
         calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
@@ -56,7 +56,7 @@ def load(body: dict[str, Any], load_image: LoadImage) -> Message:
 
 
 def first_of(running: str) -> Message | None:
-    """The first message of a JSON list of them, None where there is none."""
+    """The first message of a JSON list of them, None if there is none."""
     try:
         return load(json.loads(running)[0], _no_image)
     except (ValueError, KeyError, TypeError, IndexError):
@@ -68,7 +68,7 @@ def _no_image(sha256: str) -> tuple[str, bytes]:
 
 
 def with_texts(message: Message, dumped: str) -> Message:
-    """A message with the texts of its dumped form, from which words were taken out."""
+    """A message with the texts of its dumped form, from which words were removed."""
     body = json.loads(dumped)
     if isinstance(message, AssistantMessage):
         calls = tuple(ToolCall(*call) for call in body.get("calls", ()))

@@ -40,7 +40,7 @@ _READ_ONLY = "{}?mode=ro"
 _NO_FORMAT = 1000
 """From here on a number of a format is damage."""
 
-_ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and goes on with what can be read of it."
+_ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and continues with what can be read."
 
 
 class Store:
@@ -49,10 +49,10 @@ class Store:
     def __init__(
         self, path: Path, *, read_only: bool = False, beside: bool = False, plugins: Sequence[type[Plugin]] = ()
     ) -> None:
-        """The owner keeps a damaged file aside, goes on with what can be read of it, tables of these plugins too, and
+        """The owner keeps a damaged file aside, continues with what can be read of it, tables of these plugins too, and
         a warning says so.
 
-        One opened `beside` is no owner where there is another: it may write only what no owner keeps in memory.
+        One opened `beside` is not an owner where there is another: it may write only what no owner keeps in memory.
 
         Raises StoreBusy naming the owner's pid, StoreError for a newer file, which stays as it is, and to a reader of
         a damaged one.
@@ -77,7 +77,7 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of it or nothing, on disk when the block ends; inside another one it is a part of that. Raises
-        StoreError, for example when the disk is full."""
+        StoreError, for example if the disk is full."""
         self.wait()
         if self.db.in_transaction:
             yield self.db
@@ -106,7 +106,7 @@ class Store:
     def unsaved(self, error: Exception) -> StoreError:
         return StoreError(
             f"this step could not be saved in {self.path}: {_reason(self.path, error)}. "
-            "What was saved before is whole, and what commands did stays done."
+            "What was saved before is intact, and what commands did is not undone."
         )
 
     def commit(self) -> Commit:
@@ -121,7 +121,7 @@ class Store:
             self._committing.wait()
 
     def rows(self, sql: str, *values: object) -> list[Any]:
-        """The rows of a query. Raises StoreError when the file is damaged."""
+        """The rows of a query. Raises StoreError if the file is damaged."""
         try:
             return self._readable.execute(sql, values).fetchall()
         except sqlite3.Error as error:
@@ -139,7 +139,7 @@ class Store:
         return self._beside
 
     def drop_bytes(self) -> None:
-        """Build the file anew without what was deleted or overwritten in it, and empty its journal."""
+        """Build the file again without what was deleted or overwritten in it, and empty its journal."""
         self.wait()
         try:
             self.db.execute("PRAGMA secure_delete = ON")  # or the free part of a new page holds old text
@@ -147,7 +147,7 @@ class Store:
             self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
             raise StoreError(
-                f"the words were taken out of {self.path}, but its free space still holds them ({error}): "
+                f"the text was deleted from {self.path}, but its free space still has it ({error}): "
                 "free some disk space and do it again."
             ) from error
 

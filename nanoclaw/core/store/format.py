@@ -21,7 +21,7 @@ def format_of(db: sqlite3.Connection) -> int:
 
 
 def format_in_header(path: Path) -> int:
-    """The format by the first bytes of a file that SQLite may refuse; 0 where they don't tell."""
+    """The format by the first bytes of a file that SQLite may refuse; 0 if they don't tell."""
     return int.from_bytes(header[60:64], "big") if (header := _header(path)) else 0
 
 

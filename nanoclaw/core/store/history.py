@@ -134,7 +134,7 @@ def _message(store: Store, body: dict[str, Any]) -> Message:
 
 
 def _undamaged(store: Store, text: str) -> Message | None:
-    """None for a row that cannot be read: it stays in the store, and the conversation goes on without it."""
+    """None for a row that cannot be read: it stays in the store, and the conversation continues without it."""
     try:
         return _message(store, json.loads(text))
     except (KeyError, ValueError, TypeError, AttributeError) as error:

@@ -26,18 +26,17 @@ if TYPE_CHECKING:
     from nanoclaw.core.store.tx import Transaction, Transactions
 
 BROKEN_OFF = (
-    "interrupted: the program broke off while this ran. It may have been done, in whole or in part: look before you "
-    "repeat it."
+    "interrupted: the program ended while this ran. It may have been done, fully or partly: check before you repeat it."
 )
 """The result of a call of which nobody knows more."""
 
-STOPPED = "stopped before its end; it may have been done in part"
+STOPPED = "stopped before its end; it may have been partly done"
 """The result of a call that was under way when its turn was stopped, or the program was told to end."""
 
-TOOK_EFFECT = "The program broke off after this: it was done, once and for all. Do not do it again."
+TOOK_EFFECT = "The program was interrupted after this: it is done. Do not do it again."
 """The result of a call whose own transaction is on disk."""
 
-NOT_DONE = "Nothing was done: this was ended before it came to that."
+NOT_DONE = "Nothing was done: this was stopped before it started."
 """The result of a call that writes by one transaction, which never came."""
 
 
@@ -45,10 +44,10 @@ class OpenTurn(NamedTuple):
     """A turn that did not end: the process did, or the model cannot be reached.
 
     `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
-    when it broke off or the program was told to end, `tools` are the names of those by which it changed something, as
-    the audit log has it: what was refused is none of them. `resumed` counts how often it was taken up after a crash;
-    `waits_for_model`: the person was told so; `waits_for_owner`: none of its newest calls has begun, as the owner was
-    asked first.
+    when it was interrupted or the program was told to end, `tools` are the names of those by which it changed
+    something, as the audit log has it: what was refused is none of them. `resumed` counts how often it was resumed
+    after a crash; `waits_for_model`: the person was told so; `waits_for_owner`: none of its newest calls has begun, as
+    the owner was asked first.
     """
 
     id: int
@@ -90,7 +89,7 @@ class Inbox:
                 tx.send(outbound, inbox=rows[0])
 
     async def tell(self, row: int, outbound: Outbound) -> None:
-        """Say something once about a message that waits; it goes on waiting."""
+        """Say something once about a message that waits; it continues waiting."""
 
         def said(tx: Transaction) -> None:
             if not tx.execute("SELECT 1 FROM outbox WHERE inbox = ? AND text = ?", row, outbound.text):
@@ -220,9 +219,9 @@ def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
 
 
 def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Message]:
-    """The answer whose calls were under way when a turn broke off, and for each of them its result, or what is to be
-    said of one that had not ended. `took_effect` is JSON: ids of the calls whose one transaction is on disk ("done"),
-    some with what they have to say of that, and of those that do nothing else ("atomic")."""
+    """The answer whose calls were under way when a turn was interrupted, and for each of them its result, or what is to
+    be said of one that had not ended. `took_effect` is JSON: ids of the calls whose one transaction is on disk
+    ("done"), some with what they have to say of that, and of those that do nothing else ("atomic")."""
     try:
         answer, *results = [codec.load(body, _no_image) for body in json.loads(running)]
         marks: dict[str, list[Any]] = json.loads(took_effect or "{}") or {}

@@ -141,7 +141,7 @@ class TurnJournal:
         self._begun = []
 
     def retried(self, plugins: Sequence[str]) -> None:
-        """Note with the next step which plugins had the model answer anew."""
+        """Note with the next step which plugins had the model answer again."""
         self.later(lambda tx: tx.execute("UPDATE turns SET retries = ? WHERE id = ?", json.dumps(plugins), self.id))
 
     def retries(self) -> list[str]:

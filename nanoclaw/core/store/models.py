@@ -32,7 +32,7 @@ class ModelFacts:
             self._learn("window_tokens", name, tokens)
 
     def forget_window(self, name: str) -> bool:
-        """True if one had been learned. What the server could not do is tried again after the next start."""
+        """True if one had been learned. What the server could not do is retried after the next start."""
         known = self.window(name) is not None
         sql = "UPDATE models SET window_tokens = NULL, calls_tools = NULL, takes_schema = NULL WHERE name = ?"
         if known or not all(self.abilities(name)[1:3]):

@@ -100,7 +100,7 @@ class Outbox:
         return str(text), ", ".join(source for (source,) in sources)
 
     async def partly(self, row: Row, sent: Sequence[str]) -> Row:
-        """Note what went out of a row of several parts; its attempts begin anew."""
+        """Note what went out of a row of several parts; its attempts start over."""
         await self._note("UPDATE outbox SET parts = ?, attempts = 0 WHERE id = ?", json.dumps(list(sent)), row.id)
         return row._replace(sent=tuple(sent), attempts=0)
 
@@ -109,14 +109,14 @@ class Outbox:
         await self._note("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", platform_id, row.id)
 
     async def try_again(self, row: Row, error: str) -> bool:
-        """Note a failed attempt and when the next one is due; False where it was the last."""
+        """Note a failed attempt and when the next one is due; False if it was the last."""
         last = row.attempts >= len(RETRY_SECONDS)
         pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
         await self._failed(row, error, self._clock() + timedelta(seconds=pause), is_last=last)
         return not last
 
     async def postpone(self, row: Row, error: str, until: datetime) -> None:
-        """Note why a row waits. It was no attempt: the platform has not judged it."""
+        """Note why a row waits. It was not an attempt: the platform has not judged it."""
         await self._note("UPDATE outbox SET due = ?, error = ? WHERE id = ?", until.isoformat(), _whole(error), row.id)
 
     async def hasten(self, channel: str) -> None:

@@ -29,7 +29,7 @@ def bring_up(store: Store, plugins: Iterable[type[Plugin]]) -> None:
 
 def _bring_up(db: sqlite3.Connection, one: type[Plugin], version: int) -> None:
     if version > len(one.migrations):
-        raise ConfigError(f"the tables of the plugin {one.name} are of a newer version of it: install that again.")
+        raise ConfigError(f"the tables of the plugin {one.name} come from a newer version of it: install that again.")
     for number, sql in enumerate(one.migrations[version:], version + 1):
         db.execute("SAVEPOINT step")
         try:

@@ -30,7 +30,7 @@ def recover(path: Path, plugins: Sequence[type[Plugin]]) -> str:
     """Keep a damaged store aside and put in its place the newest copy, with all that can still be read over it.
 
     Only for the owner; `plugins` are those whose tables it may have. Returns what happened as a sentence. Raises
-    StoreError, and leaves all as it was, when there is no room. Whenever it is interrupted, the next one goes on with
+    StoreError, and leaves all as it was, if there is no room. Whenever it is interrupted, the next one continues with
     the same file and its journal.
     """
     try:
@@ -45,7 +45,7 @@ def recover(path: Path, plugins: Sequence[type[Plugin]]) -> str:
     except (OSError, WorkspaceError, sqlite3.Error) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
         raise StoreError(
-            f"{path} is damaged, and it could not be put aside to start anew: {why.rstrip('.')}. Nothing was changed; "
+            f"{path} is damaged, and can't be moved aside to start afresh: {why.rstrip('.')}. Nothing was changed; "
             "free some space, or move it aside yourself."
         ) from error
     torn = ""
@@ -58,9 +58,9 @@ def _in_words(copy: Path | None, tables: Sequence[Table]) -> str:
     """Tell what goes on and what is missing."""
     base = f"the copy of {copy.stem.partition('-')[2]}" if copy else ""
     if not any(table.read for table in tables):
-        return f"Nothing of it could be read: {f'{base} goes on' if base else 'there is no copy, so all begins anew'}."
+        return f"Nothing of it could be read: {f'{base} is used' if base else 'there is no copy, so all starts anew'}."
     missing = ", ".join(str(table) for table in tables if table.missing != 0)
-    said = f"What could be read of it goes on{f', over {base}' if base else ''}."
+    said = f"What could be read is used{f', over {base}' if base else ''}."
     return f"{said} Missing of what it held: {missing}." if missing else f"{said} Nothing is missing."
 
 
@@ -101,7 +101,7 @@ def _newest_copy(path: Path, draft: Path) -> Path | None:
 
 
 class Table(NamedTuple):
-    """Rows that were read, and the most that can be missing, None where nobody can tell."""
+    """Rows that were read, and the most that can be missing, None if nobody can tell."""
 
     name: str
     read: int
@@ -149,7 +149,7 @@ def _fill(draft: Path, damaged: Path, journal: WriteAheadLog, plugins: Sequence[
         dropped = _drop_loose_ends(new)
         new.execute("COMMIT")
         if not is_whole(new):
-            raise StoreError(f"what was read of {damaged} makes no whole database; move it aside yourself.")
+            raise StoreError(f"what was read of {damaged} is not a complete database; move it aside yourself.")
     return [table.without(dropped[table.name]) for table in tables]
 
 
@@ -181,7 +181,7 @@ _ENDING = {
     "inbox": ("UPDATE inbox SET state = 'done'",),
     "turns": ("UPDATE turns SET ended = started, reason = 'failed' WHERE ended IS NULL",),
 }
-"""Nothing that the copy has is done once more, but for rows that could be read."""
+"""Nothing that the copy has is done once more, except rows that could be read."""
 
 
 def _take_rows(old: Listed, new: sqlite3.Connection, table: str) -> int:
@@ -227,7 +227,7 @@ def _stand_in(db: sqlite3.Connection, name: str) -> None:
 
 
 def _drop_loose_ends(db: sqlite3.Connection) -> Counter[str]:
-    """Rows whose other half is lost: a conversation is made anew, and a summary ends earlier; else the link is emptied
+    """Rows whose other half is lost: a conversation is made again, and a summary ends earlier; else the link is emptied
     where it may be, or the row goes. Counts those by table."""
     dropped: Counter[str] = Counter()
     earlier = "(SELECT max(id) FROM messages WHERE messages.session = compactions.session AND id <= upto)"

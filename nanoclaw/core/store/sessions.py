@@ -32,7 +32,7 @@ Clean = Callable[[str, bool], str]
 """Takes out of a text what is to be forgotten; True: this is the conversation where that was asked for."""
 
 MOST_LOADED, UNUSED = 64, timedelta(minutes=10)
-"""So many conversations are in memory at most, and none that was unused for so long, but for those in a turn."""
+"""So many conversations are in memory at most, and none that was unused for so long, except those in a turn."""
 
 SENT = "Sent by the program."
 """Stands in a history where nobody gave a reason for a message."""
@@ -98,7 +98,7 @@ class Session:
         return self._results
 
     def result(self, number: int) -> tuple[ToolCall | None, ToolResult] | None:
-        """The result with a number, and its call; None where there is none."""
+        """The result with a number, and its call; None if there is none."""
         return history.result(self._store, self.id, number)
 
     def _add(self, messages: Sequence[Message], last: int) -> None:
@@ -115,7 +115,7 @@ class Session:
         self.unload()
 
     def placed(self) -> list[Placed]:
-        """The history, read anew, with the place of each message."""
+        """The history, read again, with the place of each message."""
         shown = history.shown(self._store, self.id, self.context)
         found = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
         self._snapshot_text = found[0][0] if found else None  # as JSON; none where its own row is being written
@@ -128,7 +128,7 @@ class Session:
         return history.shown(self._store, self.id, self.context, with_lines=False)
 
     def has_lines(self) -> bool:
-        """True where lines were ever shown in place of turns of this context."""
+        """True if lines were ever shown in place of turns of this context."""
         sql = "SELECT 1 FROM compactions WHERE session = ? AND context = ? AND kind = 'short' AND summary <> ''"
         return bool(self._store.rows(sql, self.id, self.context))
 
@@ -379,7 +379,7 @@ class Sessions:
         tx.after(lambda: (self._open.pop(session.key, None), self._used.pop(session.key, None)))
 
     def forget(self, clean: Clean, conversation: Address | None) -> None:
-        """Let all conversations forget what was taken out of the store; `conversation` is where it was asked for."""
+        """Let all conversations forget what was removed from the store; `conversation` is where it was asked for."""
         for session in self._open.values():
             session.forget(clean, session.key == str(conversation))
 

@@ -1,4 +1,4 @@
-"""A damaged store under a list of tables made anew: what the damaged list doesn't tell, the pages do."""
+"""A damaged store under a list of tables made again: what the damaged list doesn't tell, the pages do."""
 
 from __future__ import annotations
 

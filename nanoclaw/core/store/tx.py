@@ -32,7 +32,7 @@ class Transaction:
         return self.db.execute(sql, values).fetchall()
 
     def send(self, outbound: Outbound, remark: str = "", inbox: int | None = None, *, is_news: bool = True) -> int:
-        """`inbox` is the row of the message that it answers; then it is no news to that chat's history, unless there is
+        """`inbox` is the row of the message that it answers; then it is not new to that chat's history, unless there is
         a `remark`."""
         row = outbox.insert(self.db, outbound, self.now.isoformat(), inbox)
         self.sent.append(outbound)
@@ -132,7 +132,7 @@ class Transactions:
     @contextmanager
     def open(self) -> Iterator[Transaction]:
         """One transaction; all of it is on disk when the block ends. Inside another one it is a part of that. Raises
-        StoreError when it cannot be kept."""
+        StoreError if it cannot be kept."""
         if self._open:
             with self._open.part():
                 yield self._open
@@ -221,7 +221,7 @@ class Transactions:
             self._begin_commit()
 
     def _end_commit(self) -> None:
-        """Wait for the COMMIT under way, and let all who wait for it go on."""
+        """Wait for the COMMIT under way, and let all who wait for it continue."""
         if self._committing is None:
             return
         made, commit = self._committing

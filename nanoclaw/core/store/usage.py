@@ -15,11 +15,11 @@ By = Literal["day", "model", "session", "origin"]
 BY: tuple[By, ...] = get_args(By)
 
 Price = Callable[[str, Usage], float | None]
-"""US dollars for a model's usage; None when nobody knows."""
+"""US dollars for a model's usage; None if unknown."""
 
 
 class Call(NamedTuple):
-    """One request to a model. `estimated` is our own count of its input, 0 where none was made.
+    """One request to a model. `estimated` is our own count of its input, 0 if none was made.
 
     Where the provider reported nothing (`is_reported` is False), `usage` is our own count too. `is_local`: answered on
     the person's own machine, whatever the model is called.
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     is_local: bool = False
 
     def cost(self, price: Price) -> float | None:
-        """US dollars; None when nobody knows."""
+        """US dollars; None if unknown."""
         return 0.0 if self.is_local else price(self.model, self.usage)
 
 

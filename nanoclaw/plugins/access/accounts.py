@@ -125,7 +125,7 @@ class Accounts:
         ]
 
     def remove(self, tx: Tx, channel: str, sender: str) -> bool:
-        """End what an account may do; False where nobody is linked by that id."""
+        """End what an account may do; False if nobody is linked by that id."""
         for table in ("chats", "asking", "access_tries"):
             tx.execute(f"DELETE FROM {table} WHERE channel = ? AND sender = ?", channel, sender)
         return bool(tx.execute("DELETE FROM people WHERE channel = ? AND sender = ? RETURNING id", channel, sender))
@@ -159,7 +159,7 @@ class Accounts:
         return bool(self._read(sql, address.channel, address.chat))
 
     def name_of(self, address: Address) -> str:
-        """The name of the person who writes in a chat alone, '' where it is not known."""
+        """The name of the person who writes in a chat alone, '' if it is not known."""
         sql = (
             "SELECT name FROM people LEFT JOIN chats USING (channel, sender)"
             " WHERE channel = ? AND ?2 IN (chats.chat, sender) ORDER BY chats.chat = ?2 DESC LIMIT 1"
@@ -184,7 +184,7 @@ class Accounts:
         tx.execute("UPDATE links SET state = 'used' WHERE channel = ? AND state = 'open'", channel)
 
     def link(self, channel: str) -> LinkCode | None:
-        """None where no code was ever made. Its times are in the person's zone."""
+        """None if no code was ever made. Its times are in the person's zone."""
         row = self._row(channel)
         if row is None:
             return None
@@ -195,7 +195,7 @@ class Accounts:
 
     def try_code(self, tx: Tx, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
         """Compare a text that may be a code with the one that is awaited. A right one links its sender if it
-        `may_link`; wrong ones count for who wrote them, while there is one to be typed."""
+        `may_link`; wrong ones count for whoever wrote them, while there is one to be typed."""
         channel, now = address.channel, self._now()
         row = self._row(channel)
         if row is None or now >= datetime.fromisoformat(row.until) + VALID:
@@ -318,7 +318,7 @@ _SERVER = (
     "CASE WHEN sender LIKE '@%' THEN substr(sender, instr(sender || ':', ':')) "
     "ELSE substr(sender, instr(sender || '@', '@')) END"
 )
-"""The server of an account such as @ann:example.org or ann@example.org; '' where there is but one."""
+"""The server of an account such as @ann:example.org or ann@example.org; '' if there is but one."""
 
 
 class _Row(NamedTuple):

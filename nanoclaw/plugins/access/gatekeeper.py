@@ -85,7 +85,7 @@ class Gatekeeper:
         return address.channel == TERMINAL or self.accounts.is_owners(address)
 
     def owners_chats(self) -> list[Address]:
-        """The chats that the owner has alone with the assistant, the one that was met last first."""
+        """The owner's private chats with the assistant, the most recent first."""
         return self.accounts.owners_chats()
 
     def is_known(self, channel: str, sender: str) -> bool:
@@ -113,7 +113,7 @@ class Gatekeeper:
     def findings(self) -> list[Finding]:
         """Messages that wait for the owner's word, and what is known of platforms whose word has to be tried."""
         waiting = len(self.held.all())
-        text = f"messages that say they are from you wait for your word, /held shows them: {waiting}"
+        text = f"messages that say they are from you wait for you to confirm them; /held shows them: {waiting}"
         found = [Finding(True, text)] if waiting else []
         for name in self._rules:
             channel = self._host.channel(name)
@@ -162,9 +162,9 @@ class Gatekeeper:
             return ""
         inbound = released(found)
         if self.role(inbound.address.channel, inbound.sender) is None:
-            return f"{found.sender} may not talk to me any more: message {number} is thrown away."
+            return f"{found.sender} may not talk to me any more: message {number} is discarded."
         await self._host.get("core").deliver(inbound)
-        return f"Message {number} is taken as one of {found.sender}."
+        return f"Message {number} is accepted as sent by {found.sender}."
 
     def admission(self, inbound: Inbound) -> Admission:
         """Judge a message by rules and accounts alone."""
@@ -251,7 +251,7 @@ class Gatekeeper:
         remember(self._hours, (channel, sender), (since, count + 1), LISTENERS)
         if count == most:
             again = (since + HOUR).astimezone(now.tzinfo)
-            text = f"I answer {most} messages an hour, and those were all. Write again at {again:%H:%M}."
+            text = f"I answer {most} messages an hour. Write again at {again:%H:%M}."
             _say(tx, inbound, text)
         elif count > most:
             self._turn_away(inbound)
@@ -275,7 +275,7 @@ class Gatekeeper:
             last = waiting[-1]
             who = f"{one_line(last.name, 64) or 'Somebody'} ({last.address.channel}, id {one_line(last.sender, 100)})"
             asks = f"{who} asks to be let in." if len(waiting) == 1 else f"{len(waiting)} ask to be let in, last {who}."
-            how = f"“/pair {shown(last.code)}” lets them in as a guest; who isn't let in is not read."
+            how = f"“/pair {shown(last.code)}” lets them in as a guest; until then they are not read."
             more = "" if len(waiting) == 1 else " /pair lists them."
             tx.send(Outbound(next(iter(self.owners_chats()), MAIN), f"{asks} {how}{more}"), is_news=False)
             self.accounts.heard(tx)
@@ -346,8 +346,8 @@ def _say(tx: Tx, inbound: Inbound, text: str) -> None:
 
 _TOLD: dict[Outcome, str] = {
     "expired": "That code has expired. `nanoclaw link` shows a new one.",
-    "used": "That code was used already, or taken back. `nanoclaw link` shows a new one.",
-    "exposed": "Others could read that code here, so it no longer holds. `nanoclaw link` shows a new one, for a chat "
+    "used": "That code was used already, or revoked. `nanoclaw link` shows a new one.",
+    "exposed": "Others could read that code here, so it is void. `nanoclaw link` shows a new one, for a chat "
     "where we are alone.",
 }
 

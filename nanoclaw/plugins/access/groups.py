@@ -57,7 +57,7 @@ class GroupTalk:
         return found
 
     def drop(self, inbound: Inbound) -> None:
-        """Forget a message that is handed in after all."""
+        """Forget a message that is passed on after all."""
         kept = self._groups.get(_group(inbound), deque[Overheard]())
         for one in [one for one in kept if one.id == inbound.external_id]:
             kept.remove(one)

@@ -58,8 +58,8 @@ class HeldMessages:
         if rows and not any(now - one.at < TOLD for one in alike):
             number = rows[0][0]
             text = (
-                f"A message on {channel} says that it is from {sender}, and I can't be sure: “{_begin(inbound)}”. "
-                f"/held yes {number} if you sent it, /held no {number} to throw it away, /held for all that wait."
+                f"A message on {channel} claims to be from {sender}, and I can't be sure: “{_begin(inbound)}”. "
+                f"/held yes {number} if you sent it, /held no {number} to discard it, /held for all that wait."
             )
             tx.send(Outbound(ask, text), is_news=False)
         return True
@@ -80,7 +80,7 @@ class HeldMessages:
 
     def listed(self) -> str:
         lines = [f"- {one.id}: {self._from(one)}: {_begin(one.inbound)}" for one in self.all()]
-        return "\n".join(lines) or "No message waits for your word that you sent it."
+        return "\n".join(lines) or "No message waits for you to confirm that you sent it."
 
     def shown(self, number: int) -> str:
         """One of them whole, '' for none."""
@@ -113,8 +113,8 @@ class HeldMessages:
             return
         tx.after(lambda: self._full.add(whose))
         text = (
-            f"So many messages say that they are from {whose} that more are not kept until you have looked: /held "
-            "lists them, /held no all throws them away."
+            f"So many messages claim to be from {whose} that no more are kept until you look: /held "
+            "lists them, /held no all discards them."
         )
         tx.send(Outbound(ask, text), is_news=False)
 

@@ -35,7 +35,7 @@ def opened(accounts: Accounts, rules: Mapping[str, ChannelRules]) -> Iterator[Fi
             text = f"groups, {heard}: {', '.join(rule.allow_groups)}"
             yield Finding(True, text, channel, risk="warning" if rule.groups == "all" else "note")
         if (code := accounts.link(channel)) and code.state == "open":
-            text = f"a link code is open until {code.until:%H:%M}: whoever writes it is the owner"
+            text = f"a link code is open until {code.until:%H:%M}: whoever sends it becomes the owner"
             yield Finding(True, text, channel, risk="warning")
         if count := sum(one.address.channel == channel for one in waiting):
             yield Finding(True, f"{count} wait to be let in: /pair lists them", channel, risk="note")

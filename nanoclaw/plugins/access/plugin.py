@@ -134,9 +134,7 @@ class Access(Plugin):
     def commands(self) -> Iterable[Command]:
         pair = "who may write to me: /pair lists who waits, /pair ABCD-2345 lets in who was told that code"
         link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
-        held = (
-            "messages that may not be from whom they say: /held 3 shows one, /held yes 3 takes it, /held no 3 drops it"
-        )
+        held = "messages whose sender is in doubt: /held 3 shows one, /held yes 3 accepts it, /held no 3 drops it"
         return [
             Command("pair", pair, self._pair, private=True),
             Command("held", held, self._held, private=True, part_of="pair"),
@@ -163,7 +161,7 @@ class Access(Plugin):
             return before + "\n".join(lines) if lines else "Nobody waits to be let in."
         found = accounts.approve(tx, code)
         if found is None:
-            return "Nobody waits by that code; a code holds for a day. /pair lists who waits."
+            return "Nobody waits with that code; a code is valid for a day. /pair lists who waits."
         if found.address.chat:  # '': they have only invited so far, which is accepted now
             tx.send(Outbound(found.address, "You may talk to me now."))
         return f"{found.name or 'They'} (id {found.sender}) may talk to me on {found.address.channel} now, as a guest."
@@ -175,7 +173,7 @@ class Access(Plugin):
             return Reply(held.listed())
         number = words[-1]
         if words == ["no", "all"]:
-            return Reply(f"Messages that are thrown away: {len(held.all())}.", change=lambda tx: held.drop(tx, None))
+            return Reply(f"Messages discarded: {len(held.all())}.", change=lambda tx: held.drop(tx, None))
         is_number = number.isascii() and number.isdigit() and len(number) < 10
         if not is_number or words[:-1] not in (["yes"], ["no"], []):
             return Reply("Say /held yes 3, /held no 3, /held 3 to see it, or /held alone for what waits.")
@@ -183,21 +181,21 @@ class Access(Plugin):
             return Reply(_NOT_HELD.format(number))
         if len(words) == 1:
             return Reply(held.shown(int(number)))
-        told = await self.public.release(int(number)) if words[0] == "yes" else f"Message {number} is thrown away."
+        told = await self.public.release(int(number)) if words[0] == "yes" else f"Message {number} is discarded."
         return Reply(told, change=lambda tx: held.drop(tx, int(number)))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         return self.public.findings() if self._rules else ()
 
     def _link(self, said: Said, tx: Tx) -> str:
-        """Answer what is no code, or no longer one: the right one never comes here. On the machine itself, accounts
+        """Answer what is not a code, or no longer one: the right one never comes here. On the machine itself, accounts
         are listed and changed."""
         if said.argument.startswith("--") and said.address.channel == MAIN.channel:
             from nanoclaw.plugins.access.account_command import AccountCommand
 
             return AccountCommand(self._host, self.public).carry_out(said.argument, tx)
         if said.argument:
-            return "That code is not valid, or not any more. `nanoclaw link` on the owner's machine shows a new one."
+            return "That code is not valid, or has expired. `nanoclaw link` on the owner's machine shows a new one."
         return (
             "`nanoclaw link CHANNEL`, on the owner's machine, shows a code; /link CODE then makes this account the "
             "owner's."

@@ -43,7 +43,7 @@ class ChannelRules(NamedTuple):
             if not one.removeprefix("-").isdecimal():
                 raise ConfigError(
                     f"{where}.allow_from and allow_groups take numbers such as 555, not {one!r}: a name can be taken "
-                    "over by somebody else. nanoclaw's log shows the id of who writes."
+                    "over by somebody else. nanoclaw's log shows the sender's id."
                 )
         for one in self.send_to:
             if not one.partition("/")[0].removeprefix("-").isdecimal():
@@ -51,7 +51,7 @@ class ChannelRules(NamedTuple):
 
 
 def is_sure(sender: str) -> bool:
-    """Tells whether the platform vouches for who wrote."""
+    """Tells whether the platform vouches for whoever wrote."""
     return bool(sender) and not sender.startswith(UNVERIFIED)
 
 

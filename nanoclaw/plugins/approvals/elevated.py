@@ -127,7 +127,7 @@ def _span(word: str) -> timedelta:
         return USUAL
     found = re.fullmatch(r"(\d{1,4})\s*(m|min|minutes?|h|hours?)?", word)
     if found is None:
-        raise NanoclawError(f"{one_line(word, 30)!r} is no time: say /elevated 30m, or /elevated off.")
+        raise NanoclawError(f"{one_line(word, 30)!r} is not a time: say /elevated 30m, or /elevated off.")
     number = int(found[1])
     span = timedelta(hours=number) if (found[2] or "m").startswith("h") else timedelta(minutes=number)
     if not timedelta() < span <= MOST:

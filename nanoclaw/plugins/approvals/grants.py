@@ -71,7 +71,7 @@ class OwnerGrants:
         return f"{how_long} I don't ask about {scope.words} here; /grants takes that back."
 
     def ended(self, tx: Tx) -> list[Grant]:
-        """Take out those whose time is over."""
+        """Remove those whose time is over."""
         now = self._host.now()
         ended = [one for one in self._rows("until != ''") if one.until and one.until <= now]
         for one in ended:

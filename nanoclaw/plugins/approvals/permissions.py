@@ -49,7 +49,7 @@ class Permissions:
 
     @property
     def asks(self) -> bool:
-        """True where any tool is said to ask."""
+        """True if any tool is said to ask."""
         return any(lists.get("ask") for lists in self._rules.values())
 
     def rule(self, tool: str, profile: str) -> Rule | None:

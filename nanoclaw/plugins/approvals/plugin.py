@@ -22,7 +22,7 @@ from nanoclaw.plugins.approvals.questions import OwnerQuestions
 STALE_DAYS = 30
 """From then on a grant is named as a stale one."""
 LOOK_SECONDS = 60.0
-"""Pause after which the clock is looked at: time goes on while the machine sleeps."""
+"""Pause after which the clock is looked at: time continues while the machine sleeps."""
 
 
 class Approvals(Plugin):

@@ -257,7 +257,7 @@ class OwnerQuestions:
         return bool(rows) and quoted in rows[0][0].split()
 
     def _is_last_said(self, question: Any, place: Address) -> bool:
-        """Tells whether nothing was sent there since it was asked there, but for itself again, and no turn begun."""
+        """Tells whether nothing was sent there since it was asked there, except itself again, and no turn begun."""
         if not (row := self._shown(question).get(place)):
             return False
         sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text NOT IN (?, ?, ?) LIMIT 1"
@@ -280,7 +280,7 @@ def _meaning(question: Any, text: str) -> str | None:
 
 
 def _is_same(question: Any, other: Any) -> bool:
-    """Tells whether a yes that goes on for a time is one to another open question, too."""
+    """Tells whether a yes that continues for a time is one to another open question, too."""
     scope, about = question.ask.scope.key, (question.sender, question.conversation)
     return bool(other.ask.scope and other.ask.scope.key == scope and (other.sender, other.conversation) == about)
 

@@ -36,7 +36,7 @@ PLAN = "restoring.json"
 
 _NOT_KEPT = frozenset({"copies", "logs", "models", "history", "state.lock", "gateway.sock", "schedule.tick", PLAN})
 _NOT_KEPT_BEGINNINGS = ("index.db", "state.db-", "state.db.", "before-restore-", "forgotten.", "config.toml.broken-")
-"""Names in the home of what is made anew, belongs to this machine or a process, is a copy already or is to be gone."""
+"""Names in the home of what is made again, belongs to this machine or a process, is a copy already or is to be gone."""
 
 
 _DEEPEST, _LONGEST_PATH = 100, 3_000
@@ -68,7 +68,7 @@ class ArchiveWriter:
         for path in sorted(paths, key=lambda path: (path.name != "config.toml", path.name)):
             name = path.name
             if name == SECRETS and not with_secrets:
-                self.left_out.append(f"{SECRETS} (--with-secrets takes it along)")
+                self.left_out.append(f"{SECRETS} (--with-secrets includes it)")
             elif name == "state.db":
                 with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
                     copy_database(db, self._scratch / name)
@@ -104,7 +104,7 @@ class ArchiveWriter:
                     self._add_tree(f"{name}/{below.name}", below, root)
 
     def _add(self, name: str, path: Path, root: Path | None = None) -> None:
-        """One thing. What is no file, folder or link inside is named as left out."""
+        """One thing. What is not a file, folder or link inside is named as left out."""
         found = path.lstat()
         member = tarfile.TarInfo(name)
         member.mode, member.mtime = stat.S_IMODE(found.st_mode) & 0o777, found.st_mtime
@@ -195,9 +195,9 @@ class _Reader:
         shown = repr(member.name[:200])
         top, *rest = member.name.split("/")
         if top not in ("home", "workspace") or any(part in ("", ".", "..") or "\0" in part for part in rest):
-            raise _NotOurs(f"{shown} is no place of a backup")
+            raise _NotOurs(f"{shown} is not a path in a backup")
         if top == "home" and not (rest and is_part(rest[0])):
-            raise _NotOurs(f"{shown} does not belong into a backup")
+            raise _NotOurs(f"{shown} does not belong in a backup")
         if self._top == "workspace" != top:  # config.toml says where that one lies
             raise _NotOurs("its files are not in the order of a backup")
         self._top, folder = top, self._folder_of(top)

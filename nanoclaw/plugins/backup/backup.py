@@ -43,9 +43,9 @@ def backup(
     home: Path, workspace: Path, file: Path, *, with_secrets: bool = False, derived: Collection[Path] = ()
 ) -> Made:
     """Write one archive of both and read it back. Works beside a running nanoclaw, and changes nothing. `derived` can
-    be made anew and is left out.
+    be made again and is left out.
 
-    Raises StoreError, and leaves no file, when it exists already, when something cannot be read and written, and when
+    Raises StoreError, and leaves no file, if it exists already, when something cannot be read and written, and when
     what comes out of it is not what went in.
     """
     file = file.absolute()
@@ -89,7 +89,7 @@ def restore(file: Path, home: Path, workspace_of: WorkspaceOf) -> Restored:
     then nothing was changed.
     """
     if file.exists() and not file.is_file():
-        raise StoreError(f"{file} is no file, so no backup. Nothing was changed.")
+        raise StoreError(f"{file} is not a file, so it is not a backup. Nothing was changed.")
     stamp = f"before-restore-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -112,7 +112,7 @@ def restore(file: Path, home: Path, workspace_of: WorkspaceOf) -> Restored:
 
 
 def finish_restore(home: Path) -> None:
-    """Complete a restore that was cut short. Raises StoreBusy while it is under way, and StoreError when it cannot."""
+    """Complete a restore that was cut short. Raises StoreBusy while it is under way, and StoreError if it cannot."""
     if not (home / PLAN).exists():
         return
     with _owned(home):
@@ -157,7 +157,7 @@ class _Place:
             found = Path(os.path.realpath(self._workspace_of(self._new_home)))
             if Path(os.path.realpath(self._home)).is_relative_to(found):
                 raise StoreError(
-                    f"the workspace {found} of this backup would hold the home itself; choose another home."
+                    f"the workspace {found} of this backup would contain the home itself; choose another home."
                 )
             self._workspace = found
         return self._workspace

@@ -96,5 +96,5 @@ class Budget(Plugin):
         if word == "yes":
             return self._spending.allow(tx)
         if word:
-            return "/budget shows what was spent; /budget yes lets it go on until the day ends, whatever the limit."
+            return "/budget shows what was spent; /budget yes lifts the limit until the day ends."
         return self._spending.in_words()

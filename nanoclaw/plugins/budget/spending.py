@@ -31,7 +31,7 @@ class Prices(Protocol):
     """The price of models, as far as it is known."""
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """US dollars for one request; None when nobody knows."""
+        """US dollars for one request; None if unknown."""
         ...
 
     def is_local(self, model: str) -> bool:
@@ -93,7 +93,7 @@ class Spending:
         input_tokens, output_tokens = request.input_tokens(), request.output_tokens
         most, told = self._dearest(models, Usage(input_tokens, output_tokens)), list[str]()
         if self._prices.cost(models[0], Usage(input_tokens)) is None:
-            line = f"no price is known for {models[0]}, so the limit cannot hold for it"
+            line = f"no price is known for {models[0]}, so the limit cannot apply to it"
             told += self._once(tx, _UNPRICED + models[0], "told", line)
         if not most or most <= 0:
             return Reservation(output_tokens), told
@@ -135,7 +135,7 @@ class Spending:
                 most = dollars(self._most(sharing))
                 lines.append(f"{who.capitalize()}: {dollars(spent)} of {most} {_OF[self._span]}.")
         if self._is_allowed:
-            lines.append("You said yes: today it goes on beyond the limit.")
+            lines.append("You said yes: today the limit does not apply.")
         if crashed := self._reserved("month", before=self._left):
             lines.append(f"{dollars(crashed)} of that was under way when the program ended, and counts as spent.")
         if unpriced := sorted(self._spent().unpriced):
@@ -156,12 +156,12 @@ class Spending:
         return f"{_OF[span].capitalize()}: {dollars(self._sum(span) - under_way)} spent{of}{held}."
 
     def allow(self, tx: Tx) -> str:
-        """Let it go on beyond the limit until the day ends."""
+        """Let it continue beyond the limit until the day ends."""
         if not self._limit.is_set:
             return "No limit is set, so there is nothing to allow."
         self._set(tx, YES, self._host.now().date().isoformat())
-        stays = "What heartbeats and jobs, and what guests may use stays as it is."
-        return f"Until the day ends it goes on, whatever the limit. {stays}"
+        stays = "What heartbeats and jobs and what guests may use stays limited."
+        return f"The limit does not apply until the day ends. {stays}"
 
     def refusal(self, origin: str) -> str:
         """Why no request can be made."""
@@ -175,7 +175,7 @@ class Spending:
         spent, limit = dollars(self._sum(span)), dollars(self._limit.of(span))
         return (
             f"{spent} of the {limit} for {_OF[span]} are spent or reserved, too much for another request. "
-            "Say /budget yes to go on until the day ends; a higher limit is [limits] in config.toml. "
+            "Say /budget yes to continue until the day ends; a higher limit is [limits] in config.toml. "
             "/note, /search and all other commands work without a model."
         )
 

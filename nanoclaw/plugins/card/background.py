@@ -90,7 +90,7 @@ class BackgroundCommands:
         try:
             saved = await asyncio.to_thread(SavedListing.keep, path, before, {"free": free, "name": name})
         except OSError as error:
-            self._host.log.warning("what process {} deletes will not be told: {}", process, error)
+            self._host.log.warning("what process {} deletes will not be reported: {}", process, error)
         else:
             self._begun[process] = _Begun(saved, name)
 
@@ -111,12 +111,12 @@ class BackgroundCommands:
                 self._host.log.warning("after a crash {} may be blamed for another call: {}", one.name, error)
 
     async def ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
-        """Judge a command that has ended, and put back what it took away where that goes too far; words about that. A
+        """Judge a command that has ended, and restore what it took away where that goes too far; words about that. A
         turn that knows of its end can ask about it, if there will be one (`asks`)."""
         try:
             return await self._ended(process, command, conversation, asks=asks)
         except (OSError, ValueError, NanoclawError) as error:
-            self._host.log.warning("what process {} deleted can't be told: {}", process, error)
+            self._host.log.warning("what process {} deleted can't be reported: {}", process, error)
             return ""
 
     async def _ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
@@ -168,7 +168,7 @@ class BackgroundCommands:
                 self._steps.keep(-process, step._replace(state="noted"), held, tx)
 
         await self._host.write(keep)
-        done = f"it {lost_words(lost, name)}" if lost else f"it took away {named(name(one.path) for one in held)}"
+        done = f"it {lost_words(lost, name)}" if lost else f"it deleted {named(name(one.path) for one in held)}"
         told = f"While it ran {done}: put back." if held else f"While it ran {done}."
         told += f" No copy was kept of: {named(left, 10)}." if left else ""
         return told + (

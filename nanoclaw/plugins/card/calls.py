@@ -57,7 +57,7 @@ class CallReader:
         return [one for one in paths if one not in known.made and _is_older(one, known.began) and not is_in_remade(one)]
 
     def overwrite(self, call: CheckedCall, turn: Turn) -> FileLoss | None:
-        """The loss by a call that writes a file anew, with much less in it."""
+        """The loss by a call that writes a file again, with much less in it."""
         from nanoclaw.beneath.paths import resolve
         from nanoclaw.plugins.card.losses import shrinks
 

@@ -39,7 +39,7 @@ def deleted_by(command: str, root: Path, home: Path) -> list[str]:
 
 
 def is_scrap(path: str, root: Path) -> bool:
-    """True for a place where nothing is kept, but for a workspace that lies there."""
+    """True for a place where nothing is kept, except a workspace that is there."""
     return path.startswith(_SCRAPS) and not path.startswith((f"{root}/", f"{os.path.realpath(root)}/"))
 
 

@@ -20,7 +20,7 @@ _MOVED = re.compile(rb"\t(?:checkout: moving|reset: moving|merge|pull|rebase|che
 
 
 def has_moved(git: Path, log_size: int) -> bool:
-    """True where git moved to another commit since its log had so many bytes."""
+    """True if git moved to another commit since its log had so many bytes."""
     with suppress(OSError), open_again(Path(os.path.realpath(git), "logs/HEAD")) as file:
         file.seek(log_size)
         return _MOVED.search(file.read(1_000_000)) is not None
@@ -28,7 +28,7 @@ def has_moved(git: Path, log_size: int) -> bool:
 
 
 def has_blob(git: Path, content: bytes) -> bool:
-    """True where a repository has a content among its objects."""
+    """True if a repository has a content among its objects."""
     name = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
     return (git / "objects" / name[:2] / name[2:]).is_file() or any(
         _is_in_index(one, bytes.fromhex(name)) for one in _indexes(git)

@@ -21,7 +21,7 @@ _REMADE_WORDS = (
     " .parcel-cache .turbo .eggs .ipynb_checkpoints bower_components .cache .tmp tmp .git"
 )
 _REMADE = frozenset(_REMADE_WORDS.split())
-"""Folders that tools make anew, and git's own."""
+"""Folders that tools make again, and git's own."""
 _BUILT_WORDS = "build dist target out coverage htmlcov bin obj _build site _site"
 _BUILT = frozenset(_BUILT_WORDS.split())
 _BUILDS = frozenset(
@@ -31,7 +31,7 @@ _BUILDS = frozenset(
         *("mkdocs.yml", "_config.yml", "conf.py"),
     }
 )
-"""A folder called like the first is made anew where one of these stands beside it."""
+"""A folder called like the first is made again where one of these is beside it."""
 _BUILT_FILES = (".pyc", ".pyo", ".o", ".obj", ".class", ".a", ".d", ".lo", ".gcda", ".gcno", ".rlib", ".rmeta")
 _LOCKS = frozenset(
     {"package-lock.json", "yarn.lock", "pnpm-lock.yaml", "poetry.lock", "uv.lock", "Cargo.lock", "go.sum"}
@@ -43,7 +43,7 @@ _PACKED = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".Z")
 
 class Lost(NamedTuple):
     """A file of the workspace that a command took away (`left` is None), or left less of. `copy` is the name of its
-    copy; '' where there is none."""
+    copy; '' if there is none."""
 
     path: str
     size: int
@@ -57,12 +57,12 @@ class Lost(NamedTuple):
 
 
 def is_remade(name: str, beside: Collection[str]) -> bool:
-    """True for a folder that isn't looked into: tools make it anew."""
+    """True for a folder that isn't looked into: tools make it again."""
     return name in _REMADE or (name in _BUILT and not _BUILDS.isdisjoint(beside))
 
 
 def is_in_remade(path: str) -> bool:
-    """True for a file that tools make anew, as the folders above it tell."""
+    """True for a file that tools make again, as the folders above it tell."""
     if path.endswith(_BUILT_FILES):
         return True
     for one in Path(path).parents:
@@ -80,7 +80,7 @@ def is_memory(name: str) -> bool:
 
 
 def shrinks(old: int, new: int) -> bool:
-    """True where a file of `old` bytes loses more than what is left of it."""
+    """True if a file of `old` bytes loses more than what is left of it."""
     return old > SMALL and new * 2 < old
 
 
@@ -184,7 +184,7 @@ class Judge:
         return found
 
     def _is_remade(self, path: str) -> bool:
-        """True for what programs make anew, and for what git still has of a state that it was told to leave."""
+        """True for what programs make again, and for what git still has of a state that it was told to leave."""
         name = path.rpartition("/")[2]
         if name.endswith(_BUILT_FILES) or (name in _LOCKS and path in self._after.files):
             return True

@@ -70,10 +70,10 @@ FULL = f"not done: {MOST} steps are noted. End here, so that the person can be a
 SAID_NO = "not done: the list that was shown to the person in this turn was not allowed. Accept that, and end here."
 CHANGED = "not done: it is not what the person was shown."
 NOBODY = (
-    "It goes further than a turn may, and nobody is there to be asked for a yes. Say in your answer what is left to "
+    "It goes beyond what a turn may do unasked, and nobody is there to ask. Say in your answer what is left to "
     "allow; don't do it another way."
 )
-NOT_PUT_BACK = "(Note from the program: a command took this away, and no copy was kept of it: {}.)"
+NOT_PUT_BACK = "(Note from the program: a command deleted this, and no copy was kept: {}.)"
 CANT = "It can't be brought back."
 BACK = "/undo brings the files back."
 NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none of it was done:\n{})"
@@ -200,7 +200,7 @@ class PlanCard(Plugin):
         return None
 
     async def _before_other(self, call: CheckedCall, turn: Turn, known: CardTurn, key: Key) -> Verdict:
-        """Count, collect or ask about a call that is no command, and note commands while others are noted."""
+        """Count, collect or ask about a call that is not a command, and note commands while others are noted."""
         loss = self._calls.overwrite(call, turn) if call.name in ("write_file", "edit_file") else None
         if call.name in ("exec", "process") and (paths := await self._calls.deleted(call, known)):
             loss = FileLoss(len(paths), f"delete {self._named(paths)}")
@@ -268,7 +268,7 @@ class PlanCard(Plugin):
         lost: Sequence[Lost],
         beside: Sequence[Lost],
     ) -> ToolResult:
-        """Put back what a command took away. What that needs is on disk before: a crash leaves nothing half done."""
+        """Restore what a command took away. What that needs is on disk before: a crash leaves nothing half done."""
         watch, command = self._watch, str(call.arguments["command"])
         held = await watch.hold_back([*lost, *beside])
         count, who = sum(one.is_deleted for one in lost), by(command, [*self.public.names, *known.others])
@@ -341,7 +341,7 @@ class PlanCard(Plugin):
         return ended._replace(outbound=ended.outbound._replace(text=text), text=text)
 
     async def _after_stop(self, address: Address, known: CardTurn) -> None:
-        """Put back what a command that was stopped took away, where that is more than a turn may."""
+        """Restore what a command that was stopped took away, where that is more than a turn may."""
         before = next(iter(known.before.values()))
         judge, lost = await self._watch.compare(before, known.made)
         gone = sum(one.is_deleted for one in lost)
@@ -393,7 +393,7 @@ class PlanCard(Plugin):
 
 
 def _not_noted(known: CardTurn) -> str:
-    """Why nothing more can be noted; '' where it can."""
+    """Why nothing more can be noted; '' if it can."""
     if known.of("shown") and not known.of("run"):
         return SAID_NO
     return FULL if len(known.of("noted")) >= MOST else ""

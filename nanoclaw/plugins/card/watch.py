@@ -1,4 +1,4 @@
-"""Watches what commands take away: lists the files before and after, keeps copies, puts back what goes too far, and
+"""Watches what commands take away: lists the files before and after, keeps copies, restores what goes too far, and
 carries exactly that out after a yes."""
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class CommandWatch:
         return HeldBack(one.path, one.copy, was, left)
 
     async def put_back(self, held: Iterable[HeldBack]) -> list[str]:
-        """Put back what was noted; the paths that could not be."""
+        """Restore what was noted; the paths that could not be."""
         return await asyncio.to_thread(self.put_back_now, list(held))
 
     def put_back_now(self, held: Iterable[HeldBack]) -> list[str]:
@@ -145,7 +145,7 @@ class CommandWatch:
 
     def _do(self, one: HeldBack, name: str, command: str, report: Callable[[Effect], None]) -> None:
         if places.state(self._top(one.path), one.path) != one.was:
-            raise ToolError("left alone, as it is not what the person was shown any more")
+            raise ToolError("skipped, as it is no longer what the person was shown")
         verb = "changed" if one.left else "deleted"
         effect, undo = Effect("exec", "file", name, f"{name} {verb} by {quoted(command)}"), self._host.get("undo")
         is_file = not one.is_folder and not one.was.startswith("link:")
@@ -175,7 +175,7 @@ class CommandWatch:
         return not one.is_deleted or is_memory_ or one.path.endswith("/.git")
 
     def is_sayable(self, path: str) -> bool:
-        """False for a path that is no text."""
+        """False for a path that is not text."""
         return path.isprintable() or path.encode("utf-8", "replace").decode() == path
 
     # --- undo --------------------------------------------------------------------------------------------------------

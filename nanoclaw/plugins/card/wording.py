@@ -60,7 +60,7 @@ def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: 
     """Say what a yes does: of a command's losses those that are back, and which are gone whatever the answer."""
     words = f"{command} {lost_words([one for one in lost if one.path in back], name)}"
     gone = [name(one.path) for one in lost if one.path not in back]
-    return f"{words} (gone already, as no copy was kept: {named(gone)})" if gone else words
+    return f"{words} (already gone, as no copy was kept: {named(gone)})" if gone else words
 
 
 def exact_losses(command: str, held: Sequence[HeldBack], name: Callable[[str], str]) -> str:

@@ -172,7 +172,7 @@ def _is_cjk(text: str) -> bool:
 
 
 def _has(group: str, words: Sequence[str]) -> bool:
-    """True where one of the words, or two or three in a row, belong to a group of words.txt."""
+    """True if one of the words, or two or three in a row, belong to a group of words.txt."""
     whole, parts = _groups()[group]
     rows = ["_".join(words[at : at + count]) for at in range(len(words)) for count in (2, 3)]
     if not whole.isdisjoint(words) or not whole.isdisjoint(rows):
@@ -182,13 +182,13 @@ def _has(group: str, words: Sequence[str]) -> bool:
 
 
 def _leads(group: str, words: list[str]) -> bool:
-    """True where the first word belongs to a group, or the first two or three as one."""
+    """True if the first word belongs to a group, or the first two or three as one."""
     return _has(group, words[:1]) or not _groups()[group][0].isdisjoint(["_".join(words[:2]), "_".join(words[:3])])
 
 
 @cache
 def _groups() -> dict[str, tuple[set[str], list[str]]]:
-    """The words of each group: whole ones, and beginnings of words together with what is written without blanks."""
+    """The words of each group: whole ones, and beginnings of words together with what is written without spaces."""
     found = dict[str, tuple[set[str], list[str]]]()
     for line in Path(__file__).with_name("words.txt").read_text("utf-8").splitlines():
         group, *words = line.split()

@@ -1,4 +1,4 @@
-"""Helpers: conversations of their own that do a part of the work, and whose report is told once.
+"""Helpers: conversations of their own that do a part of the work; their report arrives once.
 
 A row is "running", then "ended" where a call waits that will tell the report, then "told". A report is told by the
 result of that call, or by a message of the program to the person, which also begins a turn; each is one transaction
@@ -56,7 +56,7 @@ GIVEN = (
 )
 
 GOES_ON = (
-    "The program broke off here. The helper goes on by itself, and its report comes as a message: don't begin it "
+    "The program was interrupted here. The helper goes on by itself, and its report comes as a message: don't begin it "
     "again, and don't guess what it will say."
 )
 
@@ -72,7 +72,7 @@ _IN_A_COMMAND = re.compile(
     r"\b(?:soul|identity|agents|tools|user|bootstrap|memory|heartbeat|skill)\.md\b|\bnanoclaw\b", re.IGNORECASE
 )
 
-_KEPT = "a helper leaves {} alone: say in your report what should change there."
+_KEPT = "a helper doesn't change {}: say in your report what should change there."
 
 
 class HelperRow(NamedTuple):
@@ -128,7 +128,7 @@ class HelperAtWork:
 
 
 class Helpers:
-    """All of them; `serves` is True while the program goes on after an answer."""
+    """All of them; `serves` is True while the program continues after an answer."""
 
     def __init__(self, host: Host, settings: DelegateSettings) -> None:
         self._host, self._settings = host, settings
@@ -154,7 +154,7 @@ class Helpers:
     ) -> ToolOutput:
         """Begin a helper; its report, or in the background its number."""
         if not task.strip():
-            raise ToolError("give the task in words: a helper knows nothing of this talk. None was begun.")
+            raise ToolError("give the task in words: a helper knows nothing of this conversation. None was started.")
         if len(task) + len(facts) > MOST_CHARACTERS:
             raise ToolError(
                 f"task and context: at most {MOST_CHARACTERS:,} characters. Name files in place of the rest."
@@ -166,7 +166,7 @@ class Helpers:
         begin = partial(self._begin, context, profile, (task.strip(), facts.strip()), at_work)
         number = await context.write(begin, GOES_ON)
         if background:
-            return ToolOutput(f"Helper {number} has begun. Its report comes as a message: don't wait for it.")
+            return ToolOutput(f"Helper {number} has started. Its report comes as a message: don't wait for it.")
         return await self._report(number, at_work, context)
 
     def _profile(self, context: ToolContext, tools: Sequence[str] | None, model: str) -> Profile:
@@ -197,7 +197,7 @@ class Helpers:
                 for found in difflib.get_close_matches(name.strip().casefold(), there, 3, 0.5)
             )
             hint = f" Near: {', '.join(near)}." if near else f" It may have: {', '.join(list(there.values())[:30])}."
-            raise ToolError(f"a helper has no tool {', '.join(map(repr, unknown[:5]))}.{hint} None was begun.")
+            raise ToolError(f"a helper has no tool {', '.join(map(repr, unknown[:5]))}.{hint} None was started.")
         return frozenset(there[name.strip().casefold()] for name in tools)
 
     def _begin(
@@ -227,7 +227,7 @@ class Helpers:
         return int(number)
 
     async def _report(self, number: int, at_work: HelperAtWork, context: ToolContext) -> ToolOutput:
-        """Wait for the end. A stop of the turn ends the helper, too, while the end of a program that goes on later
+        """Wait for the end. A stop of the turn ends the helper, too, while the end of a program that continues later
         leaves it."""
         try:
             await at_work.ended.wait()
@@ -337,7 +337,7 @@ class Helpers:
 
     def _tell(self, tx: Tx, row: HelperRow) -> None:
         """The report to the person, and in the same words to the model, whose turn it begins; to a conversation that
-        has begun anew since, and of one that the person ended, it is only told."""
+        has begun again since, and of one that the person ended, it is only told."""
         is_anew = self._core.sessions.of(row.parent).context != row.context
         text = self.in_words(row)
         if is_anew or row.reason == "cancelled":
@@ -400,7 +400,7 @@ class Helpers:
     def _list(self) -> Reply:
         running = self._rows("WHERE state = 'running' ORDER BY id")
         ended = self._rows(f"WHERE state != 'running' ORDER BY id DESC LIMIT {LISTED}")[::-1]
-        text = "\n".join(map(self._line, (*running, *ended))) or "No helper was begun yet."
+        text = "\n".join(map(self._line, (*running, *ended))) or "No helper was started yet."
         return Reply(text, {"helpers": [self._data(row) for row in (*running, *ended)]})
 
     def _line(self, row: HelperRow) -> str:
@@ -450,7 +450,7 @@ class Helpers:
         return [HelperRow(*row) for row in self._host.read(f"{_ROWS} {which}", *values)]
 
     def _spent(self, number: int) -> float | None:
-        """US dollars; None where the price of a model is not known."""
+        """US dollars; None if the price of a model is not known."""
         sql = (
             "SELECT is_local, usage.model, input_tokens, output_tokens, cached_tokens FROM usage"
             " JOIN sessions ON sessions.id = usage.session WHERE sessions.key = ?"
@@ -477,7 +477,7 @@ def _for_the_parent(text: str) -> str:
     """Why a turn came to no end, without what is said to a person who can answer."""
     text = text.partition(" What was done so far")[0].removesuffix(" Shall I go on?")
     if text.startswith("I was interrupted"):
-        return f"The program broke off in the midst of it.{text.partition('”.')[2]}"
+        return f"The program was interrupted during it.{text.partition('”.')[2]}"
     return text
 
 

@@ -24,7 +24,7 @@ _SHORT_BYTES = 50_000  # compared at once; longer ones in a thread
 
 
 def before_writing(folder: int, name: str) -> bytes | None:
-    """The content of a file that is about to be replaced: b"" where there is none, None where it isn't compared."""
+    """The content of a file that is about to be replaced: b"" if there is none, None if it isn't compared."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -111,7 +111,7 @@ class Files(Plugin):
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
             raise ToolError(
-                f"{pattern!r} is not a regular expression: {visible(str(error))}. Put \\ before special signs."
+                f"{pattern!r} is not a regular expression: {visible(str(error))}. Put \\ before special characters."
             ) from None
         place = place_to_search(self._readable(path, context), path)
         return await search({**place, "pattern": pattern, "glob": glob}, path)
@@ -188,7 +188,7 @@ class Files(Plugin):
 
     def _name(self, path: str) -> str:
         """The path within the workspace, the whole one in another folder that may be written; '' elsewhere."""
-        is_of_home = path.startswith("~")  # which is no name in the workspace
+        is_of_home = path.startswith("~")  # which is not a name in the workspace
         with suppress(PathError):
             if is_of_home or self._reach.write:
                 real = str(resolve(self._reach, path, for_writing=True))

@@ -1,6 +1,6 @@
-"""Forgetting: finds what has the words, takes it out of every file of the home, and brings it back for ten minutes.
+"""Forgetting: finds text, deletes it from every file of the home, and can restore it for ten minutes.
 
-For so long what was taken out lies in one private file, which the answer names.
+For so long what was removed is in one private file, which the answer names.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Listing:
 
     @property
     def exact(self) -> list[int]:
-        """The numbers of places with the very words."""
+        """The numbers of places with exactly these words."""
         numbers = [number for number, passage in enumerate(self.passages, 1) if passage.exact]
         return [*numbers, self.count] if self.messages else numbers
 
@@ -103,7 +103,7 @@ class Forgotten(NamedTuple):
             text += f" Removed, as {'it was' if len(self.jobs) == 1 else 'they were'} about it: job"
             text += f"{'' if len(self.jobs) == 1 else 's'} {', '.join(map(str, self.jobs))}."
         if self.deleted:
-            text += f" Deleted, as they held the words too: {_counted(self.deleted, 'file')} kept aside earlier."
+            text += f" Deleted, as they contained the words too: {_counted(self.deleted, 'file')} kept aside earlier."
         if self.still_in:
             text += f" Still in {', '.join(self.still_in)}: left as it is, it is not one of the memory's own files."
         return text
@@ -129,7 +129,7 @@ class Forgetter:
 
     @property
     def _memory(self) -> Any:
-        """The memory's store of notes; None where that plugin isn't there."""
+        """The memory's store of notes; None if that plugin isn't there."""
         return self._host.get("memory")
 
     def find(self, query: str) -> Listing:
@@ -148,7 +148,7 @@ class Forgetter:
         return listing
 
     def chosen(self, query: str, numbers: Sequence[int]) -> str:
-        """The places that numbers name in the list that was made last, '' where there is none."""
+        """The places that numbers name in the list that was made last, '' if there is none."""
         listing = self._listings.get(" ".join(query.split()))
         lines = listing.shown().splitlines() if listing else []
         return "\n".join(line for line in lines if line.partition(".")[0] in set(map(str, numbers)))
@@ -156,7 +156,7 @@ class Forgetter:
     def forget(self, query: str, numbers: Sequence[int], conversation: Address | None = None) -> Forgotten:
         """Take what the numbers name out of the notes, the conversations and all else that the program keeps.
 
-        Raises WorkspaceError when a file changed since it was listed; then nothing was done. It also says so when there
+        Raises WorkspaceError if a file changed since it was listed; then nothing was done. It also says so when there
         is no way back.
         """
         listing = self._chosen_listing(" ".join(query.split()), numbers)
@@ -203,7 +203,7 @@ class Forgetter:
 
     @property
     def is_undone_in_part(self) -> bool:
-        """True where a crash came when the notes had their lines back, and nothing else was."""
+        """True if a crash came when the notes had their lines back, and nothing else was."""
         lines = (self._undo_file.newest() or {}).get("lines", {})
         return bool(lines) and all(self._are_back(name, each) for name, each in lines.items())
 
@@ -212,7 +212,7 @@ class Forgetter:
         return all(there.get(int(number)) == line for number, line in lines.items())
 
     def undo(self, tx: Tx | None = None) -> str:
-        """Put back what was forgotten last, and say what. Raises WorkspaceError when it is too late."""
+        """Restore what was forgotten last, and say what. Raises WorkspaceError if it is too late."""
         if tx is None:
             return str(self._core.transactions.write_now(self.undo))
         kept = self._undo_file.newest()

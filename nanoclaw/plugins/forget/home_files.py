@@ -35,7 +35,7 @@ def drop_lines(path: Path, words: Words) -> None:
 
 def scrub_kept(core: Any, words: Words, besides: Path) -> dict[str, list[str]]:
     """Take words out of large outputs of tools, and of the texts that plugins keep in their folders of the home and in
-    their files outside the workspace; before and after of each that changed. What can be derived anew is deleted."""
+    their files outside the workspace; before and after of each that changed. What can be derived again is deleted."""
     changed: dict[str, list[str]] = {}
     root, besides = core.config.workspace_path, Path(os.path.realpath(besides))
     for path in (*outputs(root), *_kept_by_plugins(core)):

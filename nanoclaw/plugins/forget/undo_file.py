@@ -24,7 +24,7 @@ class UndoFile:
         self.path, self._clock = path, clock
 
     def keep(self, removed: Mapping[str, Any]) -> None:
-        """Raises WorkspaceError when it cannot be written."""
+        """Raises WorkspaceError if it cannot be written."""
         self._save([*self._current(), {"at": self._clock().isoformat(), **removed}])
 
     def newest(self) -> Mapping[str, Any] | None:

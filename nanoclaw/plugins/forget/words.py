@@ -1,4 +1,4 @@
-"""Words to be forgotten: found in any text, however it is written down, and taken out."""
+"""Words to be forgotten: found in any text, however it is written down, and removed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Words:
     telling: frozenset[str] = frozenset()
 
     def without(self, text: str, *, closely: bool = False) -> str:
-        """The text with the words taken out; the same text when it has none of them."""
+        """The text with the words removed; the same text when it has none of them."""
         folded = text.casefold()  # to look for plain pieces first is many times quicker than the patterns
         changed = self._pattern.sub(GONE, text) if any(piece in folded for piece in self._pieces) else text
         if any(sum(word in folded for word in line) >= _enough(line) for line in self.lines):
@@ -38,7 +38,7 @@ class Words:
         return self.without(text) != text
 
     def without_any(self, text: str, *, closely: bool = False) -> str:
-        """Like `without`, for a text that may be JSON; unchanged to the byte when nothing is taken out."""
+        """Like `without`, for a text that may be JSON; unchanged to the byte when nothing is removed."""
         return self._json(text, closely, self._record)
 
     def _json(self, text: str, closely: bool, change: Callable[[Any, bool], Any]) -> str:

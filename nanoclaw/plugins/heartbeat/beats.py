@@ -181,7 +181,7 @@ class Beats:
         if not worked:
             is_known = ended.reason == "cancelled" or self.is_awaited
             log = self._host.log.info if is_known else self._host.log.warning
-            log("a heartbeat came to nothing ({}): {}", ended.reason, ended.text)
+            log("a heartbeat had no result ({}): {}", ended.reason, ended.text)
         tx.after(self._news.set)
         return ended._replace(outbound=None)
 
@@ -230,7 +230,7 @@ class Beats:
         return self._times.target or next(filter(self._is_place, spoken_in), HOME)
 
     def _is_place(self, address: Address) -> bool:
-        """True where the owner, alone with the assistant, can be told something by this process."""
+        """True if the owner, alone with the assistant, can be told something by this process."""
         access, channel = self._host.get("access"), self._host.channel(address.channel)
         if channel is None or not (address.channel == HOME.channel or (access and access.is_owners(address))):
             return False
@@ -243,10 +243,10 @@ class Beats:
         beat = await self.beat()
         if beat.silent:
             return _outcome(beat, "", ())
-        return f"{table(beat.found)}\n\nThe model is asked; what it has to tell comes by itself."
+        return f"{table(beat.found)}\n\nThe model is asked; what it reports comes by itself."
 
     async def to_the_end(self) -> str:
-        """One beat to its end, in a process that serves nothing else; what came of it. Raises ScheduleError when its
+        """One beat to its end, in a process that serves nothing else; what came of it. Raises ScheduleError if its
         model gave no answer."""
         self.is_awaited = True
         self._core.router.resume(_is_beats)  # one that an earlier process left
@@ -254,7 +254,7 @@ class Beats:
         beat = await self.beat()
         await self._core.conversations.idle()
         if not beat.silent and self.trouble:
-            raise ScheduleError(f"the heartbeat came to nothing, and its lines stay due. {self.trouble}")
+            raise ScheduleError(f"the heartbeat had no result, and its lines stay due. {self.trouble}")
         return _outcome(beat, await self.tell(), self.waiting())
 
     async def dry_run(self) -> str:
@@ -271,7 +271,7 @@ class Beats:
 
 
 def news(answer: str) -> str:
-    """The part of an answer that is for the person; '' where each clause says that there is nothing (quiet.txt)."""
+    """The part of an answer that is for the person; '' if each clause says that there is nothing (quiet.txt)."""
     said = spoken(answer).strip()
     quiet = "|".join(Path(__file__).with_name("quiet.txt").read_text("utf-8").splitlines())
     clauses = re.split(r"[.!;:,。！，；：、—–]\s*|\b(?:and|und|et|y|e|и)\b", said.lower().replace("’", "'"))

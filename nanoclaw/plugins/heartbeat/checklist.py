@@ -33,9 +33,9 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """`text` is all of it, as the model gets it; `every` is None where the line does not say how often. `unheard` are
-    its first words about time that are not understood; `is_unwatched`: it asks for a watch and names nothing that code
-    can look at."""
+    """`text` is all of it, as the model gets it; `every` is None if the line does not say how often. `unheard` are its
+    first words about time that are not understood; `is_unwatched`: it asks for a watch and names nothing that code can
+    look at."""
 
     text: str
     every: timedelta | None = None
@@ -50,8 +50,8 @@ class Item:
 
 
 def parse(text: str) -> list[Item]:
-    """The items that are open: list lines, but for those that are ticked. Headings, comments, plain paragraphs and
-    what stands between ``` lines are none."""
+    """The items that are open: list lines, except those that are ticked. Headings, comments, plain paragraphs and what
+    stands between ``` lines are none."""
     items: dict[str, None] = {}
     for line in _list_lines(re.sub(_COMMENT, _blank, text.lstrip("\ufeff"))):
         found = re.match(_BOX, line)

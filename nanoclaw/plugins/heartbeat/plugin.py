@@ -84,7 +84,7 @@ class Heartbeat(Plugin):
     async def _report(
         self,
         context: ToolContext,
-        notify: Annotated[bool, "whether the person is to hear of it"],
+        notify: Annotated[bool, "whether to tell the person"],
         text: Annotated[str, "for the person, in their language; '' without notify"] = "",
         urgency: Annotated[
             Literal["low", "normal", "high"], "low: with other news or tomorrow; high: first of all"
@@ -92,7 +92,7 @@ class Heartbeat(Plugin):
     ) -> str:
         """End this heartbeat: tell the person one thing, or (notify false) nothing."""
         if notify and not text.strip():
-            raise ToolError("report with notify needs a text for the person. Nothing was told.")
+            raise ToolError("report with notify needs a text for the person. Nothing was sent.")
         self.public.report(context.turn, notify, text, urgency)
         return "reported" if notify else "nothing is told"
 

@@ -61,7 +61,7 @@ class Probe:
         self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
     async def read(self, watch: Watch) -> Reading:
-        """Never raises but for CancelledError."""
+        """Never raises, except CancelledError."""
         if watch.more:
             return self._together([(one, await self.read(one)) for one in (replace(watch, more=()), *watch.more)])
         try:
@@ -128,7 +128,7 @@ class Probe:
         if ended.why == "flood":
             raise ToolError("it was stopped: too much output")
         if ended.why == "not begun":
-            raise ToolError(f"the sandbox could not be made: {ended.head.decode('utf-8', 'replace')[:200]}")
+            raise ToolError(f"the sandbox could not be set up: {ended.head.decode('utf-8', 'replace')[:200]}")
         if ended.why != "exited":
             raise ToolError("it was stopped: too many processes or too much memory (see limits.exec_…)")
         status = f"\n[exit status {ended.status}]" if ended.status else ""
@@ -145,11 +145,11 @@ class Probe:
         except NotPublic as error:
             raise ToolError(f"{error}{': heartbeat.loopback allows it' if error.is_loopback else ''}") from None
         except TimeoutError:
-            raise ToolError(f"it gave no whole answer within {PAGE_SECONDS:.0f} s") from None
+            raise ToolError(f"it gave no complete answer within {PAGE_SECONDS:.0f} s") from None
 
 
 def _entries(folder: int) -> list[str]:
-    """A line for each file below it, with what changes when the file does. Raises ToolError when there are too many."""
+    """A line for each file below it, with what changes when the file does. Raises ToolError if there are too many."""
     lines = list[str]()
     for at, folders, files, descriptor in os.fwalk(".", dir_fd=folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -167,7 +167,7 @@ def _entries(folder: int) -> list[str]:
 
 
 def change(before: str, after: str, most: int) -> str:
-    """The lines that went (-) and came (+), up to so many characters. '' when both are alike."""
+    """The lines that went (-) and came (+), up to a number of characters. '' when both are alike."""
     if before == after:
         return ""
     import difflib

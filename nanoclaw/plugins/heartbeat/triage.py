@@ -57,7 +57,7 @@ async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datet
         return Triaged(item, False, f"{item.watch} could not be looked at: {found.problem}")
     seen = ItemState(now, found.sha256, found.seen)
     if state is None:
-        return Triaged(item, False, f"{item.watch}: first look, a change from now on counts", state=seen)
+        return Triaged(item, False, f"{item.watch}: first look, only later changes count", state=seen)
     if state.sha256 == found.sha256:
         why = f"{item.watch} is as it was {time_of(state.at, now)}"
         return Triaged(item, False, why, state=seen if item.every else None)
@@ -103,7 +103,7 @@ TAIL = (
 def table(found: Sequence[Triaged]) -> str:
     """A line for each item: due or not, and why."""
     if not found:
-        return f"{checklist.FILE} lists nothing that is open."
+        return f"{checklist.FILE} has no open items."
     lines = []
     for one in found:
         text = one.item.text if len(one.item.text) <= 80 else one.item.text[:79] + "…"

@@ -16,7 +16,7 @@ ALLOWED = ("incognito", "stop", "help", "model", "panic", "resume", "context", "
 """Commands that keep nothing of what is said."""
 
 BEGUN = (
-    "Incognito: I know nothing of our other conversations and of your notes, use no tools, and keep nothing of this "
+    "Incognito: I know nothing of our other conversations or your notes, use no tools, and keep nothing of this "
     "when it ends. /incognito off ends it."
 )
 
@@ -73,7 +73,7 @@ class Incognito(Plugin):
     async def _incognito(self, said: Said) -> str:
         chat = self._chats.get(str(said.address))
         if said.argument not in ("", "off"):
-            return REFUSED if chat else "/incognito begins a talk of which nothing is kept, /incognito off ends it."
+            return REFUSED if chat else "/incognito begins a conversation that is not kept, /incognito off ends it."
         if not said.argument:
             return "This is incognito. /incognito off ends it." if chat else await self._begin(said)
         if chat is None:
@@ -84,7 +84,7 @@ class Incognito(Plugin):
         from nanoclaw.plugins.incognito.erasing import erase
 
         await erase(self._host, said.address, chat.conversation, chat.after, chat.since)
-        return "Nothing of it is left but what it cost. From here on all is as usual."
+        return "Only what it cost is kept. From here on everything is as usual."
 
     async def _begin(self, said: Said) -> str:
         now = self._host.now()

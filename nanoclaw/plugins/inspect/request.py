@@ -104,7 +104,7 @@ def remarks(manifest: Manifest, last: PastTurn | None, struck: int = 0) -> list[
         lines.append(f"Struck in MEMORY.md and left out: {struck} line{'s' * (struck > 1)}.")
     empty = [name for name, found in manifest.files.items() if found == "empty"]
     if empty:
-        lines.append(f"Cost nothing, since nothing is in them yet: {', '.join(empty)}.")
+        lines.append(f"Empty, so they cost nothing: {', '.join(empty)}.")
     for told, code in (("Not there", "missing_file"), ("Shortened", "section_truncated")):
         if names := [name for name in named(manifest, code) if name != "BOOTSTRAP.md"]:  # gone once it is done
             lines.append(f"{told}: {', '.join(names)}.")

@@ -22,7 +22,7 @@ def whole(number: int, last: int, call: ToolCall | None, result: ToolResult, mos
     for kind, text in (("", _arguments(call, result.diff)), ("diff", result.diff), ("", result.text or "(no output)")):
         if text.strip():
             parts.append(_fenced(kind, _cut(text, most)))
-    parts += [f"With it came {len(result.images)} picture(s)."] if result.images else []
+    parts += [f"It came with {len(result.images)} picture(s)."] if result.images else []
     return "\n\n".join(parts)
 
 

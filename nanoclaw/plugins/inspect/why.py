@@ -35,7 +35,7 @@ MOST_ORIGINS = 5
 """So many notes are told with who brought them."""
 
 Origins = Callable[[str, int | str], str]
-"""Who brought a line of a memory file, given its number or its text; '' where nobody knows."""
+"""Who brought a line of a memory file, given its number or its text; '' if unknown."""
 
 
 def _unknown(file: str, line: int | str) -> str:
@@ -43,7 +43,7 @@ def _unknown(file: str, line: int | str) -> str:
 
 
 Search = Callable[[str, int], Sequence[FoundNote]]
-"""The best notes for a query, at most so many."""
+"""The best notes for a query, at most a number of."""
 
 
 class PastTurn(NamedTuple):
@@ -109,7 +109,7 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str], facts: str = "
     lines.append(
         f"Model: {last.model or 'none'}; {about}{usage.input_tokens:,} tokens in ({usage.cached_tokens:,} cached), "
         f"{usage.output_tokens:,} out; {cost(last.model, usage)}"
-        + ("" if last.is_reported else " (counted here: the provider told no figures)")
+        + ("" if last.is_reported else " (counted here: the provider gave no figures)")
     )
     if last.reason != "answered":
         lines.append(f"It ended as: {last.reason}")
@@ -120,7 +120,7 @@ def why_not(text: str, question: str, last: PastTurn | None, search: Search) -> 
     """The reason why the note that `text` describes was not recalled for `question`."""
     wanted = next(iter(search(text, 1)), None)
     if wanted is None:
-        return f"No note speaks of “{text}”."
+        return f"No note mentions “{text}”."
     shown = last.manifest.notes if last and last.manifest else ()
     where = f"{wanted.file}:{wanted.start} “{wanted.text[:80]}”"
     if wanted.file == "MEMORY.md":
@@ -136,7 +136,7 @@ def why_not(text: str, question: str, last: PastTurn | None, search: Search) -> 
     score = ranked[place - 1].score
     best = f"; the best had {ranked[0].score:.2f}" if place > 1 else ""
     return (
-        f"{where} came in place {place} with a score of {score:.2f}{best}. "
+        f"{where} ranked number {place} with a score of {score:.2f}{best}. "
         f"Only the first few above a threshold are shown{'' if shown else ', and here none was'}; "
         "one that was shown earlier in the conversation is not shown again."
     )

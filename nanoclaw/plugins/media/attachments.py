@@ -62,7 +62,7 @@ class Attachments:
             ]
         resolved = [task.result() for task in tasks]
         if left := files[MOST_FILES:]:
-            remark = f"{len(left)} more files came with it and were left with the platform."
+            remark = f"{len(left)} more files came with it and were not downloaded."
             problem = f"only the first {MOST_FILES} files of a message are looked at"
             resolved.append(Resolved(None, remark, problem=problem))
         return resolved
@@ -76,7 +76,7 @@ class Attachments:
                 kept = file if file.path else await self._fetched(inbound, number, file, is_guests)
         except NanoclawError as error:
             remark = f"{shown} came with the message but is not here: {error}"
-            return Resolved(None, remark, problem=f"{shown} was not taken in: {error}")
+            return Resolved(None, remark, problem=f"{shown} was not accepted: {error}")
         if kept.is_voice:
             return await self._heard(kept)
         where = "" if file.path or is_guests else f"{kept.name} is kept as {self._folder.relative(Path(kept.path))}"
@@ -97,12 +97,12 @@ class Attachments:
         return file._replace(path=str(path), name=file.name or path.name, mime=mime)
 
     async def _bytes(self, name: str, file: Attachment) -> bytes:
-        most = f"more than the {self._most / 1e6:,.0f} MB that are taken in"
+        most = f"more than the {self._most / 1e6:,.0f} MB that are accepted"
         if file.size is not None and file.size > self._most:
             raise ChannelError(f"it has {file.size / 1e6:,.0f} MB, {most}")
         channel = self._channel(name)
         if not isinstance(channel, Holds):
-            raise ChannelError("the channel that holds it is not there")
+            raise ChannelError("the channel that has it is not running")
         try:
             async with asyncio.timeout(FETCH_SECONDS) as limit:
                 data = await self._tried(channel, file, limit.when() or 0)
@@ -151,7 +151,7 @@ class Attachments:
         except NanoclawError as error:
             why = str(error)
         remark = f"{file.name} is a voice note that could not be transcribed: {why}"
-        return Resolved(file, remark, problem=f"{file.name} could not be written down: {why}")
+        return Resolved(file, remark, problem=f"{file.name} could not be transcribed: {why}")
 
 
 def _type_of(folder: MediaFolder, path: str, declared: str) -> str:

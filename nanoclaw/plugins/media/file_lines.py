@@ -51,7 +51,7 @@ def attached(answer: str, check: Callable[[str], str]) -> AnswerFiles:
 
 
 def _lines(text: str) -> Iterable[tuple[str, bool]]:
-    """Each line, and True where it belongs to a fence of code; one that is not closed goes on to the end."""
+    """Each line, and True if it belongs to a fence of code; one that is not closed continues to the end."""
     fence = ""
     for line in text.split("\n"):
         after = _fence_after(line, fence)

@@ -16,7 +16,7 @@ from nanoclaw.core.plugin import Answer, Draft, Filter, Finding, Host, Plugin, P
 from nanoclaw.core.tool import OPEN_TO
 
 CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it."
-ANSWERS = "This answers a message of yours that repeats others' text and stands in a block."
+ANSWERS = "This answers a message of yours that repeats others' text, set in a block."
 SEND_BACK = "To send a file back, save it in the workspace and write on a line of its own: MEDIA:./its/path"
 
 
@@ -149,7 +149,7 @@ class Media(Plugin):
 
     async def _tell_blind(self, inbound: Inbound, turn: Turn, model: str) -> None:
         """In a chat app the owner reads it once; guests and groups are not told."""
-        said, core = f"{model} cannot see images: it is told their names only", self._host.get("core")
+        said, core = f"{model} cannot see images: it gets only their names", self._host.get("core")
         self._host.show(inbound.address, Notice(said))
         is_silent = turn.role != "owner" or core.channels.shows_notices(inbound.address)
         if not is_silent and (inbound.address, model) not in self._told_blind:

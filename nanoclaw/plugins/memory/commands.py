@@ -163,7 +163,7 @@ def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
                 added = store.add_note(text, also)
     except Contradiction as found:
         return (
-            f"Not added yet, it contradicts what stands.\n{visible(found.listed)}\n"
+            f"Not added yet, it contradicts what is there.\n{visible(found.listed)}\n"
             'Say which holds: --replaces "WORDS OF THE OLD FACT" or --keep-both.'
         )
     if added.is_new:

@@ -35,7 +35,7 @@ class Contradiction(WorkspaceError):
         self.listed = "\n".join(f"MEMORY.md:{number}: {line}" for number, line in standing)
         words = entry_text(standing[0][1])
         super().__init__(
-            f"not noted yet: it contradicts what stands.\n{self.listed}\nIf that is no longer true, call again with "
+            f"not noted yet: it contradicts what is there.\n{self.listed}\nIf that is no longer true, call again with "
             f"replaces={words!r}; if both hold, with keep_both=true; if you can't tell, ask the person."
         )
 
@@ -266,5 +266,5 @@ def _data() -> _Data:
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:
-    """Whole words where they are written with blanks between them."""
+    """Whole words where they are written with spaces between them."""
     return re.compile("|".join(word if re.search(f"^[{_CJK}:=]", word) else rf"(?<!\w){word}(?!\w)" for word in words))

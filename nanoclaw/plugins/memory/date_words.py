@@ -53,7 +53,7 @@ class DateWords:
                 yield from _LETTERS.findall(_NOT_BEHIND.sub("", pattern))
 
     def beside_a_year(self) -> Iterator[str]:
-        """Words without one of which a year is no date."""
+        """Words without one of which a year is not a date."""
         for meaning, pattern in self._written:
             if meaning == "year":
                 yield from _LETTERS.findall(pattern.replace("{year}", ""))

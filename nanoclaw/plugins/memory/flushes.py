@@ -31,11 +31,11 @@ PURPOSE = "summaries"
 """Of [models]; without one there it is the conversation's model."""
 
 PROMPT = (
-    "Below stands what MEMORY.md has, and what was said in a conversation that has ended. Call keep once with what "
+    "Below are MEMORY.md, and what was said in a conversation that has ended. Call keep once with what "
     "will matter on another day and is not in memory yet: decisions, dates, names, preferences, promises, results. "
     "Each is one sentence in the person's language that can be understood alone, with its names, its numbers and the "
     "date of a day that is meant, then ` | ` and 2-6 other words to find it by. facts are only for what stays true, "
-    "all else are notes. What stands behind “Noted:” is in memory. Empty lists where nothing is worth it."
+    "everything else is a note. What follows “Noted:” is in memory. Give empty lists if nothing is worth keeping."
 )
 
 PART, PARTS = 40_000, 4
@@ -207,7 +207,7 @@ class Flushes:
         """Put down what the model wants to keep, until its turn ends."""
         if self._has_forgotten:
             self._has_forgotten = False
-            raise ToolError("something was forgotten meanwhile: call keep once more, with what stands above now.")
+            raise ToolError("something was forgotten meanwhile: call keep once more, with what is above now.")
         entries = [[is_fact, *_parts(text)] for is_fact, texts in ((1, facts), (0, notes)) for text in texts]
         kept = json.dumps([one for one in entries if one[1]][:MOST_KEPT], ensure_ascii=False)
         sql = "UPDATE memory_flushes SET kept = ? WHERE id = (SELECT CAST(substr(external_id, 7) AS INTEGER)"
@@ -216,7 +216,7 @@ class Flushes:
         return "kept"
 
     def forgot(self) -> None:
-        """Let the model answer anew, as it may have been shown what is to be forgotten."""
+        """Let the model answer again, as it may have been shown what is to be forgotten."""
         self._has_forgotten = True
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
@@ -251,7 +251,7 @@ class Flushes:
         tx.after(self._wake.set)
 
     def _note(self, flush: Flush, tx: Tx) -> None:
-        """Write the entries into the memory's files, and a line about them to the person who began anew."""
+        """Write the entries into the memory's files, and a line about them to the person who began again."""
         place = Address(*flush.conversation.split(":", 1))
         done = [line for one in json.loads(flush.kept) if (line := self._entry(tx, place, *one))]
         if not done or not flush.is_new:

@@ -91,7 +91,7 @@ class Index:
             self._disconnect()
 
     def discard(self) -> None:
-        """Delete the file, so that no word of it is left on disk; the next query builds it anew."""
+        """Delete the file, so that no word of it is left on disk; the next query builds it again."""
         with self.lock:
             self._disconnect()
             for suffix in ("", "-wal", "-shm"):
@@ -225,7 +225,7 @@ class Index:
         db.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (id, name, *stamp, digest))
 
     def text(self, name: str) -> str:
-        """Text of a file, '' where it cannot be read."""
+        """Text of a file, '' if it cannot be read."""
         try:
             return read_memory_file(self.workspace, name) or ""
         except WorkspaceError:

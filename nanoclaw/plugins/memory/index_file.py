@@ -12,7 +12,7 @@ from pathlib import Path
 from nanoclaw.plugins.memory.chunks import NoteEntry
 
 FORMAT = 10
-"""An index with another number is thrown away and built anew."""
+"""An index with another number is thrown away and built again."""
 
 FILE_BITS = 17
 """Bits of a chunk's id below those of its file; a file of the largest size has fewer chunks."""
@@ -126,12 +126,12 @@ class Batch:
 
 
 def _posted(entry: NoteEntry) -> str:
-    """Terms that an entry is found by, as they were written: they are taken out by the same words."""
+    """Terms that an entry is found by, as they were written: they are removed by the same words."""
     return f"{entry.terms} {entry.heading}"
 
 
 _MUCH_NEW = 0.2
-"""Share of all entries from which on it is faster to count each term anew than to add to it."""
+"""Share of all entries from which on it is faster to count each term again than to add to it."""
 # `ascii` splits at blanks only, as no term has any other ASCII sign that is neither a letter nor a digit
 _SCHEMA = f"""
 BEGIN IMMEDIATE;

@@ -38,7 +38,7 @@ class Hit(NamedTuple):
 class Added(NamedTuple):
     """Place of a new entry; `struck` is the line it corrects; `is_new` is false for words that were there.
 
-    `remark` tells of a file that was no text any more.
+    `remark` tells of a file that was no longer text.
     """
 
     file: str
@@ -49,8 +49,8 @@ class Added(NamedTuple):
 
 
 class MemoryStore:
-    """Adds, strikes or takes out single lines, so that all others stay as a person typed them, byte for byte. Anybody
-    who looks notes up, or needs their files, asks this."""
+    """Adds, strikes or removes single lines, so that all others stay as a person typed them, byte for byte. Anybody who
+    looks notes up, or needs their files, asks this."""
 
     def __init__(
         self, workspace: Workspace, clock: Callable[[], datetime], lookup: NoteSearch, origins: Origins | None = None
@@ -96,7 +96,7 @@ class MemoryStore:
     def change_lines(self, name: str, changes: Mapping[int, tuple[str, str | None]]) -> None:
         """Replace numbered lines, each (as it is, as it will be), by a text or nothing; all other bytes stay.
 
-        Raises WorkspaceError, and changes nothing, when a line is no longer as it was read.
+        Raises WorkspaceError, and changes nothing, if a line is no longer as it was read.
         """
         folder, _, file = name.rpartition("/")
         with _opened(self.workspace, folder) as descriptor:
@@ -142,8 +142,8 @@ class MemoryStore:
     def add_fact(self, text: str, replaces: str = "", *, keep_both: bool = False, also: str = "") -> Added:
         """One line in MEMORY.md; the one line that has the words of `replaces` is struck with the date.
 
-        Raises WorkspaceError that lists the lines when none or several have them, and Contradiction where a fact that
-        stays says something else, unless both are to be kept.
+        Raises WorkspaceError that lists the lines if none or several have them, and Contradiction if a fact that stays
+        says something else, unless both are to be kept.
         """
         entry = _entry(text)
         remark = self._mend("MEMORY.md")
@@ -197,7 +197,7 @@ class MemoryStore:
         return [(number, line) for number, line in enumerate(lines, 1) if _is_fact(line, besides)]
 
     def _check(self, entry: str, besides: int) -> None:
-        """Raises Contradiction when a fact, but for the line `besides`, cannot be true together with a new one."""
+        """Raises Contradiction if a fact, except the line `besides`, cannot be true together with a new one."""
         from nanoclaw.plugins.memory.contradictions import Contradiction, contradict
 
         facts = [(number, line) for number, line in self.facts(entry) if number != besides]
@@ -217,7 +217,7 @@ class MemoryStore:
         return Added(file, line, True, remark=remark)
 
     def _mend(self, file: str) -> str:
-        """Keep a file aside that is no text any more, and go on with its readable lines; a sentence about that, '' for
+        """Keep a file aside that is no longer text, and continue with its readable lines; a sentence about that, '' for
         one that is well."""
         text = read_memory_file(self.workspace, file)
         if not text or not _is_damaged(text):
@@ -230,9 +230,7 @@ class MemoryStore:
         with _opened(self.workspace, folder) as descriptor:
             replace_in(descriptor, aside, _whole(self.workspace, file))
             replace_in(descriptor, name, "".join(line + "\n" for line in readable))
-        return (
-            f"{file} was damaged, it was no text any more: it is kept as {aside}, and what can be read of it goes on."
-        )
+        return f"{file} was damaged, it was no longer text: it is kept as {aside}, and what can still be read is used."
 
 
 def memory_files(workspace: Workspace) -> list[str]:
@@ -270,7 +268,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def _is_damaged(text: str) -> bool:
-    """Tell a file that is no text; one in an older encoding, or with a few odd bytes, has few such signs."""
+    """Tell a file that is not text; one in an older encoding, or with a few odd bytes, has few such signs."""
     return "\ufffd" * 32 in text or len(re.findall(_NEVER_TYPED, text)) > max(16, len(text) // 50)
 
 
@@ -372,7 +370,7 @@ def _memory_name(file: str) -> str:
         return "MEMORY.md"
     match = re.fullmatch(_NOTE_NAME, str(path))
     if match is None or match[1].startswith("."):
-        raise WorkspaceError(f"{file[:100]!r} is no memory file: give MEMORY.md or memory/YYYY-MM-DD.md.")
+        raise WorkspaceError(f"{file[:100]!r} is not a memory file: give MEMORY.md or memory/YYYY-MM-DD.md.")
     return f"memory/{match[1]}.md"
 
 

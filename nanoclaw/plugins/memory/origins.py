@@ -175,7 +175,7 @@ class Origins:
         return self._first(sql, _key(line), since.isoformat() if since else "")
 
     def in_words(self, file: str, line: str) -> str:
-        """The change that brought an entry, when and by whom; '' where nobody knows."""
+        """The change that brought an entry, when and by whom; '' if unknown."""
         if origin := self.of_line(file, line):
             return f"{origin.at:%Y-%m-%d %H:%M}, {origin}"
         undo = self._host.get("undo")

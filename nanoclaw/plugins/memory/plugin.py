@@ -251,9 +251,7 @@ class Memory(Plugin):
 
         files = [self._host.workspace / "MEMORY.md", *(self._host.workspace / "memory").glob("*.md")]
         large = sorted(one.name for one in files if one.is_file() and one.stat().st_size > LARGEST_FILE_BYTES)
-        told = (
-            f"only the first {LARGEST_FILE_BYTES // 1_000_000} MB are read of {', '.join(large)}: divide what is in it"
-        )
+        told = f"only the first {LARGEST_FILE_BYTES // 1_000_000} MB are read of {', '.join(large)}: split it up"
         found = [Finding(False, told, "notes")] if large else []
         return [*found, await self._opinion.check(deep)] if self._opinion else found
 
@@ -367,7 +365,7 @@ def _note_line(note: Hit) -> str:
 
 
 def _recent_talk(history: Sequence[Message]) -> list[str]:
-    """Texts said last by either side, the oldest first."""
+    """The latest texts of both sides, the oldest first."""
     said = [
         without_documents(own_words(message.text))
         for message in history[-20:]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Vector = Sequence[float] | None
-"""Of a query; None where there is none."""
+"""Of a query; None if there is none."""
 
 
 def search(index: Index, query: str, limit: int, now: datetime, vector: Vector = None) -> list[Hit]:
@@ -257,7 +257,7 @@ def _entry_scores(
 
 
 def _voices(entries: Sequence[NoteEntry]) -> Set[str]:
-    """Names of speakers: a name before a colon that stands there once may be a label."""
+    """Names of speakers: a name before a colon that is there once may be a label."""
     names = Counter(entry.speaker for entry in entries if entry.speaker)
     return {name for name, times in names.items() if times > 1 or name in _TALKING}
 

@@ -33,12 +33,12 @@ PATIENCE_STEPS = 16
 or however long the machine takes."""
 
 END_SECONDS, END_BYTES, LAST_SECONDS = 2.0, 2_000_000, 20.0
-"""Time in which a process that ends goes on reading notes; so few bytes are read to the end, in a time that no machine
-should take."""
+"""Time in which a process that ends continues reading notes; so few bytes are read to the end, in a time that no
+machine should take."""
 
 
 class NoteSearch:
-    """Raises nothing: an unreadable note is passed over, a damaged index made anew.
+    """Raises nothing: an unreadable note is passed over, a damaged index made again.
 
     Years of notes are read in a thread, the newest first: a query is answered from what is there so far, together with
     the unread notes that have its words.
@@ -84,7 +84,7 @@ class NoteSearch:
     # --- vectors -----------------------------------------------------------------------------------------------------
 
     def vector_size(self) -> int:
-        """Numbers of a vector; 0 where there is none."""
+        """Numbers of a vector; 0 if there is none."""
         return self._with_vectors(lambda vectors: vectors.size, 0)
 
     def has_cohort(self) -> bool:
@@ -100,7 +100,7 @@ class NoteSearch:
         self._with_vectors(lambda vectors: vectors.begin(cohort), None, writes=True)
 
     def add_vectors(self, made: Mapping[int, Sequence[float]]) -> bool:
-        """False where they have another size than those that are there. Raises WorkspaceError."""
+        """False if they have another size than those that are there. Raises WorkspaceError."""
         return self._with_vectors(lambda vectors: vectors.add(made), False, writes=True)
 
     def drop_vectors(self) -> None:
@@ -114,7 +114,7 @@ class NoteSearch:
         self, do: Callable[[VectorTable], T], otherwise: T, *, follows: bool = False, writes: bool = False
     ) -> T:
         """With `follows` changes of the notes are taken up first. What `writes` raises WorkspaceError; a damaged index
-        is made anew by the next query."""
+        is made again by the next query."""
         index = self._index()
         with index.lock:
             try:
@@ -125,7 +125,7 @@ class NoteSearch:
                 return do(index.vectors) if index.vectors else otherwise
             except (sqlite3.Error, ValueError, TypeError, EOFError) as error:
                 if writes:
-                    raise WorkspaceError(f"vectors cannot be kept in {self._file.name}: {error}") from None
+                    raise WorkspaceError(f"vectors cannot be saved in {self._file.name}: {error}") from None
                 return otherwise
 
     # --- its life ----------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class NoteSearch:
         self._closing.clear()
 
     def drop_index(self) -> None:
-        """Delete the index, to the byte; the next query builds it anew."""
+        """Delete the index, to the byte; the next query builds it again."""
         self.close()
         for path in self._file.parent.glob(f"{self._file.name}*"):
             path.unlink(missing_ok=True)

@@ -31,14 +31,14 @@ LOOK_AGAIN_SECONDS = 300.0
 """Period of a look for lines that an editor changed; a message that ends is followed by one, too."""
 
 END_SECONDS, LAST_SECONDS = 2.0, 4.0
-"""Time in which a process that ends goes on making them, and in which what it has begun must end."""
+"""Time in which a process that ends continues making them, and in which what it has begun must end."""
 
 LEAST_PAUSE, LONGEST_PAUSE = 30.0, 3_600.0
 """Seconds in which a model that failed is not asked; they double."""
 
 
 class SecondOpinion:
-    """Raises nothing: where the model cannot be asked, recall goes on by words alone, and status says why."""
+    """Raises nothing: where the model cannot be asked, recall uses words alone, and status says why."""
 
     def __init__(self, host: Host, model: EmbeddingModel, search: NoteSearch) -> None:
         self._host, self._model, self._search = host, model, search
@@ -53,7 +53,7 @@ class SecondOpinion:
     # --- a message ---------------------------------------------------------------------------------------------------
 
     async def vector_of(self, text: str, *, is_meant: bool = False) -> Sequence[float] | None:
-        """The vector of a question; None where there is none in time, or nothing to compare it with, and for small talk
+        """The vector of a question; None if there is none in time, or nothing to compare it with, and for small talk
         unless that `is_meant`, as the words of a search are."""
         if self._is_paused or (is_small_talk(text) and not is_meant):
             return None
@@ -105,7 +105,7 @@ class SecondOpinion:
                 self._failed(f"{self._model.name} took more than {LAST_SECONDS:g} s for some lines")
 
     async def make(self, seconds: float = math.inf) -> bool:
-        """Make vectors of the lines that have none, until all have one or time is over; False where the model cannot be
+        """Make vectors of the lines that have none, until all have one or time is over; False if the model cannot be
         asked now."""
         async with self._making:
             until = _now() + seconds
@@ -134,7 +134,7 @@ class SecondOpinion:
                 self._is_anew = True
                 return True  # another model goes by that name now: all is made anew
             if not is_added:
-                raise ProviderError(f"{self._model.name} sends vectors of one length now, then of another.")
+                raise ProviderError(f"{self._model.name} sends vectors of different lengths.")
             self._is_anew = False
         return not is_all or any(key not in self._refused for key, _ in missing)
 
@@ -199,7 +199,7 @@ class SecondOpinion:
         made, lines = await asyncio.to_thread(self._search.vectors_made)
         text = f"{made:,} of {lines:,} lines ({self._model.name})"
         if self.trouble:
-            return Finding(False, f"{text}; recall goes on by words alone: {self.trouble}", "vectors")
+            return Finding(False, f"{text}; recall uses words alone: {self.trouble}", "vectors")
         return Finding(True, text, "vectors")
 
 

@@ -44,8 +44,8 @@ CREATE TABLE IF NOT EXISTS lines_of (file INTEGER PRIMARY KEY, digest BLOB, is_d
 
 
 class Nearness:
-    """Distances of lines from one question. A line's is 0 where it is as near as any line that has nothing to do with
-    it, and 1 or more where it is nearer than nearly all such lines, whatever the model."""
+    """Distances of lines from one question. A line's is 0 if it is as near as any line that has nothing to do with it,
+    and 1 or more where it is nearer than nearly all such lines, whatever the model."""
 
     def __init__(self, table: VectorTable, vector: Sequence[float], cohort: Sequence[bytes]) -> None:
         self._table = table
@@ -157,7 +157,7 @@ class VectorTable:
 
     @property
     def size(self) -> int:
-        """Numbers of one vector; 0 where there is none."""
+        """Numbers of one vector; 0 if there is none."""
         self._opened()
         return len(self._centre) if self._keys else 0
 
@@ -211,7 +211,7 @@ class VectorTable:
     # --- finding the nearest -----------------------------------------------------------------------------------------
 
     def near(self, vector: Sequence[float]) -> Nearness | None:
-        """The lines nearest to a question; None where there is nothing to compare it with."""
+        """The lines nearest to a question; None if there is nothing to compare it with."""
         self._opened()
         if not self._keys or len(vector) != len(self._centre):
             return None

@@ -18,11 +18,11 @@ class FactsWatch:
         self._known: frozenset[str] = frozenset()
 
     def begin(self) -> None:
-        """Take what stands there as known."""
+        """Take what is there as known."""
         self._changed()
 
     def written(self) -> str:
-        """A sentence for the model about new lines that contradict others, '' where there are none."""
+        """A sentence for the model about new lines that contradict others, '' if there are none."""
         new, facts = self._changed()
         pairs = _contradicting(new, facts)
         if not pairs:

@@ -1,4 +1,4 @@
-"""The tool `message`: text and files that are sent at once, in the midst of a turn, here or to another known chat."""
+"""The tool `message`: text and files that are sent at once, in the middle of a turn, here or to another known chat."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Messages(Plugin):
             files: Annotated[list[str] | None, "paths in the workspace"] = None,
             to: Annotated[str, "another chat, such as telegram:555"] = "",
         ) -> str:
-            """Send text or files at once, in the midst of your work: to this chat, or to another known one. Your final
+            """Send text or files at once, in the middle of your work: to this chat, or to another known one. Your final
             answer is sent by itself, so do not repeat it here."""
             return await self._send(context, text, files or (), to)
 
@@ -113,7 +113,7 @@ class Messages(Plugin):
         return Ask(f"Send this to {who}?", scope=scope)
 
     async def _hold_to(self, paths: Sequence[str], call: CheckedCall, turn: Turn) -> None:
-        """A yes is to the files as they were when it was asked for. Raises Refused where one was changed since."""
+        """A yes is to the files as they were when it was asked for. Raises Refused if one was changed since."""
         sha256 = await asyncio.to_thread(_sha256, paths)
         sql = "SELECT sha256 FROM message_asked WHERE (turn, call) = (?, ?)"
         if (before := self._host.read(sql, turn.id, call.id)) and before[0][0] != sha256:
@@ -137,7 +137,7 @@ class Messages(Plugin):
             return here
         channel, colon, chat = to.partition(":")
         if not colon or not chat:
-            raise ToolError(f"{to[:100]!r} is no address: give one like telegram:555, or leave it out for this chat.")
+            raise ToolError(f"{to[:100]!r} is not an address: give one like telegram:555, or none for this chat.")
         if self._host.channel(channel) is None:
             raise ToolError(f"there is no channel {channel!r} here.")
         target = Address(channel, chat)
@@ -200,7 +200,7 @@ class Messages(Plugin):
         return said
 
     async def _status(self, row: int, outbound: Outbound) -> SendStatus:
-        """Wait a little for the platform. What failed once is tried again later, so it is not waited for."""
+        """Wait a little for the platform. What failed once is retried later, so it is not waited for."""
         until, looks = time.monotonic() + WAIT_SECONDS, iter(_LOOK_SECONDS)
         sql = "SELECT state, attempts, platform_id, error FROM outbox WHERE id = ?"
         while True:

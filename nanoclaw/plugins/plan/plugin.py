@@ -31,22 +31,22 @@ ON = (
 )
 HELPER_ON = "Plan mode is on: calls that change anything are refused. Only look, and report what is to be done."
 OFF = "Plan mode is off."
-REFUSED = f"not run: plan mode is on. Only look, then present your plan by {EXIT}."
+REFUSED = f"not run: plan mode is on. Only look, then present your plan with {EXIT}."
 HELPER_REFUSED = "not run: plan mode is on. Only look, and report what is to be done."
 ONE = "not shown: one plan at a time, and the last one of your answer counts."
 
-APPROVED = "The person approved this plan, and plan mode is off. Carry it out now, and nothing beside it."
+APPROVED = "The person approved this plan, and plan mode is off. Carry it out now, and nothing else."
 IS_OFF = "Plan mode is off: no yes to a plan is needed, just do what the person asked for."
 REJECTED = "The person said no to this plan. Plan mode {}: end here, and ask what they want instead."
 IN_WORDS = (
-    "The plan is not approved: the person says about it: “{}”. Plan mode {}. Change the plan by that, and "
-    f"present the whole of it again by {EXIT}."
+    "The plan is not approved: the person answered: “{}”. Plan mode {}. Change the plan accordingly, and "
+    f"present all of it again with {EXIT}."
 )
 NO_ANSWER = "Nobody answered in time, so the plan is not approved. Plan mode {}: end here, and say so."
 NOBODY = "Nobody is there to approve it, so plan mode stays on: give the plan as your answer."
 
 STILL_ON = "(Plan mode is on: nothing is changed here until you approve a plan. /plan off ends it.)"
-NOT_APPROVED = "(It was to have its plan approved first. That did not come, so it changed nothing.)"
+NOT_APPROVED = "(Its plan had to be approved first. It was not, so nothing was changed.)"
 BEGUN = "Plan mode is on here: I only look, and show you a plan before I change anything. /plan off ends it."
 
 

@@ -60,7 +60,7 @@ class Promises(Plugin):
         return promised(next((one.text for one in said), ""), answer, self._host.now())
 
     def _is_set(self, sentence: str) -> bool:
-        """True where a job is due on a day of the sentence: it may tell of that."""
+        """True if a job is due on a day of the sentence: it may tell of that."""
         from nanoclaw.plugins.promises.sentences import days
 
         schedule = self._host.get("schedule")

@@ -27,7 +27,7 @@ _WRITES = (
 
 
 def promised(asked: str, answer: str, now: datetime) -> str:
-    """The sentence with which an answer to `asked` promises something for later, '' where there is none."""
+    """The sentence with which an answer to `asked` promises something for later, '' if there is none."""
     hinted = _hinted(answer)
     if not hinted or re.search(_WRITES, asked) or re.search(_LETTER, answer):
         return ""

@@ -10,7 +10,7 @@ from nanoclaw.core.plugin import Host
 from nanoclaw.outside_text import own_words
 
 PROMPT = (
-    "Look back on this day for the person. Below stand MEMORY.md, the day's notes, and what was said. Call propose "
+    "Look back on this day for the person. Below are MEMORY.md, the day's notes, and what was said. Call propose "
     "once: facts that will matter on another day and are not in MEMORY.md, its lines that the day shows to be "
     "outdated, and what was promised or planned and is open. At most eight in all, in the person's language; empty "
     "lists where there is nothing. The person decides; nothing is written before."
@@ -21,7 +21,7 @@ MOST_OF_ONE = 1_000
 
 
 def question(host: Host, now: datetime) -> UserMessage | None:
-    """The question about a day; None where nothing was noted or said."""
+    """The question about a day; None if nothing was noted or said."""
     memory = host.get("memory")
     if memory is None:
         return None

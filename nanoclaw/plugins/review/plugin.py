@@ -21,7 +21,7 @@ HOME = Address("terminal", "main")
 MOST = 8
 """Proposals of a card: with its first and last line it has ten."""
 
-NOTHING = "The day was looked at: there is nothing in it to add to memory, to strike or to remind you of."
+NOTHING = "I went through the day: there is nothing in it to add to memory, to strike or to remind you of."
 
 OTHER_WORDS = " | "
 """Stands between a proposed fact and other words that it is found by, which the card doesn't show."""
@@ -150,14 +150,14 @@ class Review(Plugin):
         day, items = turn.now().date().isoformat(), self._proposed.pop(turn.id, [])
         if not items:
             sql = "UPDATE review_cards SET state = 'done' WHERE day = ? RETURNING channel, chat"
-            why = f"The day was not looked at: {ended.text}" if ended.reason == "failed" else NOTHING
+            why = f"The day was not reviewed: {ended.text}" if ended.reason == "failed" else NOTHING
             for channel, chat in tx.execute(sql, day):
                 if channel:
                     tx.send(Outbound(Address(channel, chat), why), is_news=False)
             return ended._replace(outbound=None)
         shown = [(kind, _short(text.partition(OTHER_WORDS)[0])) for kind, text in items]
         lines = [f"{n}. {LABELS[kind]}: {text}" for n, (kind, text) in enumerate(shown, 1)]
-        text = "\n".join(["Of today, for your memory:", *lines, "“yes” takes all, “1 3” these, “no” none."])
+        text = "\n".join(["From today, for your memory:", *lines, "“yes” accepts all, “1 3” only these, “no” none."])
         place = self._host.owner() or HOME
         buttons = (Button("All", "/review yes"), Button("None", "/review no"))
         row = tx.send(Outbound(place, text, buttons=buttons), "From the evening review.")
@@ -206,11 +206,11 @@ class Review(Plugin):
 
     async def _review(self, said: Said) -> str:
         if said.argument == "now":
-            begun = "The day is looked at; what it proposes comes as a card."
+            begun = "The review has started; its proposals come as a card."
             return begun if await self._begin(said.address) else "Nothing was said or noted today."
         card = self._open()
         if card is None:
-            return "There is no review that waits for an answer. /review now makes one."
+            return "No review waits for an answer. /review now makes one."
         chosen = self._chosen(said.argument, len(card.items))
         if chosen is None:
             return f"Say /review yes, /review no, or numbers from 1 to {len(card.items)}, such as /review 1."

@@ -95,7 +95,7 @@ def dump(forbidden: Iterable[Forbidden]) -> str:
 
 
 def load(text: str) -> list[Forbidden] | None:
-    """Read what `dump` wrote; None where words were forgotten in it."""
+    """Read what `dump` wrote; None if words were forgotten in it."""
     try:
         return [Forbidden(**item) for item in json.loads(text)]
     except (ValueError, TypeError):
@@ -156,7 +156,7 @@ def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leads(root: Path, given: str, path: str) -> bool:
-    """True when a path that a tool was given is, or lies in, the one of a rule."""
+    """True when a path that a tool was given is, or is in, the one of a rule."""
     real, wanted = (os.path.realpath(os.path.join(root, one.replace("\0", ""))) for one in (given, path))  # noqa: PTH118
     return real == wanted or real.startswith(wanted + os.sep)
 

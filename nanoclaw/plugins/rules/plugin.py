@@ -147,7 +147,7 @@ class Rules(Plugin):
         return from_quotes(rule, self._rules.tools()) if found is None else found
 
     async def _ask(self, rule: str) -> list[Forbidden] | None:
-        """Ask a model once what a rule forbids, and check what it says. None where none answers in the form."""
+        """Ask a model once what a rule forbids, and check what it says. None if none answers in the form."""
         tools = self._rules.tools()
         asked = UserMessage(WISH.format(rule=rule, tools=", ".join(sorted(tools))), self._host.now())
         try:

@@ -14,11 +14,11 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.shell_words import paths_in
 
 TOLD = (
-    "not run: {} is the program's own (settings, keys, conversations), which no command reads or changes. Do without "
+    "not run: {} belongs to the program (settings, keys, conversations); commands can't read or change it. Do without "
     "it, or ask the person to do that."
 )
 COURTESY = (
-    "Commands that name the program's own files are refused unasked. That is a courtesy, no boundary: without a "
+    "Commands that name the program's own files are refused without asking. That is best effort: without a "
     "sandbox a command can get at them in other ways."
 )
 _LOOKED_AT = 200

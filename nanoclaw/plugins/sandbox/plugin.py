@@ -25,12 +25,12 @@ _ORDER: tuple[Level, ...] = ("none", "files", "files+net", "full")
 
 _OF: dict[Level, str] = {
     "full": "commands see the workspace and the system's programs, change only the workspace, and have no network",
-    "files+net": "commands read and change only what they may, and have no network; other programs' names are seen",
+    "files+net": "commands read and change only what they may, and have no network; they see other programs' names",
     "files": "commands read and change only what they may, but have the network",
-    "none": "commands can do whatever you may; those that name the program's files are refused, which is a courtesy",
+    "none": "commands can do whatever you may; those that name the program's files are refused, as best effort",
 }
 _NOT_BEYOND = (
-    "not run: only in a talk with the person, who is asked, can a command run outside of the sandbox. Do without, or "
+    "not run: a command can leave the sandbox only in a conversation with the person, who is asked. Do without, or "
     "say what they would have to do."
 )
 _SAID: dict[Level, str] = {
@@ -66,7 +66,7 @@ class SandboxSettings(NamedTuple):
                     check_allowed(one.removeprefix("*."))
                 except ValueError:
                     how = 'write it as "pypi.org", "*.pythonhosted.org" or "example.org:8443".'
-                    raise ConfigError(f"sandbox.hosts: {one!r} is no host; {how}") from None
+                    raise ConfigError(f"sandbox.hosts: {one!r} is not a host; {how}") from None
 
 
 class Sandbox(Plugin):
@@ -173,8 +173,8 @@ class SandboxedCommands:
         if not self._is_as_said():
             if _is_less((found := self._find()).level, self._strength.level):
                 return (
-                    f"Commands don't run: their sandbox was said to be {self._strength.level} and would be "
-                    f"{found.level} now ({'; '.join(found.lacks)}). `nanoclaw doctor` looks at it, and that level "
+                    f"Commands don't run: their sandbox was {self._strength.level} and would now be "
+                    f"{found.level} ({'; '.join(found.lacks)}). `nanoclaw doctor` looks at it, and that level "
                     "holds then."
                 )
             self._strength = self._keep(found)
@@ -208,7 +208,7 @@ class SandboxedCommands:
             return self._strength
 
     async def refusal(self) -> str:
-        """Why a command doesn't run unasked; '' where it does."""
+        """Why a command doesn't run unasked; '' if it does."""
         strength = await self._current()
         if not _is_less(strength.level, self._settings.level):
             return ""
@@ -218,7 +218,7 @@ class SandboxedCommands:
         )
 
     async def own_files_refusal(self, command: str) -> str:
-        """Why a command that no sandbox would keep from the program's own files doesn't run: it names one; '' where it
+        """Why a command that no sandbox would keep from the program's own files doesn't run: it names one; '' if it
         does."""
         if not command or (await self._current()).level != "none":
             return ""
@@ -229,13 +229,13 @@ class SandboxedCommands:
         return own_files.TOLD.format(path) if path else ""
 
     async def confines(self) -> bool:
-        """True where a command reaches neither the network nor folders besides the workspace."""
+        """True if a command reaches neither the network nor folders besides the workspace."""
         level = (await self._current()).level
         is_closed = level == "files+net" or (level == "full" and not self._settings.hosts)
         return is_closed and not self._host.get("core").config.reach.write
 
     async def _current(self) -> Strength:
-        """The level that was said, as long as it holds. Raises ToolError where there is less now than was said."""
+        """The level that was said, as long as it holds. Raises ToolError if there is less now than was said."""
         async with self._looking:
             if self._strength is None:
                 self._strength = self._known()
@@ -250,8 +250,8 @@ class SandboxedCommands:
                 if _is_less(strength.level, self._strength.level):
                     why = "; ".join(strength.lacks)
                     raise ToolError(
-                        f"not run: the sandbox of commands was said to be {self._strength.level!r} and would be "
-                        f"{strength.level!r} now ({why}). The person must look at it first: `nanoclaw doctor`."
+                        f"not run: the sandbox of commands was {self._strength.level!r} and would now be "
+                        f"{strength.level!r} ({why}). The person must look at it first: `nanoclaw doctor`."
                     )
                 self._strength = self._keep(strength)
             return self._strength
@@ -277,7 +277,7 @@ class SandboxedCommands:
         try:
             write_atomically(self._file, json.dumps(self._last).encode())
         except OSError as error:  # it is found out anew then
-            self._host.log.warning("the level is not kept: {}", error)
+            self._host.log.warning("the level cannot be saved: {}", error)
         return strength
 
     def _known(self) -> Strength | None:
@@ -341,7 +341,7 @@ class SandboxedCommands:
         except SandboxError as error:
             raise ToolError(f"not run: {error}.") from None
         except OSError as error:
-            raise ToolError(f"not run: the sandbox could not be made: {error.strerror}.") from None
+            raise ToolError(f"not run: the sandbox could not be set up: {error.strerror}.") from None
         keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
         return made.arguments, made.environment, keeper
 
@@ -363,7 +363,7 @@ class SandboxedCommands:
             try:
                 write_atomically(self._places_file, json.dumps(places).encode())
             except OSError as error:  # until the next start it is known
-                self._host.log.warning("the places that are protected are not kept: {}", error)
+                self._host.log.warning("the protected places cannot be saved: {}", error)
 
     _places: list[str] | None = None
 
@@ -395,7 +395,7 @@ class SandboxedCommands:
         return f"{level_said}: {_FAILED[level].format(net=net)}{kept}{beyond}"
 
     def _is_kept(self, failure: bytes, command: str) -> bool:
-        """True where the sandbox kept a command from something: it says so, or names what is there without one."""
+        """True if the sandbox kept a command from something: it says so, or names what is there without one."""
         import re
 
         if re.search(_SOUNDS_KEPT, failure):
@@ -424,7 +424,7 @@ class SandboxedCommands:
         return Grants(workspace.resolve(), hidden, home.resolve(), path, read, write, spelled)
 
     async def _relay(self) -> str:
-        """The socket of a proxy to the hosts that are open, '' where none are."""
+        """The socket of a proxy to the hosts that are open, '' if none are."""
         if not self._settings.hosts:
             return ""
         if self._proxy is None:

@@ -38,22 +38,20 @@ def judge(when: str, turn: Turn, zone: str, *, is_by_code: bool = False, is_task
         if len(options) == 1:
             question, options = f"I read “{when}” as this time. Is it right?", [*options, NO]
     if options and (turn.role != "owner" or turn.is_group):  # the question would be the owner's
-        return Refuse(
-            f"Nothing was set yet. {question} ({' or '.join(options)}) The day and the time are to be in full."
-        )
+        return Refuse(f"Nothing was set yet. {question} ({' or '.join(options)}) Give the day and the time in full.")
     return Ask(question, tuple(options), seconds=SECONDS, is_free=True) if options else None
 
 
 def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str) -> str:
     """The time that the person chose, in words with one meaning. Raises ScheduleError, with a sentence for the model,
-    where there is none."""
+    if there is none."""
     said, heard = answer.text.removeprefix(TODAY), read_known(when, now, zone)
     may_be = heard.readings if isinstance(heard, Unclear) else ()
     if yes_or_no(said) is False:
         raise ScheduleError("The answer was no, so nothing was set.")
     if answer.by != "owner":
         open_still = f" {heard.question}" if isinstance(heard, Unclear) else ""
-        raise ScheduleError(f"Nothing was set, as nobody said when it is meant: “{when}”.{open_still}")
+        raise ScheduleError(f"Nothing was set, as nobody said which time it should be: “{when}”.{open_still}")
     labels = [one for one in _options(when, now, zone) if _names(said, one)]
     for words in [*(labels if len(labels) == 1 else []), f"{when} {said}", f"{said} {when}", said]:
         found = None if words.isdecimal() else read_known(words.removeprefix(TODAY), now, zone)
@@ -91,8 +89,8 @@ def _label(reading: Reading, now: datetime, zone: str) -> str:
 
 
 def _if_not_said(heard: Reading, turn: Turn, zone: str, *, is_task: bool) -> tuple[Reading, ...]:
-    """() where the person's last words, or what was read for them, say this time; else all that they may mean. A task
-    is the model's own idea where they say none."""
+    """() if the person's last words, or what was read for them, say this time; else all that they may mean. A task is
+    the model's own idea where they say none."""
     for phrase in _phrases(turn, zone):
         found = _readings(phrase, turn.now(), zone)
         if any(same(one, heard) for one in found):

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("--task", action="store_true", help="ask the model, in place of sending the text")
     adding.add_argument("--to", default="", metavar="CHANNEL:CHAT", help="default: terminal:main")
     adding.add_argument("--zone", default="", metavar="ZONE", help="such as Europe/Berlin; default: yours")
-    adding.add_argument("--nag", default="", metavar="'10m x6'", help="come again until it is done")
+    adding.add_argument("--nag", default="", metavar="'10m x6'", help="repeat until it is done")
     adding.add_argument("--skip", action="store_true", help="a repeat that was missed does not fire later")
     adding.add_argument("--may-schedule", action="store_true", help="the task may make jobs itself")
     adding.add_argument("--plan", action="store_true", help="the task does nothing before you approve its plan")

@@ -89,7 +89,7 @@ class JobCommands:
             raise ScheduleError(f"Say when, a colon and a text, such as {example}")
         when, text = parts
         if found := _FLAG_AT_END.search(text):
-            raise ScheduleError(f"Put {found[1]} before the time: all after the colon is the text. Nothing was set.")
+            raise ScheduleError(f"Put {found[1]} before the time: the text follows the colon. Nothing was set.")
         if not asked.nag and (nag := _NAG_AT_END.search(text)):
             asked, text = asked._replace(nag=nag[1]), text[: nag.start()].strip()
         return self._made(said, asked._replace(when=when, text=text), target, tx)

@@ -102,7 +102,7 @@ class JobService:
         if not text:
             raise ScheduleError(NO_TEXT)
         if len(text) > LONGEST_TEXT:
-            raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most.")
+            raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} is the limit.")
         if self._only and (target != self._only or asked.may_schedule):
             raise ScheduleError("Only the owner can do that: here jobs are for this conversation. Nothing was set.")
         if self._only and asked.kind == "task":
@@ -181,7 +181,7 @@ class JobService:
         return [f"Reminder {one.number}: {job.text}" for one, job in self.jobs.open() if job.nag_times]
 
     def needs_another_process(self) -> bool:
-        """True where jobs were changed in this process, which fires none, and some are due later."""
+        """True if jobs were changed in this process, which fires none, and some are due later."""
         return self.loop.has_unread_news and self.jobs.count() > 0
 
     # --- changing them -----------------------------------------------------------------------------------------------

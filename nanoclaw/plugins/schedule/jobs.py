@@ -192,7 +192,7 @@ class Jobs:
         return [(one, self._job(one.job)) for one in self._occurrences(where, *values)]
 
     def name_in(self, address: Address) -> str:
-        """Name that the person of a conversation goes by; '' where it is not known."""
+        """Name that the person of a conversation goes by; '' if it is not known."""
         sql = "SELECT json_extract(body, '$.name') FROM inbox WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 20"
         return next((name for (name,) in self._source.read(sql, address.channel, address.chat) if name), "")
 
@@ -233,7 +233,7 @@ def insert(tx: Tx, job: Job) -> Job:
 
 
 def set_state(tx: Tx, id_: int, state: JobState, next_due: datetime | None) -> None:
-    """Let a job go on, wait or end; what was to come again of it doesn't, unless it goes on."""
+    """Let a job continue, wait or end; what was to come again of it doesn't, unless it continues."""
     sql = "UPDATE jobs SET state = ?, next_due = ?, failures = 0 WHERE id = ?"
     tx.execute(sql, state, _maybe(next_due), id_)
     if state != "active":
@@ -275,7 +275,7 @@ def plan(tx: Tx, job: int, now: datetime) -> None:
 
 
 def begin(tx: Tx, due: Due) -> int | None:
-    """The row of what fires, as the job goes on to its next time; None when another hand was quicker."""
+    """The row of what fires, as the job continues to its next time; None when another hand was quicker."""
     if due.occurrence:
         return due.occurrence.id
     over = due.next_due is None and due.job.kind == "reminder"

@@ -51,7 +51,7 @@ class JobLoop:
 
     @property
     def has_unread_news(self) -> bool:
-        """True where something has changed in a process in which this never ran."""
+        """True if something has changed in a process in which this never ran."""
         return self._news.is_set() and self._seen is None
 
     async def run(self) -> None:
@@ -91,7 +91,7 @@ class JobLoop:
             await self._pause(now)
 
     async def _look_for_jump(self, now: datetime) -> None:
-        """Mend repeats after the clock jumped. Skipped times are overdue by themselves; but a jump backward can have
+        """Repair repeats after the clock jumped. Skipped times are overdue by themselves; but a jump backward can have
         left repeats that are due at the dates of a clock that was ahead."""
         monotonic, jump = self.monotonic(), timedelta()
         if self._seen:
@@ -111,7 +111,7 @@ class JobLoop:
         await first_of(self.sleep(seconds), self._news.wait())
 
     async def tick(self, now: datetime) -> None:
-        """Fire all that is due. What fails is logged and tried again at the next tick."""
+        """Fire all that is due. What fails is logged and retried at the next tick."""
         for job, occurrence in self._jobs.broken_off():
             await self._try(partial(tasks.fail, job=job, occurrence=occurrence, reason="It was stopped.", now=now))
         begun = self.monotonic()
@@ -143,8 +143,8 @@ class JobLoop:
             self._host.log.error("a job could not fire and is tried again: {}", text)
 
     def _is_served(self, target: Address) -> bool:
-        """False where this process has no channel for a conversation, or one that does not answer for it: its jobs
-        stay due. Those of a gateway's terminals may wait for somebody who reads."""
+        """False if this process has no channel for a conversation, or one that does not answer for it: its jobs stay
+        due. Those of a gateway's terminals may wait for somebody who reads."""
         if self._host.channel(target.channel) is None:
             return False
         core = self._host.get("core")
@@ -221,7 +221,7 @@ def catch_up(job: Job, now: datetime) -> Due:
 
 def _give_up(tx: Tx, job: Job, why: str) -> None:
     rows.set_state(tx, job.id, "paused", None)
-    text = f"{job.name} cannot be due any more and is paused: {why}"
+    text = f"{job.name} can never be due again and is paused: {why}"
     tx.send(Outbound(job.target, text), f"About {job.name.lower()}.")
 
 

@@ -38,8 +38,8 @@ class Rehearsals:
         self._waiting: dict[str, asyncio.Future[Rehearsed]] = {}
 
     async def rehearse(self, said: Said) -> str:
-        """The text that a job would send, of "3", "3 Mon 08:00" or "3 --at Mon 08:00". Raises ScheduleError also where
-        it comes to no answer."""
+        """The text that a job would send, of "3", "3 Mon 08:00" or "3 --at Mon 08:00". Raises ScheduleError also if it
+        comes to no answer."""
         id_, _, at = said.argument.strip().partition(" ")
         job, now = self._service.job(number(id_)), self._host.now()
         when = _moment(job, at.strip().removeprefix("--at").strip(), now).astimezone(now.tzinfo)
@@ -106,7 +106,7 @@ def _report(job: Job, when: datetime, played: Rehearsed) -> str:
         said = f"(It failed: {ended.text})"
     refused = [f"- {call}" for call in played.refused]
     blocked = ["", "Not done, as this is a rehearsal:", *refused] if refused else []
-    calls = f"{played.requests} call{'' if played.requests == 1 else 's'} of the model, {played.cost}."
+    calls = f"{played.requests} model call{'' if played.requests == 1 else 's'}, {played.cost}."
     return "\n".join([_head(job, when), "", said, *blocked, "", calls])
 
 

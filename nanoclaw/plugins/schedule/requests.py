@@ -27,7 +27,7 @@ _STEMS = {
     "zh": "提醒 忘 叫 计时 定时 闹钟",
     "ja": "リマイン 思い出 知らせ 通知 教えて 言って 伝えて 起こして タイマー アラーム 目覚まし",
 }
-"""A message that has none of them is no request; ~ is a space."""
+"""A message that has none of them is not a request; ~ is a space."""
 
 _NOT_PLAIN = r"""[`<>{}|\\\n]|^["'“„«»「『(\[]|[!?？！]\s*\S|[;。；…]\s*\S|\.\.|https?:"""
 _NAME = r"(?i)(?:@\w+|nano(?:claw)?\b)[\s,.!:]*"
@@ -201,7 +201,7 @@ def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, z
 
 
 def _split(rest: str, way: _Way, words: _Words, now: datetime, zone: str) -> tuple[str, str, bool]:
-    """The words for the time, the text, and whether the text came first; '' where they cannot be told apart."""
+    """The words for the time, the text, and whether the text came first; '' if they cannot be told apart."""
     from nanoclaw import time_words
 
     text_first = bool(way.to.match(rest))

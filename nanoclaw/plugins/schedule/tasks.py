@@ -57,7 +57,7 @@ def prompt(job: Job, due: datetime, late: timedelta) -> str:
 
 def end(tx: Tx, job: Job, occurrence: Occurrence, ended: Ended, turn: Turn, *, touched: bool) -> None:
     """End a task with its turn: its answer goes to the person, or why there is none. `touched` when the turn may have
-    changed more than the workspace, so that it is not tried again by itself."""
+    changed more than the workspace, so that it is not retried by itself."""
     if ended.reason != "answered":
         reason = "It was stopped." if ended.reason == "cancelled" else ended.text
         fail(tx, job, occurrence, reason, turn.now(), is_final=touched or ended.reason != "failed")
@@ -71,7 +71,7 @@ def end(tx: Tx, job: Job, occurrence: Occurrence, ended: Ended, turn: Turn, *, t
 
 def fail(tx: Tx, job: Job, occurrence: Occurrence, reason: str, now: datetime, *, is_final: bool = True) -> None:
     """End a task that came to nothing. The person gets its text and the reason at the first time in a row; then one
-    word at the second, and one when it is paused. `is_final`: it is not tried again before its next time."""
+    word at the second, and one when it is paused. `is_final`: it is not retried before its next time."""
     failures = job.failures + 1
     again = None if is_final or failures >= PAUSE_AT else now + _pause_after(failures)
     state: JobState = "active" if again or job.next_due else "done"

@@ -46,7 +46,7 @@ def end_in_words(ended: Exit, settings: ShellSettings) -> str:
         most = f"{settings.exec_disk_mb:,} MB of the disk"
         return f"stopped: it took more than {most}, or the last of it (limits.exec_disk_mb); its files are still there"
     if ended.why == "not begun":
-        return "not run: the sandbox could not be made, as is said above"
+        return "not run: the sandbox could not be set up, as said above"
     if ended.why == "memory":
         most = f"{settings.bounds.memory_bytes // 1_000_000:,} MB of memory"
         return f"stopped: its processes used more than {most} (limits.exec_memory_mb)"

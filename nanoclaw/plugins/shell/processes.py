@@ -1,4 +1,4 @@
-"""Background processes: commands that run on after the answer, and whose end is told once.
+"""Background processes: commands that keep running after the answer; their end is reported once.
 
 A row is "running", then "ended", then "told". Its end is told by a message of the program to the person, which also
 begins a turn, or by the result of a call that waited for it; each is one transaction with its row.
@@ -78,7 +78,7 @@ class RunningProcess:
 
 
 class Processes:
-    """All of them; `serves` is True while the program goes on after an answer."""
+    """All of them; `serves` is True while the program continues after an answer."""
 
     def __init__(self, host: Host, settings: ShellSettings) -> None:
         self._host, self._settings = host, settings
@@ -138,12 +138,12 @@ class Processes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         about = f" [{note}]" if (note := given.about_sandbox(is_beyond=is_beyond)) else ""
-        begun = f"Process {row.id} runs on; its output goes to {path}."
+        begun = f"Process {row.id} keeps running; its output goes to {path}."
         return f"{begun} You are told when it ends: don't wait for that.{about}"
 
     def _check(self, context: ToolContext) -> None:
         if context.profile != "person":
-            raise ToolError("background is only for a talk with the person, who is told. Leave it out.")
+            raise ToolError("background is only for a conversation with the person, who is told. Leave it out.")
         if not self.serves:
             raise ToolError("this program ends with its answer, and what it runs ends with it. Leave background out.")
         if len(self._running) >= MOST:
@@ -187,8 +187,8 @@ class Processes:
         except OSError:
             raise ToolError("its input is closed: it reads nothing more.") from None
         if written < len(data):
-            raise ToolError(f"it took {written} of {len(data)} bytes: it doesn't read. Send the rest later.")
-        return f"Sent. action=output shows what comes of it, and {one.output.path}."
+            raise ToolError(f"it took {written} of {len(data)} bytes: it isn't reading. Send the rest later.")
+        return f"Sent. action=output shows the result, and {one.output.path}."
 
     def listed(self) -> str:
         """Those that run, and the last that have ended."""

@@ -45,7 +45,7 @@ def lines(package: Package, name: str, pin: PackagePin | None = None) -> Iterato
             yield "Always in the prompt, as a whole."
         yield from (f"Needs {_KINDS[kind]}: {revealed(', '.join(names))}" for kind, names in requires.items())
         if unheeded:
-            yield f"Not heeded, as a skill gives no rights: {revealed(', '.join(unheeded))}"
+            yield f"Ignored, as a skill gives no rights: {revealed(', '.join(unheeded))}"
     except SkillError as error:
         yield f"It would be off: {revealed(str(error))}"
     yield from _warnings(package)

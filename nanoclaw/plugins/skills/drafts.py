@@ -39,7 +39,7 @@ class Drafts:
         if self._place(turn.address) is None:
             if told := self._pins.drafts(skills, "told"):
                 names = few([one.skill.name for one in told])
-                text = f"not used until you have looked at {_them(told)}: {names} (nanoclaw skills show NAME)"
+                text = f"not used until you review {_them(told)}: {names} (nanoclaw skills show NAME)"
                 self._pins.note(told, "told", tx)
                 self._host.show(turn.address, Notice(text, stays="owner"))
             return
@@ -97,7 +97,7 @@ def fenced(text: str) -> str:
 
 def _question(drafts: Sequence[SkillDraft]) -> str:
     each = [
-        f"{one.skill.name} ({'new' if one.skill.draft == 'new' else 'changed since you looked at it'}"
+        f"{one.skill.name} ({'new' if one.skill.draft == 'new' else 'changed since you reviewed it'}"
         f"{', always in the prompt' * one.skill.always}): {one.skill.description[:200]}"
         for one in drafts
     ]
@@ -109,7 +109,7 @@ def _them(drafts: Sequence[SkillDraft]) -> str:
 
 
 def _as_asked(draft: SkillDraft) -> Package | None:
-    """The skill on disk; None where it isn't any more what was asked about."""
+    """The skill on disk; None if it isn't any more what was asked about."""
     try:
         package = read_folder(str(draft.skill.folder))
     except SkillError:

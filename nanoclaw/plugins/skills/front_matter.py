@@ -19,7 +19,7 @@ LONGEST_BYTES = 32_000
 _BLOCK = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ENTRY = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?")
 _PLAIN = re.compile(r"(?:[^\s\"'\[\]{}|>&*!%@`#,?-](?:(?! #).)*)?")
-"""Text that means itself in YAML too, but for a colon in it."""
+"""Text that means itself in YAML too, except a colon in it."""
 
 
 class Field(NamedTuple):
@@ -30,7 +30,7 @@ class Field(NamedTuple):
 
 
 def split(content: bytes) -> tuple[bytes, bytes]:
-    """Split a file into its front matter, without the fence, and the rest. Raises SkillError when there is none."""
+    """Split a file into its front matter, without the fence, and the rest. Raises SkillError if there is none."""
     if match := _BLOCK.match(content[: LONGEST_BYTES + 8]):
         return match[1], content[match.end() :]
     if not content.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):

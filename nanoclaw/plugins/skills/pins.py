@@ -110,7 +110,7 @@ class Pins:
 
 
 def _parsed(text: str) -> dict[str, str]:
-    """Read what was kept as JSON; {} where forgetting has taken words out of it that it cannot do without."""
+    """Read what was kept as JSON; {} if forgetting has taken words out of it that it cannot do without."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -33,7 +33,7 @@ class Skills(Plugin):
     name = "skills"
     settings = SkillSettings
     migrations = (
-        "CREATE TABLE skills_told (sentence TEXT PRIMARY KEY) STRICT",  # about broken ones, told once
+        "CREATE TABLE skills_told (sentence TEXT PRIMARY KEY) STRICT",  # about broken ones, reported once
         *MIGRATIONS,
     )
     marks = MARKS
@@ -58,7 +58,7 @@ class Skills(Plugin):
         if drafts := [skill.name for skill, _ in self.public.surveyed() if skill.draft]:
             from nanoclaw.plugins.skills.skills import few
 
-            text = f"not used before you look at them: {few(drafts)} (nanoclaw skills show NAME)"
+            text = f"not used before you review them: {few(drafts)} (nanoclaw skills show NAME)"
             found.append(Finding(True, text, "skills", risk="note"))
         if variables:
             found.append(Finding(True, f"commands see {', '.join(variables)}", "skills", risk="warning"))

@@ -110,10 +110,10 @@ def find(skills: Sequence[Skill], name: str) -> Skill:
     if skill.problem:
         raise SkillError(f"The skill {skill.name} is off. {shown(skill.path)}, {skill.problem}.")
     if skill.draft:
-        was = "is new" if skill.draft == "new" else "was changed since you looked at it"
+        was = "is new" if skill.draft == "new" else "was changed since you reviewed it"
         raise SkillError(
             f"The skill {skill.name} {was}, so it isn't used yet. /skills show {skill.name} shows it, "
-            f"/skills trust {skill.name} takes it as it is."
+            f"/skills trust {skill.name} accepts it as it is."
         )
     if skill.missing:
         raise SkillError(f"The skill {skill.name} cannot be started. It lacks {', '.join(skill.missing)}.")
@@ -215,7 +215,7 @@ def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
 
 
 def _stamp(path: str) -> _Stamp | None:
-    """None where there is nothing, () for what cannot be looked at."""
+    """None if there is nothing, () for what cannot be looked at."""
     try:
         status = os.stat(path)  # noqa: PTH116  (a Path for each costs more than the call)
     except (FileNotFoundError, NotADirectoryError):
@@ -239,7 +239,7 @@ def _load(path: str, folder: str, stamp: _Stamp) -> tuple[Skill, Requirements]:
 
 def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]:
     if stamp and not stat.S_ISREG(stamp[-1]):
-        raise SkillError("line 1: it is no plain file")
+        raise SkillError("line 1: it is not a plain file")
     with _opened(file, folder) as opened:
         return parsed(opened.read(front_matter.LONGEST_BYTES + 8), file)
 

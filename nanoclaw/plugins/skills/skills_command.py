@@ -80,7 +80,7 @@ def _state(skill: Skill, active: Set[str]) -> str:
 
 def _shown(found: FoundSkills, drafts: Drafts, skill: Skill, said: Said) -> Reply:
     package, text = read_folder(str(skill.folder)), drafts.in_full(skill)
-    state = "as you looked at it" if not skill.draft else f"{skill.draft}, not used yet"
+    state = "as you reviewed it" if not skill.draft else f"{skill.draft}, not used yet"
     head = f"{shown(skill.folder)}: {state}."
     data = {"path": shown(skill.path), "draft": skill.draft, "text": text}
     if said.shell:
@@ -98,12 +98,10 @@ def _trusted(found: FoundSkills, name: str, tx: Tx) -> Reply:
     is_one = sha256 or any(name.casefold() == skill.name.casefold() for skill, _ in listed)
     for skill, source in [_named(listed, one) for one in ([name] if is_one else name.split())]:
         if source == SHIPPED:
-            raise SkillError(f"The skill {skill.name} is a part of this program, and needs no yes.")
+            raise SkillError(f"The skill {skill.name} is part of this program and needs no approval.")
         package = packages[skill.name] = read_folder(str(skill.folder))
         if not package.sha256.startswith(sha256):
-            raise SkillError(
-                f"The skill {skill.name} is not any more what was shown: /skills show {skill.name} shows it."
-            )
+            raise SkillError(f"The skill {skill.name} is no longer what was shown: /skills show {skill.name} shows it.")
         found.pins.put(tx, found.pins.place(skill), package)
     (first, package), *more = packages.items()
     if more:
@@ -116,7 +114,7 @@ def _trusted(found: FoundSkills, name: str, tx: Tx) -> Reply:
 
 def _removed(found: FoundSkills, skill: Skill, source: str, tx: Tx) -> Reply:
     if source != "home":
-        raise SkillError(f"The skill {skill.name} is no added one: it is in {shown(skill.folder)}, delete it there.")
+        raise SkillError(f"The skill {skill.name} was not added here: it is in {shown(skill.folder)}, delete it there.")
     try:
         shutil.rmtree(skill.folder)
     except OSError as error:

@@ -25,7 +25,7 @@ _MADE = """SELECT conversation, title FROM titles_made
 
 
 def titles(rows: Rows) -> dict[str, str]:
-    """The title of the newest context of each conversation, by its name; '' where nothing was said in it."""
+    """The title of the newest context of each conversation, by its name; '' if nothing was said in it."""
     found = {key: one_line(without_documents(text or ""), LONGEST) for key, text in rows(_FIRST)}
     if rows("SELECT 1 FROM sqlite_master WHERE name = 'titles_made'"):
         found.update((key, one_line(title, LONGEST)) for key, title in rows(_MADE))

@@ -54,7 +54,7 @@ class Todo(Plugin):
     async def _todo(
         self,
         context: ToolContext,
-        steps: Annotated[list[str] | None, "the whole list, said once; [] drops it"] = None,
+        steps: Annotated[list[str] | None, "the whole list, given once; [] deletes it"] = None,
         done: Annotated[list[int] | None, "numbers of steps"] = None,
         doing: Annotated[int | None, "number of a step"] = None,
     ) -> ToolOutput:

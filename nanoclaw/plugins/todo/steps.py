@@ -78,8 +78,7 @@ def _step(number: int, given: str) -> Step:
         raise ToolError(f"step {number} is empty. Nothing was changed.")
     if len(text) > LONGEST:
         raise ToolError(
-            f"step {number} has {len(text):,} characters, at most {LONGEST} are taken: say it shorter. "
-            "Nothing was changed."
+            f"step {number} has {len(text):,} characters, and {LONGEST} is the limit: shorten it. Nothing was changed."
         )
     return Step(text, _BOXES.get((dress[1] or "").lower(), "pending"))
 

@@ -26,7 +26,7 @@ OFTEN = (
 """Tools of ours that are in the prompt before any other, the first before the last."""
 
 SELDOM = ("memory_get", "memory_forget", "exit_plan_mode")
-"""Tools of ours that are left out before somebody else's single ones."""
+"""Tools of ours that are left out before another person's single ones."""
 
 FEW = 10  # tools that a server may have to be in the prompt as a whole
 
@@ -102,7 +102,7 @@ class ToolSearch(Plugin):
         return skills.searchable(profile) if skills else ()
 
     def _may_come(self) -> bool:
-        """True where servers may bring tools while a context lasts."""
+        """True if servers may bring tools while a context lasts."""
         return bool((servers := self._host.get("mcp")) and servers.names)
 
     async def _tool_search(
@@ -123,7 +123,7 @@ class ToolSearch(Plugin):
         found = ranked(query, candidates, self._said(context))
         if not found:
             raise ToolError(
-                f"no tool fits {query[:100]!r}: say in other words what it is to do. There are {_groups(specs)}."
+                f"no tool fits {query[:100]!r}: describe in other words what it should do. There are {_groups(specs)}."
             )
         lines = [_in_full(specs[at]) if at < len(specs) else _skill(skills[at - len(specs)]) for at in found[:SHOWN]]
         if rest := ", ".join(candidates[at].name for at in found[SHOWN : SHOWN + NAMED]):

@@ -35,7 +35,7 @@ class AuditLog:
         return self._effects("state = 'undone' AND told = 0 AND address = ? ORDER BY id DESC", str(conversation))
 
     def add(self, tx: Tx, effect: Effect, conversation: Address | None = None, turn: int | None = None) -> None:
-        """A further effect; `conversation` is None where it belongs to none."""
+        """A further effect; `conversation` is None if it belongs to none."""
         tx.execute(INSERT, *row_of(effect, str(conversation or ""), turn or None, self._host.now()))
 
     def mark_undone(self, tx: Tx, effect: Effect) -> None:
@@ -46,7 +46,7 @@ class AuditLog:
         tx.execute("UPDATE ledger SET told = 1 WHERE state = 'undone' AND told = 0 AND address = ?", str(conversation))
 
     def rename(self, tx: Tx, hashes: Mapping[str, str]) -> list[tuple[int, str | None, str | None]]:
-        """Note that contents have become others, as words were taken out of them. Returns what the lines said until
+        """Note that contents have become others, as words were removed from them. Returns what the lines said until
         now: number, before, after."""
         among = "IN (SELECT value FROM json_each(?1))"
         old = tx.execute(

@@ -50,7 +50,7 @@ class FileVersions:
     # --- before and after a change -----------------------------------------------------------------------------------
 
     def read(self, name: str) -> bytes | None:
-        """None for what is no plain file with one name, or too large to be kept."""
+        """None for what is not a plain file with one name, or too large to be kept."""
         try:
             with open_for_reading(self._reach, name) as file:
                 found = os.fstat(file.fileno())
@@ -83,7 +83,7 @@ class FileVersions:
         return None
 
     def keep(self, name: str) -> str | None:
-        """The same, with a copy on disk of what is there. Raises WorkspaceError when none can be made."""
+        """The same, with a copy on disk of what is there. Raises WorkspaceError if none can be made."""
         content = self.read(name)
         return self.state(name) if content is None else self.keep_copy(content, name)
 
@@ -99,7 +99,7 @@ class FileVersions:
     @contextmanager
     def watch(self, effect: Effect, report: Callable[[Effect], None]) -> Iterator[None]:
         """Keep what the file of an effect is before a change, and report it with what it is after, whatever becomes of
-        the change. Raises WorkspaceError, before anything was changed, when no copy can be kept."""
+        the change. Raises WorkspaceError, before anything was changed, if no copy can be kept."""
         before = self.keep(effect.target) if effect.target else None
         try:
             yield
@@ -108,7 +108,7 @@ class FileVersions:
             report(effect._replace(before=None if after is None else before, after=after))
 
     def _after(self, name: str) -> str | None:
-        """Of a memory file a copy is kept of what became of it, too, so that edits by hand are versions of it."""
+        """Of a memory file a copy is kept of what happened to it, too, so that edits by hand are versions of it."""
         if is_memory(self.root, name):
             with suppress(WorkspaceError):
                 return self.keep(name)
@@ -132,11 +132,11 @@ class FileVersions:
     # --- taking back -------------------------------------------------------------------------------------------------
 
     def take_back(self, effect: Effect, tx: Tx | None = None) -> None:
-        """Put a file back as it was before. Raises WorkspaceError, and changes nothing, when it is another one since or
+        """Put a file back as it was before. Raises WorkspaceError, and changes nothing, if it is another one since or
         its copy is not kept any more."""
         name, now = effect.target, self.state(effect.target)
         if effect.before is None:
-            raise WorkspaceError(f"{name} was too large to be kept, so that it cannot be put back.")
+            raise WorkspaceError(f"{name} was too large to be kept, so it cannot be put back.")
         if now != effect.before:
             if now != effect.after:
                 raise WorkspaceError(
@@ -147,8 +147,8 @@ class FileVersions:
         self._write(tx, partial(self._log.mark_undone, effect=effect))
 
     def undo(self, tx: Tx | None = None) -> Effect:
-        """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing,
-        when there is none or its copy is not kept any more."""
+        """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing, if
+        there is none or its copy is not kept any more."""
         for effect in self.standing()[:1]:
             if effect.tool == BY_HAND:
                 self.keep(effect.target)  # what was typed can be brought back
@@ -172,7 +172,7 @@ class FileVersions:
         return MemoryHistory(self, self._log).diff(effect)
 
     def blame(self, name: str, line: str) -> str:
-        """The change that brought a line of a memory file, in words; '' where no copy tells."""
+        """The change that brought a line of a memory file, in words; '' if no copy tells."""
         return MemoryHistory(self, self._log).blame(name, line)
 
     def restore(self, effect: Effect, *, before: bool = False, tx: Tx | None = None) -> None:

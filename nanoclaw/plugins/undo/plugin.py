@@ -153,9 +153,9 @@ class Undo(Plugin):
             effects = more if more and _is_of_one_command(effects[-1], more[0]) else []
 
     def _take_back(self, tx: Tx, effect: Effect) -> str:
-        """Undo one effect; says what became of it, "" when it cannot be undone.
+        """Undo one effect; says what happened to it, "" when it cannot be undone.
 
-        Raises WorkspaceError when it could be, but not as things are.
+        Raises WorkspaceError if it could be, but not at present.
         """
         if effect.state == "done" and effect.kind in ("forgetting", "job", "job removal"):
             try:
@@ -174,7 +174,7 @@ class Undo(Plugin):
         return f"{effect.target} {became} ({when(effect)}, {effect.text})."
 
     def _by_others(self, tx: Tx, effect: Effect) -> str:
-        """Have the plugin that did it take it back; '' where it isn't there."""
+        """Have the plugin that did it take it back; '' if it isn't there."""
         if effect.kind == "forgetting":
             forget = self._host.get("forget")
             return str(forget.undo(tx)) if forget else ""

@@ -113,7 +113,7 @@ def _picture(page: FetchedPage, name: str) -> PageContents:
 
 def _is_other(page: FetchedPage, kind: str, name: str) -> str:
     size = f"more than {MOST_BYTES // 1_000_000} MB" if page.is_cut else f"{len(page.body):,} bytes"
-    return f"{page.url} is no text, page, document or picture: {kind[:80] or 'of no type'}, {size}. {_save(page, name)}"
+    return f"{page.url} is not readable here: {kind[:80] or 'of no type'}, {size}. {_save(page, name)}"
 
 
 def _save(page: FetchedPage, name: str) -> str:

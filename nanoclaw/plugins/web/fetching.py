@@ -30,7 +30,7 @@ WHOLE, HEAD, TAIL = 12_000, 8_000, 2_000
 """Characters of a page that is shown whole, and of the head and tail of a longer one."""
 
 PASSAGES, BEGIN = 6_000, 500
-"""Characters of the passages that fit a question, and of the beginning that stands above them."""
+"""Characters of the passages that fit a question, and of the beginning that is above them."""
 
 ERROR_CHARACTERS = 1_000
 """Of what a server says beside an error."""
@@ -77,7 +77,7 @@ class Fetching:
         except UnreadablePage as error:
             return _failed(url, str(error))
         except TimeoutError:
-            raise ToolError(f"{shown(url)} was not read: it gave no whole answer within {SECONDS:.0f} s.") from None
+            raise ToolError(f"{shown(url)} was not read: it gave no complete answer within {SECONDS:.0f} s.") from None
 
     async def _read(self, context: ToolContext, url: str, question: str) -> ToolOutput:
         host, now = host_of(url), self._host.now()
@@ -87,7 +87,7 @@ class Fetching:
             if is_alone and await self._robots.forbid(url, now):
                 raise ToolError(
                     f"{shown(url)} was not read: the robots.txt of {host.named} asks programs not to read it by "
-                    "themselves. When the person asks for this address it is read."
+                    "themselves. It is read if the person asks for this address."
                 )
             page = await self._page(url, MOST_BYTES)
             read = await self._contents(page)
@@ -111,13 +111,13 @@ class Fetching:
             stopped.set()  # when this is cancelled, the thread is not, and ends by itself
 
     def _is_asked_for(self, context: ToolContext, host: WebHost) -> bool:
-        """True where the words of the person, or of their job, name the site."""
+        """True if the words of the person, or of their job, name the site."""
         history = self._host.conversations.history(context.conversation)
         said = (one.text for one in history if isinstance(one, UserMessage) and one.origin in _ORIGINS)
         return any(host.host in text.casefold() for text in said)
 
     def _opens(self, url: str, error: NetError) -> str:
-        """The setting that opens the private place of an address, for the person; '' where another is the trouble."""
+        """The setting that opens the private place of an address, for the person; '' if another is the trouble."""
         if not isinstance(error, NotPublic) or not error.is_private:
             return ""
         named = host_of(url if "://" in url else f"https://{url}").named
@@ -133,7 +133,7 @@ class Fetching:
             begin, passages = text[:BEGIN].strip(), fitting(text, question, PASSAGES)
             text = f"{begin} […]\n\n[What fits the question best:]\n\n{passages}" if passages else _ends(text)
             if not passages:
-                text = f"[No word of the question stands in it.]\n\n{text}"
+                text = f"[No word of the question is in it.]\n\n{text}"
             text = f"{text}\n\n{hint(self._outputs.keep('web_fetch', whole))}"
         elif len(text) > WHOLE:
             text = f"{_ends(text)}\n\n{hint(self._outputs.keep('web_fetch', whole))}"
@@ -163,9 +163,9 @@ def _refused(url: str, page: FetchedPage) -> ToolOutput:
 
 
 _STATUS = {
-    "401": ", which wants a login",
-    "402": ", which wants a payment",
-    "403": ", which lets this program not in",
+    "401": ", which requires a login",
+    "402": ", which requires a payment",
+    "403": ", which refuses this program",
     "404": ": there is no such page",
     "410": ": the page is gone",
     "429": ": too many requests",

@@ -11,7 +11,7 @@ GAP = "\n\n[…]\n\n"
 
 
 def fitting(text: str, question: str, most: int) -> str:
-    """Passages by their rank of BM25, up to so many characters, in the order of the text; '' where no word of the
+    """Passages by their rank of BM25, up to a number of characters, in the order of the text; '' if no word of the
     question stands in it."""
     from rank_bm25 import BM25Plus
 

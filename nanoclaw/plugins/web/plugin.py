@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.web.search import WebSearch
 
 OPEN_TO = ("person", "job", "helper")
-CITE = "Web: name the addresses that your answer rests on."
+CITE = "Web: name the addresses that your answer is based on."
 
 
 class Web(Plugin):

@@ -47,7 +47,7 @@ def readable(page: str, url: str) -> Readable:
 
 
 def _laid_out(page: str, url: str) -> Readable | None:
-    """The page by trafilatura, None where it finds nothing. Raises ImportError."""
+    """The page by trafilatura, None if it finds nothing. Raises ImportError."""
     from trafilatura import extract, extract_metadata, load_html
 
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # what is wrong with a page is no fault of ours

@@ -23,7 +23,7 @@ class Robots:
         self._sites: dict[str, tuple[datetime, RobotFileParser]] = {}
 
     async def forbid(self, url: str, now: datetime) -> bool:
-        """True where a site asks programs not to read an address. One without a robots.txt forbids nothing."""
+        """True if a site asks programs not to read an address. One without a robots.txt forbids nothing."""
         where = urljoin(url, "/robots.txt")
         at, rules = self._sites.get(where, (None, None))
         if at is None or rules is None or now - at >= KEPT_FOR:

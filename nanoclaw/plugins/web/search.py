@@ -29,7 +29,7 @@ _DAYS: dict[str, int] = {"day": 1, "week": 7, "month": 31, "year": 366}
 
 
 class WebResult(NamedTuple):
-    """`date` is '' where the engine doesn't tell."""
+    """`date` is '' if the engine doesn't tell."""
 
     title: str
     url: str
@@ -47,7 +47,7 @@ class WebQuery(NamedTuple):
 
     @property
     def span(self) -> Span | None:
-        """The shortest span of time with a word that reaches back so far; None where all does."""
+        """The shortest span of time with a word that reaches back so far; None if all does."""
         if self.since is None:
             return None
         days = (self.today - self.since).days
@@ -83,9 +83,9 @@ class WebSearch:
         return self._settings.search
 
     def lacks(self) -> str:
-        """The thing without which the engine cannot be asked, in a sentence; '' where it can."""
+        """The thing without which the engine cannot be asked, in a sentence; '' if it can."""
         if self.engine in _KEYS and not self._key:
-            return f"{self.engine} wants a key: {_KEYS[self.engine]}=… in secrets.env, or [web] key in config.toml."
+            return f"{self.engine} needs a key: {_KEYS[self.engine]}=… in secrets.env, or [web] key in config.toml."
         if self.engine == "ddgs" and find_spec("ddgs") is None:
             from nanoclaw.installation import install_command
 
@@ -172,7 +172,7 @@ class WebSearch:
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict):
-            raise SearchError(f"Nothing was searched: what answers at {host.named} is no {self.engine} (no JSON).")
+            raise SearchError(f"Nothing was searched: what answers at {host.named} is not {self.engine} (no JSON).")
         return said
 
     def _refusal(self, error: BadStatus) -> str:
@@ -201,7 +201,7 @@ def shown(query: WebQuery, engine: str, found: list[WebResult]) -> str:
     """The results, numbered."""
     since = f" since {query.since}" if query.since else ""
     if not found:
-        undated = " So may leaving since out: many engines cannot tell dates, and are not asked then." if since else ""
+        undated = " So may leaving out since: many engines don't know dates, and are skipped then." if since else ""
         return f"No result for {query.words!r}{since}. {engine} answered: fewer or other words may find more.{undated}"
     lines = [f"{len(found)} results for {query.words!r}{since}, by {engine}:"]
     for number, one in enumerate(found, 1):

@@ -327,7 +327,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_pa
     *accepted, refused = ended.stdout.splitlines()
     assert ended.stderr == ""
     assert "this step could not be saved" in refused
-    assert "What was saved before is whole" in refused
+    assert "What was saved before is intact" in refused
     assert "rollback" not in refused
     store = Store(path)
     assert [inbound.external_id for inbound in waiting(store)] == accepted

@@ -208,7 +208,7 @@ def test_what_was_removed_or_changed_since_the_copy_stays_so(tmp_path: Path, who
     store = Store(path)
     assert store.rows("SELECT name, value FROM flags") == [("old", "2")]
     store.close()
-    assert f"What could be read of it goes on, over the copy of {DAY}." in said[0]
+    assert f"What could be read is used, over the copy of {DAY}." in said[0]
     assert "Missing of what it held: some records of usage." in said[0]
 
 
@@ -416,7 +416,7 @@ def test_without_room_a_damaged_state_is_told_and_left_as_it_was(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(StoreError, match=r"damaged, and it could not be put aside .* the disk is full"):
+        with pytest.raises(StoreError, match=r"damaged, and can't be moved aside .* the disk is full"):
             Store(path)
     assert path.read_bytes() == whole[: len(whole) // 2]
     with warnings():

@@ -281,7 +281,7 @@ async def test_a_guest_has_so_many_answers_an_hour_and_is_told_once_that_those_w
     async def play(chat: Chat) -> None:
         assert [await chat.ask(GUEST, "hello") for _ in range(2)] == ["one", "two"]
         chat.clock.now += timedelta(minutes=20)
-        assert await chat.ask(GUEST, "more") == "I answer 2 messages an hour, and those were all. Write again at 13:00."
+        assert await chat.ask(GUEST, "more") == "I answer 2 messages an hour. Write again at 13:00."
         for _ in range(50):
             await chat.write(GUEST, "and more", attachments=(Attachment("", "x.jpg", "image/jpeg", ref="f1"),))
         await chat.say(GUEST, "here then", mention=True)
@@ -551,7 +551,7 @@ async def test_a_job_that_the_task_of_somebody_who_was_the_owner_would_make_is_r
 async def test_a_guest_hears_of_a_pause_and_of_no_command_that_is_not_theirs(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         assert (await chat.ask(OWNER, "/panic")).startswith("Everything is frozen")
-        assert await chat.ask(GUEST, "hello") == "I am paused. This is kept until I go on."
+        assert await chat.ask(GUEST, "hello") == "I am paused. This is kept until I continue."
 
     await story(tmp_path, play)
 

@@ -43,12 +43,12 @@ async def test_it_waits_for_the_owners_yes_in_the_terminal_and_is_theirs_then(tm
         asked = chat.home.rows("SELECT channel, text FROM outbox")
         assert [channel for channel, _ in asked] == [MAIN.channel]
         await terminal(chat).sent.get()
-        assert f"says that it is from {OWNER}, and I can't be sure: “Good day”. /held yes 1" in asked[0][1]
+        assert f"claims to be from {OWNER}, and I can't be sure: “Good day”. /held yes 1" in asked[0][1]
         listed = await say(chat, "/held")
         assert "- 1: telegram, says it is from 1" in listed
         assert "and another" in listed
-        assert await say(chat, "/held no 2") == "Message 2 is thrown away."
-        assert await say(chat, "/held yes 1") == "Message 1 is taken as one of 1."
+        assert await say(chat, "/held no 2") == "Message 2 is discarded."
+        assert await say(chat, "/held yes 1") == "Message 1 is accepted as sent by 1."
         assert await chat.answer() == "Good morning."
         assert await say(chat, "/held yes 1") == "No message 1 waits; /held lists those that do."
         assert await say(chat, "/held yes ²") == (
@@ -69,7 +69,7 @@ async def test_it_has_no_say_itself_and_what_nobody_answers_ends_after_a_week(tm
         await terminal(chat).sent.get()
         assert chat.home.rows("SELECT count(*) FROM inbox")[0][0] == 0
         chat.clock.now += timedelta(days=8)
-        assert await say(chat, "/held") == "No message waits for your word that you sent it."
+        assert await say(chat, "/held") == "No message waits for you to confirm that you sent it."
 
     await story(tmp_path, play)
 
@@ -94,7 +94,7 @@ async def test_a_command_in_it_is_carried_out_on_the_yes_as_the_owners(tmp_path:
         said = list[str]()
         for number in range(1, 7):
             told = await say(chat, f"/held yes {number}")
-            assert told == f"Message {number} is taken as one of 1."
+            assert told == f"Message {number} is accepted as sent by 1."
             said.append(await chat.answer())
         assert "pizza" in said[0] and "12:20" in said[0]
         assert said[1].startswith("Elevated until 12:10")
@@ -116,7 +116,7 @@ async def test_a_yes_in_it_answers_the_question_of_its_chat(tmp_path: Path) -> N
         await terminal(chat).sent.get()
         await write(chat, OWNER, "yes")
         await terminal(chat).sent.get()
-        assert await say(chat, "/held yes 1") == "Message 1 is taken as one of 1."
+        assert await say(chat, "/held yes 1") == "Message 1 is accepted as sent by 1."
         assert {await chat.answer() for _ in range(3)} == {"Yes: it goes on.", "The party is at 8.", "Told her."}
 
     call = ("message", {"to": "telegram:2", "text": "The party is at 8."})
@@ -148,12 +148,12 @@ async def test_a_flood_of_forged_ones_is_told_once_and_keeps_no_answer_of_the_ow
         await write(chat, OWNER, "my answer", quoted=ours)
         told = [await terminal(chat).sent.get() for _ in range(4)]
         assert terminal(chat).sent.empty()
-        assert ["says that it is from" in one.text for one in told] == [True, True, False, False]
-        assert "/held no all throws them away" in told[2].text
+        assert ["claims to be from" in one.text for one in told] == [True, True, False, False]
+        assert "/held no all discards them" in told[2].text
         listed = await say(chat, "/held")
         assert "my answer" in listed
         assert len(listed.splitlines()) == OF_GUESTS + OF_ONE + 1
-        assert await say(chat, "/held no all") == f"Messages that are thrown away: {OF_GUESTS + OF_ONE + 1}."
+        assert await say(chat, "/held no all") == f"Messages discarded: {OF_GUESTS + OF_ONE + 1}."
         await write(chat, OWNER, "and again")
         assert "and again" in (await terminal(chat).sent.get()).text
 
@@ -165,7 +165,7 @@ async def test_it_is_thrown_away_where_its_sender_is_not_let_in_any_more(tmp_pat
         await write(chat, OWNER, "hello")
         await terminal(chat).sent.get()
         chat.remove(OWNER)
-        assert await say(chat, "/held yes 1") == "1 may not talk to me any more: message 1 is thrown away."
+        assert await say(chat, "/held yes 1") == "1 may not talk to me any more: message 1 is discarded."
         assert chat.home.rows("SELECT count(*) FROM inbox WHERE channel = 'telegram'")[0][0] == 0
 
     await story(tmp_path, play)

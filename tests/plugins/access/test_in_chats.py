@@ -161,7 +161,7 @@ async def test_a_pairing_code_lets_in_whom_the_owner_says_and_nobody_by_their_ow
         assert owners(here) == [str(here.anna.id)]
         assert "may talk to me on telegram now, as a guest" in await here.hears(here.anna, f"/pair {code.lower()}")
         assert (await here.server.next(here.cyd)).text == "You may talk to me now."
-        assert (await here.hears(here.anna, f"/pair {code}")).startswith("Nobody waits by that code")
+        assert (await here.hears(here.anna, f"/pair {code}")).startswith("Nobody waits with that code")
         assert await here.hears(here.cyd, "hello") == "Hello, Cyd."
 
 
@@ -170,7 +170,7 @@ async def test_a_pairing_code_of_yesterday_lets_nobody_in(tmp_path: Path) -> Non
         code = await pairing_code(here, here.cyd)
         here.clock.now += timedelta(days=1, minutes=1)
         assert await here.home.ask("/pair") == "Nobody waits to be let in."
-        assert (await here.home.ask(f"/pair {code}")).startswith("Nobody waits by that code")
+        assert (await here.home.ask(f"/pair {code}")).startswith("Nobody waits with that code")
         assert [one.role for one in here.home.public("access").accounts.all()] == ["owner"]
 
 

@@ -55,7 +55,7 @@ async def test_its_time_is_said_in_words(tmp_path: Path, words: str, ends: str) 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [("2h", "an hour at most"), ("61m", "an hour at most"), ("0", "an hour at most"), ("soon", "is no time")],
+    [("2h", "an hour at most"), ("61m", "an hour at most"), ("0", "an hour at most"), ("soon", "is not a time")],
 )
 async def test_more_than_an_hour_and_what_is_no_time_are_refused(tmp_path: Path, words: str, said: str) -> None:
     async with program(tmp_path) as home:

@@ -96,7 +96,7 @@ def test_a_backup_is_restored_into_an_empty_home_as_it_was(home: Home, tmp_path:
     file = tmp_path / "all.tar.gz"
     made = home.run("backup", str(file))
     assert "checked by restoring it" in made.out
-    assert "Left out: secrets.env (--with-secrets takes it along)" in made.out
+    assert "Left out: secrets.env (--with-secrets includes it)" in made.out
     assert file.stat().st_mode & 0o077 == 0
     other = Home(tmp_path / "other")
     other.run("restore", str(file))

@@ -201,11 +201,11 @@ def test_a_month_has_a_limit_of_its_own(purse: Callable[..., Purse]) -> None:
 def test_a_yes_holds_until_the_day_ends_over_a_restart(purse: Callable[..., Purse]) -> None:
     mine = purse(day_usd=1, month_usd=2)
     mine.spend(2)
-    assert "Until the day ends" in mine.allow()
+    assert "until the day ends" in mine.allow()
     mine.ask(5)
     mine = mine.reopened()
     assert mine.ask(5) == 1024
-    assert "today it goes on beyond the limit" in mine.spending.in_words()
+    assert "today the limit does not apply" in mine.spending.in_words()
     mine.host.time += timedelta(days=1)
     with pytest.raises(LimitReached, match="for this month"):
         mine.ask(0.1)
@@ -256,8 +256,8 @@ def test_a_model_without_a_price_is_told_once_and_goes_on(purse: Callable[..., P
     mine.ask(5, model="acme/new")
     mine.ask(5, model="acme/newer")
     assert mine.told == [
-        "no price is known for acme/new, so the limit cannot hold for it",
-        "no price is known for acme/newer, so the limit cannot hold for it",
+        "no price is known for acme/new, so the limit cannot apply to it",
+        "no price is known for acme/newer, so the limit cannot apply to it",
     ]
     assert "No price is known for acme/new, acme/newer: not counted." in mine.spending.in_words()
     mine.ask(0)  # and it took nothing of the limit

@@ -255,7 +255,7 @@ async def test_a_card_says_what_is_gone_already(tmp_path: Path) -> None:
             file.truncate(10_000_001)
         question = await program.ask("Go")
         assert "deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)" in question
-        assert "(gone already, as no copy was kept: `big.bin`)" in question
+        assert "(already gone, as no copy was kept: `big.bin`)" in question
 
 
 async def test_what_is_deleted_in_the_background_and_by_lines_for_a_process_is_counted(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ async def test_the_assistants_own_files_and_jobs_are_left_alone(
         program.app.models._providers = (cast,)  # type: ignore[attr-defined]
         await program.ask("Go")
         (told,) = [one.text for one in results(history_of(program, 1))]
-        assert told == f"a helper leaves {kept} alone: say in your report what should change there."
+        assert told == f"a helper doesn't change {kept}: say in your report what should change there."
 
 
 async def test_tools_narrows_to_those_named_and_an_unknown_name_is_told_with_near_ones(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ async def test_at_its_last_round_a_helper_is_told_to_report_and_after_it_ends(tm
         assert results(history_of(program, 1))[0].text.endswith(LAST_ROUND)
         a, b = results(program.history)
         assert a.text.endswith("A.") and not a.is_error
-        why = "I stopped after 2 rounds of tools without coming to an end.\n\nIts last words: I look."
+        why = "I stopped after 2 rounds of tool calls without finishing.\n\nIts last words: I look."
         assert b.is_error and b.text == f"Helper 2 (b) came to no end after 0 s:\n\n{why}"
 
 
@@ -285,7 +285,7 @@ async def test_a_helper_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     cast = Cast({"": [delegate("a"), "Fine."], "a": [Hang()]})
     async with running(tmp_path, cast, seconds=2000.0) as program:
         assert await program.ask("Go") == "Fine."
-        why = "I stopped after 15 minutes without coming to an end."
+        why = "I stopped after 15 minutes without finishing."
         assert results(program.history)[0].text.endswith(why)
 
 
@@ -427,7 +427,7 @@ async def test_a_report_from_the_background_comes_in_the_same_words_to_person_an
     cast.gate.clear()
     async with running(tmp_path, cast, wakes=True) as program:
         assert await program.ask("Read a, meanwhile we talk") == "It reads."
-        assert results(program.history)[0].text.startswith("Helper 1 has begun. Its report comes as a message")
+        assert results(program.history)[0].text.startswith("Helper 1 has started. Its report comes as a message")
         assert await program.ask("How are you?") == "Fine."
         cast.gate.set()
         told = await program.answer()
@@ -485,7 +485,7 @@ async def test_the_report_of_a_helper_that_read_others_words_is_marked(tmp_path:
         marked = [one.outside for one in program.history if not isinstance(one, AssistantMessage) and one.outside]
         assert marked == ["https://one.org, https://two.org"]
         if background:
-            assert "It has read words of others (https://one.org, https://two.org)" in program.history[-3].text
+            assert "It has read others' text (https://one.org, https://two.org)" in program.history[-3].text
         else:
             assert " from https://one.org, https://two.org: information by" in results(program.history)[0].text
 

@@ -97,7 +97,7 @@ def test_a_mark_says_how_often(text: str, every: timedelta | None) -> None:
         ("watch a.md and $ git status", Watch("file", "a.md", (Watch("command", "git status"),))),
         ("watch the news", None),
         ("Buy a watch", None),
-        ("`watch -n 1 date` is no item's watch", None),
+        ("`watch -n 1 date` is not an item's watch", None),
         ("look at notes/inbox.md", None),
     ],
 )

@@ -28,7 +28,7 @@ async def test_a_slow_page_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("nanoclaw.plugins.heartbeat.probe.PAGE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = Watch("url", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert "no whole answer" in (await Probe(Reach(tmp_path), {}, loopback=True).read(url)).problem
+        assert "no complete answer" in (await Probe(Reach(tmp_path), {}, loopback=True).read(url)).problem
 
 
 async def test_this_machine_is_looked_at_only_when_the_person_allows_it(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ async def test_why_shows_our_own_count_where_the_provider_told_no_figures(tmp_pa
         assert learned != 1
         said = await home.ask("/why")
         assert f"≈ {counted:,} tokens in (0 cached)" in said
-        assert "counted here: the provider told no figures" in said
+        assert "counted here: the provider gave no figures" in said
         assert "reported" not in await home.ask("/context")
 
 
@@ -209,12 +209,12 @@ def test_why_not_tells_the_reason() -> None:
         return why.why_not("dentist", "when is my flight?", last, lambda query, limit: found if limit == 1 else ranked)
 
     fact = replace(NOTE, file="MEMORY.md")
-    assert "No note speaks of" in why_not([], [], None)
+    assert "No note mentions" in why_not([], [], None)
     assert "sees as a whole" in why_not([fact], [], None)
     assert "was recalled" in why_not([NOTE], [NOTE], past(NOTE))
     assert "shares no word" in why_not([NOTE], [], past())
     assert "not among what a search" in why_not([replace(NOTE, text="My flight to June")], [], past())
-    assert "place 2 with a score of 3.25" in why_not([NOTE], [replace(NOTE, start=9, score=8.0), NOTE], past())
+    assert "number 2 with a score of 3.25" in why_not([NOTE], [replace(NOTE, start=9, score=8.0), NOTE], past())
 
 
 async def test_why_tells_what_this_message_recalled_from_what_was_shown_for_an_earlier_one(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
         assert json.loads(weather.text.split("\n", 1)[1].rsplit("\n", 1)[0]) == {"city": "Rome", "degrees": 7}
         assert (fail.is_error, "no such city" in fail.text) == (True, True)
         assert [image.mime for image in picture.images] == ["image/png"]
-        parts = "[a sound, audio/wav", "resource note://1 (one) — A note", "inside", "application/zip", "no picture"
+        parts = "[a sound, audio/wav", "resource note://1 (one) — A note", "inside", "application/zip", "not a picture"
         assert all(part in mixed.text for part in parts)
         assert "note://1 (one), text/plain: The first note." in listed.text
         assert "note://by/{name}" in listed.text

@@ -99,14 +99,14 @@ async def test_the_content_decides_what_is_a_picture(tmp_path: Path) -> None:
         metadata, content = asked(provider)
         assert (content.images, content.text) == ((), "and this?")
         assert "photo.jpg could not be shown" in metadata
-        assert any("no picture that can be opened" in text for text in notices(home))
+        assert any("not a picture that can be opened" in text for text in notices(home))
 
 
 @pytest.mark.parametrize(
     ("content", "said", "told"),
     [
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "(sent without words: logo.svg)", "logo.svg could not be shown"),
-        (ChannelError("it is gone"), "(sent without words)", "logo.svg came with the message but is not here"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "(sent without text: logo.svg)", "logo.svg could not be shown"),
+        (ChannelError("it is gone"), "(sent without text)", "logo.svg came with the message but is not here"),
     ],
     ids=["cannot be shown", "cannot be had"],
 )
@@ -214,14 +214,14 @@ async def test_where_no_notices_are_shown_the_person_is_written_what_was_not_tak
         large = held("r3", "film.mp4", "video/mp4", size=3_000_000_000)
         await home.say("hello", files=(held("r1", "a.txt", "text/plain"), held("r2"), large))
         assert (await home.answer()).splitlines() == [
-            "a.txt was not taken in: it is empty (0 bytes).",
-            "photo.jpg was not taken in: it is gone.",
-            "film.mp4 was not taken in: it has 3,000 MB, more than the 1 MB that are taken in.",
+            "a.txt was not accepted: it is empty (0 bytes).",
+            "photo.jpg was not accepted: it is gone.",
+            "film.mp4 was not accepted: it has 3,000 MB, more than the 1 MB that are accepted.",
         ]
         assert await home.answer() == "The text was enough."
         assert notices(home) == []
         said = [message.text for message in home.app.sessions.of(Address("chat", "main")).history]
-        assert "The text was enough." in said and not any("was not taken in" in text for text in said)
+        assert "The text was enough." in said and not any("was not accepted" in text for text in said)
 
 
 async def test_the_files_of_an_album_are_fetched_side_by_side_and_stay_in_order(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ async def test_too_many_files_are_left_with_the_platform(tmp_path: Path) -> None
         home.channel.held |= {f"r{number}": b"x" for number in range(25)}
         await home.ask("all", files=tuple(held(f"r{number}", "a.bin", "audio/x") for number in range(25)))
         assert len(kept(home)) == 20
-        assert "5 more files came with it and were left with the platform." in asked(provider)[0]
+        assert "5 more files came with it and were not downloaded." in asked(provider)[0]
 
 
 async def test_stop_ends_a_download(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ async def test_a_voice_note_that_nobody_writes_down_is_told_with_its_place(
         metadata, content = asked(provider)
         assert told in metadata
         assert f"v.ogg is at {kept(home)[0]}" in metadata
-        assert content.text == "(sent without words: v.ogg)"
+        assert content.text == "(sent without text: v.ogg)"
 
 
 async def test_a_quoted_message_is_told_to_the_model(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ async def test_a_file_of_notes_that_is_read_in_part_is_named(tmp_path: Path) -> 
         (plugin,) = (one for one in here.app.plugins if one.name == "memory")
         (found,) = await plugin.check(deep=False)
     assert not found.is_well
-    assert found.text == "only the first 5 MB are read of 2026-03-01.md: divide what is in it"
+    assert found.text == "only the first 5 MB are read of 2026-03-01.md: split it up"
 
 
 async def test_without_the_section_nothing_is_recalled_or_told_of_memory(tmp_path: Path) -> None:

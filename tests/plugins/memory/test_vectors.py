@@ -182,7 +182,7 @@ async def test_a_search_finds_by_them_too(tmp_path: Path, server: EmbeddingServe
         ((401, {"error": {"message": "Incorrect API key provided: k-1234567"}}), "memory.embeddings_api_key"),
         ((404, {"error": {"message": "no such model"}}), "memory.embeddings"),
         ((200, b"<html>"), "no list of vectors"),
-        ((200, {"data": [{"embedding": []}]}), "not of one length"),
+        ((200, {"data": [{"embedding": []}]}), "differ in length"),
     ],
 )
 async def test_without_them_recall_goes_on_by_words_and_status_says_why_once(
@@ -198,7 +198,7 @@ async def test_without_them_recall_goes_on_by_words_and_status_says_why_once(
         await here.ask("Who was it that fixed my car?")
         said = await state(here)
     assert "Paula fixed the car" in str(model.requests[0].history)
-    assert said.startswith("! vectors: 1 of 1 lines (openai/small); recall goes on by words alone: ")
+    assert said.startswith("! vectors: 1 of 1 lines (openai/small); recall uses words alone: ")
     assert why in said and "k-1234567" not in said
     assert len(server.asked) == 1  # not again at once
 
@@ -277,7 +277,7 @@ async def test_a_model_of_many_sizes_is_not_asked_again_and_again(tmp_path: Path
     sizes = count(8)
     server.answer = lambda texts: reply(texts, next(sizes))
     async with running(tmp_path, Model(), settings=settings(server), plugins=["memory"], wakes=True) as here:
-        await until(here, "! vectors: 0 of 1 lines (openai/small); recall goes on by words alone: openai/small sends")
+        await until(here, "! vectors: 0 of 1 lines (openai/small); recall uses words alone: openai/small sends")
     assert len(server.asked) == 4
 
 
@@ -289,9 +289,7 @@ async def test_where_they_cannot_be_kept_none_is_made(tmp_path: Path, server: Em
         db.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
     server.forget()
     async with running(tmp_path, Model(), settings=settings(server), plugins=["memory"], wakes=True) as here:
-        await until(
-            here, "! vectors: 1 of 2 lines (openai/small); recall goes on by words alone: vectors cannot be kept"
-        )
+        await until(here, "! vectors: 1 of 2 lines (openai/small); recall uses words alone: vectors cannot be saved")
     assert server.texts == ["Sun"]
 
 

@@ -139,8 +139,8 @@ async def test_without_a_yes_nothing_is_sent(tmp_path: Path, word: str) -> None:
     [
         ("telegram:778", "telegram:778 is not known"),
         ("sms:5", "there is no channel 'sms'"),
-        ("Anna", "'Anna' is no address"),
-        ("telegram:", "'telegram:' is no address"),
+        ("Anna", "'Anna' is not an address"),
+        ("telegram:", "'telegram:' is not an address"),
     ],
 )
 async def test_an_address_that_nobody_knows_is_told_and_not_written_to(tmp_path: Path, to: str, told: str) -> None:

@@ -397,7 +397,7 @@ async def test_a_task_that_is_to_plan_acts_only_after_the_owners_yes(tmp_path: P
         (home.program.workspace / "b.txt").unlink()
         await dial.pass_(hours=24)
         assert await home.program.answer() == (
-            "Nothing?\n\n(It was to have its plan approved first. That did not come, so it changed nothing.)"
+            "Nothing?\n\n(Its plan had to be approved first. It was not, so nothing was changed.)"
         )
         assert not is_written(home.program)
         assert home.program.rows("SELECT * FROM plan_modes") == []

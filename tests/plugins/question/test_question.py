@@ -152,7 +152,7 @@ async def test_what_waits_behind_a_question_is_said_to_go_on_when_it_does(tmp_pa
         assert "Kept." in await program.answer()
     async with running(tmp_path, ScriptedProvider("Red.", "That, too.")) as program:
         await program.app.conversations.idle()
-        going_on = (MAIN, Notice("going on with what was waiting: “And the window”"))
+        going_on = (MAIN, Notice("continuing with what was waiting: “And the window”"))
         assert going_on not in program.channel.events
         await program.ask("red")
         assert [await program.answer(), await program.answer()] == ["Red.", "That, too."]
@@ -218,7 +218,7 @@ async def test_several_are_asked_one_after_the_other_and_other_calls_wait_for_al
         assert_legal(program.history)
 
 
-# --- what is no answer -----------------------------------------------------------------------------------------------
+# --- what is not an answer --------------------------------------------------------------------------------------------
 
 
 async def test_commands_reminders_and_files_are_no_answer_and_nothing_is_lost(tmp_path: Path) -> None:

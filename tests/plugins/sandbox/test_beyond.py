@@ -61,7 +61,7 @@ async def test_a_no_runs_nothing_and_a_task_is_refused(tmp_path: Path) -> None:
         message = UserMessage("Do it", program.clock(), "job")
         await program.deliver(Inbound(MAIN, "me", new_id(), message, role="owner"))
         await until(program, "Hm.")
-        assert results(program.history)[-1].text.startswith("not run: only in a talk with the person")
+        assert results(program.history)[-1].text.startswith("not run: a command can leave the sandbox only")
         assert not (home / "x").exists()
 
 

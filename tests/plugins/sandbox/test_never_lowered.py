@@ -51,8 +51,8 @@ async def test_where_bubblewrap_goes_between_two_commands_nothing_runs_until_som
         target = bwrap.readlink()
         bwrap.unlink()
         for _ in range(2):
-            assert "was said to be 'full' and would be 'files+net' now (bubblewrap is not" in await told()
-        lowered = "Commands don't run: their sandbox was said to be full and would be files+net now"
+            assert "was 'full' and would now be 'files+net' (bubblewrap is not" in await told()
+        lowered = "Commands don't run: their sandbox was full and would now be files+net"
         assert lowered in await program.ask("/status")
         await program.app.findings()
         assert "Commands run in a sandbox (files+net)" in await program.ask("/status")
@@ -70,7 +70,7 @@ async def test_a_look_by_another_program_counts(tmp_path: Path, bwrap: Path) -> 
         await program.ask("Go")
         bwrap.unlink()
         await program.ask("Go")
-        assert "was said to be" in results(program.history)[-1].text
+        assert "the sandbox of commands was" in results(program.history)[-1].text
         seen = {"facts": library.facts(), "strength": ["files+net", "", ["bubblewrap is not installed"]]}
         (tmp_path / "home" / "plugins" / "sandbox" / "level.json").write_text(json.dumps(seen))
         await program.ask("Go")

@@ -326,11 +326,11 @@ async def test_a_level_that_is_less_than_was_said_is_refused_until_somebody_look
     list(having(Strength("files", "", ("bubblewrap is not installed",)), monkeypatch))
     step = call("exec", {"command": "touch done"})
     async with running(tmp_path, ScriptedProvider(step, "Hm.", step, "Now."), settings=ASKS) as program:
-        lowered = "Commands don't run: their sandbox was said to be full and would be files now (bubblewrap is not in"
+        lowered = "Commands don't run: their sandbox was full and would now be files (bubblewrap is not in"
         assert urgent(program.app)[0].startswith(lowered)
         await program.ask("Go")
         told = results(program.history)[0].text
-        assert "was said to be 'full' and would be 'files' now (bubblewrap is not installed)" in told
+        assert "was 'full' and would now be 'files' (bubblewrap is not installed)" in told
         assert not (program.workspace / "done").exists()
         (found,) = [one for name, one in await program.app.findings() if name == "sandbox"]
         assert found.text.startswith("files (bubblewrap is not installed)")
@@ -363,7 +363,7 @@ async def test_a_heartbeat_watches_no_command_without_one(tmp_path: Path, nothin
         ('level = "some"', "must be one of"),
         ('read = ["Documents"]', "must be a folder"),
         ('write = ["/"]', "must be a folder"),
-        ('hosts = ["https://x.org/"]', "is no host"),
+        ('hosts = ["https://x.org/"]', "is not a host"),
         ("tmp_mb = 0", "more than 0"),
     ],
 )

@@ -276,7 +276,7 @@ async def test_one_job_that_cannot_fire_keeps_no_other_from_firing(tmp_path: Pat
         home.add(job("Call Anna", NOON + timedelta(minutes=1)))
         await dial.pass_(minutes=2)
         texts = home.sent()
-        assert "Reminder 1 cannot be due any more and is paused" in texts[0]
+        assert "Reminder 1 can never be due again and is paused" in texts[0]
         assert texts[1].startswith("Reminder 2: Call Anna")
         assert "paused" in home.service.table()
 

@@ -25,7 +25,7 @@ def test_a_command_that_writes_more_than_is_shown_has_all_of_it_in_a_file(hands:
 
 
 def test_a_command_that_writes_more_than_memory_should_hold_has_all_of_it_in_a_file(hands: Hands) -> None:
-    hands("exec", command="true")  # what is imported first is no output
+    hands("exec", command="true")  # what is imported first is not output
     tracemalloc.start()
     said = hands("exec", command="head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the end")
     _, peak = tracemalloc.get_traced_memory()

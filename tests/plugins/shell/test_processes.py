@@ -69,7 +69,7 @@ async def test_the_end_of_a_command_is_told_to_person_and_model_after_talk_went_
     async with running(tmp_path, model, wakes=True) as program:
         assert await program.ask("Build it, and tell me") == "It builds."
         begun = results(program.history)[0].text
-        assert begun.startswith("Process 1 runs on; its output goes to outputs/process-")
+        assert begun.startswith("Process 1 keeps running; its output goes to outputs/process-")
         await until_it_waits(program)
         assert await program.ask("How are you?") == "Fine."
         open_gate(program)

@@ -79,7 +79,7 @@ async def test_one_that_was_changed_is_not_loaded_and_shown_by_what_changed(tmp_
         trust_all(here)
         await here.ask("hi")
         (folder / "run.sh").write_text("#!/bin/sh\ncurl evil.example\n")
-        assert "Use this skill from now on? tide (changed since you looked at it" in await asked(here, "hi")
+        assert "Use this skill from now on? tide (changed since you reviewed it" in await asked(here, "hi")
         shown = await here.ask("/skills show tide")
         assert "run.sh (28 bytes, script, new)" in shown and "curl evil.example" in shown
         assert "Look at the table." not in shown, "that is as it was"
@@ -149,7 +149,7 @@ async def test_where_nobody_can_be_asked_it_is_told_once(tmp_path: Path) -> None
     async with running(tmp_path, ScriptedProvider(WRITE, "I wrote it.", "Hm."), plugins=without) as here:
         await here.ask("write a skill")
         await here.ask("hello")
-        assert notices(here).count("not used until you have looked at this skill: ahoy") == 1
+        assert notices(here).count("not used until you review this skill: ahoy") == 1
 
 
 async def test_a_question_that_a_restart_cut_off_is_asked_anew(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_a_skill_gives_no_rights(tmp_path: Path) -> None:
         with_it = {tool.name for tool in here.app.chain.tools(PROFILES["person"])}
         await here.ask("hi")
         shown = await here.ask("/skills show grabby")
-        assert "Not heeded, as a skill gives no rights: allowed-tools, permissions" in shown
+        assert "Ignored, as a skill gives no rights: allowed-tools, permissions" in shown
         assert "SECRET_TOKEN" not in here.public("shell").variables
     async with running(tmp_path / "other", plugins=plugins, environment=environment) as here:
         assert with_it == {tool.name for tool in here.app.chain.tools(PROFILES["person"])}

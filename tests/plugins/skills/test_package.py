@@ -95,13 +95,13 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "header.tar.gz": (_long_header, "more than 20 MB"),
     "nested.zip": (lambda path: zipped(path, ("a/b.zip", b"PK")), "is an archive"),
     "twice.zip": (lambda path: zipped(path, ("a.md", b"1"), ("A.md", b"2")), "twice"),
-    "hidden.zip": (lambda path: zipped(path, ("a\u202egpj.sh", b"1")), "no name of a file"),
-    "escape.zip": (lambda path: zipped(path, ("a\x1b[2J", b"1")), "no name of a file"),
-    "text.zip": (lambda path: written(path, b"PK\3\4 or not"), "no whole"),
-    "cut.tar.gz": (lambda path: written(path, gzip.compress(bytes(9000))[:-9]), "no whole"),
+    "hidden.zip": (lambda path: zipped(path, ("a\u202egpj.sh", b"1")), "not a file name"),
+    "escape.zip": (lambda path: zipped(path, ("a\x1b[2J", b"1")), "not a file name"),
+    "text.zip": (lambda path: written(path, b"PK\3\4 or not"), "not a complete"),
+    "cut.tar.gz": (lambda path: written(path, gzip.compress(bytes(9000))[:-9]), "not a complete"),
     "folder": (_linked, "is a link"),
-    "pipes": (_piped, "no plain file"),
-    "nothing": (lambda path: path, "is no folder and no archive"),
+    "pipes": (_piped, "not a plain file"),
+    "nothing": (lambda path: path, "neither a folder nor an archive"),
 }
 
 
@@ -138,7 +138,7 @@ def test_adding_shows_all_asks_and_pins_and_a_change_is_seen(tmp_path: Path) -> 
     source = zipped(tmp_path / "tide.zip", ("run.sh", b"echo high\n"))
     refused = home.run("skills", "add", str(source), check=1)
     assert "tide: Tells the tide." in refused.out and "run.sh (10 bytes, script)" in refused.out
-    assert "echo high" in refused.out and "Not heeded, as a skill gives no rights: allowed-tools" in refused.out
+    assert "echo high" in refused.out and "Ignored, as a skill gives no rights: allowed-tools" in refused.out
     assert "--yes" in refused.err
     assert not (home.root / "skills").exists()
     added = home.run("skills", "add", str(source), "--yes")
@@ -196,5 +196,5 @@ def test_the_name_of_a_skill_leads_nowhere(tmp_path: Path, name: str) -> None:
         with zipfile.ZipFile(tmp_path / file, "w") as packed:
             packed.writestr("SKILL.md", other)
         ended = home.run("skills", "add", str(tmp_path / file), "--yes", check=status)
-        assert "is no name for a skill: give it one" in ended.err or not status
+        assert "is not a name for a skill: give it one" in ended.err or not status
     assert sorted(path.name for path in (home.root / "skills").iterdir()) == ["other", "tide"]

@@ -156,7 +156,7 @@ async def test_a_summary_ends_with_the_list_as_it_stands(tmp_path: Path) -> None
     ("arguments", "sentence"),
     [
         ({"steps": ["a"] * 31}, "a list has at most 30 steps, not 31: put some together. Nothing was changed."),
-        ({"steps": ["a", "b" * 201]}, "step 2 has 201 characters, at most 200 are taken: say it shorter. Nothing"),
+        ({"steps": ["a", "b" * 201]}, "step 2 has 201 characters, and 200 is the limit: shorten it. Nothing"),
         ({"steps": ["a", " - [ ] "]}, "step 2 is empty. Nothing was changed."),
         ({"done": [4]}, "there is no step 4: they are 1 to 3. Nothing was changed."),
         ({"doing": 0}, "there is no step 0: they are 1 to 3. Nothing was changed."),

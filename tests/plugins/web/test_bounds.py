@@ -104,7 +104,7 @@ async def test_a_server_that_drips_is_given_thirty_seconds(tmp_path: Path, where
     async with site(Everywhere()) as served:
         begin = passed()
         found = await fetched(tmp_path, opened(served), f"{served.url}/")
-        assert "it gave no whole answer within 30 s" in found.text
+        assert "it gave no complete answer within 30 s" in found.text
         assert 29 < passed() - begin < 45
 
 
@@ -257,7 +257,7 @@ async def test_the_prompt_asks_for_sources_where_the_tools_are(tmp_path: Path) -
     model = ScriptedProvider("Hello.", "Hello.")
     async with running(tmp_path, model) as program:
         await program.ask("Hi")
-        assert "name the addresses that your answer rests on" in model.requests[0].system.text
+        assert "name the addresses that your answer is based on" in model.requests[0].system.text
         assert json.dumps([tool.name for tool in model.requests[0].tools]).count("web_") == 2
     async with running(tmp_path / "without", model, without=["web"]) as program:
         await program.ask("Hi")

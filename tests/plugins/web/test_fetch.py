@@ -98,7 +98,7 @@ async def test_a_redirect_to_something_else_than_a_page_is_refused(tmp_path: Pat
 async def test_a_loop_of_redirects_ends_after_five(tmp_path: Path) -> None:
     async with site({"/": to("/")}) as served:
         found = await fetched(tmp_path, opened(served), f"{served.url}/")
-        assert "it leads on and on, after 5 redirects" in found.text
+        assert "it redirects without end, after 5 redirects" in found.text
         assert len(served.asked) == 6
 
 
@@ -245,20 +245,20 @@ async def test_a_packed_page_is_unpacked(tmp_path: Path, packing: str) -> None:
 ANSWERS = (
     (reply(b"gone", status="404 Not Found"), "the server answered 404 Not Found: there is no such page"),
     (reply(b"gone", status="410 Gone"), "the page is gone"),
-    (reply(b"<p>Please log in</p>", "text/html", "401 Unauthorized"), "wants a login"),
+    (reply(b"<p>Please log in</p>", "text/html", "401 Unauthorized"), "requires a login"),
     (reply(b'{"error": "slow down"}', "application/json", "429 Too Many Requests", "Retry-After: 60\r\n"), "(60)"),
     (reply(b"oh", status="500 Internal Server Error"), "answered 500 Internal Server Error"),
     (reply(b""), "is empty: the server answered 200 OK without any text"),
-    (b"SSH-2.0-x\r\n\r\n", "what answered is no web server"),
+    (b"SSH-2.0-x\r\n\r\n", "what answered is not a web server"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nhalf of", "the answer broke off"),
     (reply(b"xx", more="Content-Encoding: gzip\r\n"), "it cannot be unpacked"),
     (reply(b"xx", more="Content-Encoding: br\r\n"), "packed as 'br', which nobody asked for"),
     (
         reply(b"\0\1\2" * 99, "application/zip-not"),
-        "is no text, page, document or picture: application/zip-not, 297 bytes",
+        "is not readable here: application/zip-not, 297 bytes",
     ),
-    (reply(bytes(range(256)) * 9, "text/html"), "is no text, page, document or picture: text/html, 2,304 bytes"),
-    (reply(b"\0" * 999, "text/plain"), "is no text, page, document or picture: text/plain, 999 bytes"),
+    (reply(bytes(range(256)) * 9, "text/html"), "is not readable here: text/html, 2,304 bytes"),
+    (reply(b"\0" * 999, "text/plain"), "is not readable here: text/plain, 999 bytes"),
 )
 
 
@@ -407,7 +407,7 @@ async def test_a_question_shows_the_passages_of_a_long_page_that_fit_it(tmp_path
 async def test_a_question_that_nothing_fits_is_told(tmp_path: Path) -> None:
     async with site({"/": html(f"<article>{LONG}</article>", HEAD)}) as served:
         found = await fetched(tmp_path, opened(served), f"{served.url}/", "zebra xylophone?")
-        assert "[No word of the question stands in it.]" in found.text
+        assert "[No word of the question is in it.]" in found.text
         assert "Part 0" in found.text
 
 

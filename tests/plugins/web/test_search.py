@@ -132,7 +132,7 @@ QUOTA = {"detail": {"error": "This request exceeds your plan's set usage limit."
         (KEYED, answer({}, "429 Too Many Requests", "Retry-After: 7\r\n"), "too many requests: it asks to wait (7)"),
         (KEYED, answer({}, "503 Service Unavailable"), "it is down: try again later"),
         (SEARXNG, answer({}, "403 Forbidden"), "add json to search.formats"),
-        (SEARXNG, reply(b"<html>hello", "text/html"), "is no searxng (no JSON)"),
+        (SEARXNG, reply(b"<html>hello", "text/html"), "is not searxng (no JSON)"),
         (
             SEARXNG,
             answer({"results": [], "unresponsive_engines": [["google", "CAPTCHA"], ["bing", "timeout"]]}),
