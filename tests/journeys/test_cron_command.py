@@ -96,7 +96,7 @@ def test_a_rehearsal_shows_what_would_be_sent_changes_nothing_and_is_accounted_f
     shown = home.run("cron", "rehearse", "2", "--at", "Mon 08:00").out
     assert "The report is written." in shown
     assert "Not done, as this is a rehearsal:\n- cron action='remove', id=1" in shown
-    assert "2 calls of the model" in shown
+    assert "2 model calls" in shown
     assert "08:00 (Monday)" in server.asked[0].body.decode()
     after = kept(home)
     assert len(after.pop("usage")) == len(before.pop("usage")) + 2

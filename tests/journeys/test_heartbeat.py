@@ -96,7 +96,7 @@ def test_a_heartbeat_without_a_working_model_says_so_and_is_due_again(home: Home
     home.run("init")
     write(home, "HEARTBEAT.md", "- [ ] Look around\n")
     said = home.run("heartbeat", check=1).err
-    assert "came to nothing, and its lines stay due. The model gave no answer" in said
+    assert "had no result, and its lines stay due. The model gave no answer" in said
     assert said.count("The model gave no answer") == 1
     server.script(reports(False))
     assert "has nothing to tell" in home.run("heartbeat").out
