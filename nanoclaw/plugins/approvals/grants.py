@@ -115,9 +115,8 @@ class OwnerGrants:
             }
             for one in there
         ]
-        told = "\n".join(
-            ["Not asked about:", *lines, "", "/grants revoke NUMBER takes one back, /grants revoke all all."]
-        )
+        how = "/grants revoke NUMBER takes one back, /grants revoke all all."
+        told = "\n".join(["Not asked about:", *lines, "", how])
         return Reply(told if lines else "There are no grants: whatever needs your yes asks for it.", {"grants": data})
 
     def _rows(self, condition: str, *values: object) -> list[Grant]:

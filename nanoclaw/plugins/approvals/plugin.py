@@ -112,9 +112,11 @@ class Approvals(Plugin):
         return Ask(f"Run `{call.name}`?")
 
     def _is_allowed(self, call: CheckedCall, turn: Turn, *, lifts_boundary: bool) -> bool:
-        """Tells whether the policy's question about a call is answered by the hour or by the configuration."""
+        """Tells whether the policy's question about a call is answered by the hour or by the configuration, which say
+        nothing of what others' text may want."""
         is_listed = not lifts_boundary and self._permissions.rule(call.name, turn.profile.name) == "allow"
-        return is_listed or self._elevated.covers(turn)
+        others = (taint := self._host.get("taint")) and taint.learned(call, turn).sources
+        return not others and (is_listed or self._elevated.covers(turn))
 
     def _check_names(self, names: Sequence[str]) -> None:
         """Raises ConfigError for a name that no tool has, unless its tool may be of a plugin that is off or of an MCP
@@ -142,9 +144,8 @@ class Approvals(Plugin):
     async def check(self, deep: bool) -> Iterable[Finding]:
         there, banner = self._grants.all(), self._elevated.banner()
         found = [Finding(True, line.removeprefix("Elevated: "), "elevated") for line in banner.splitlines()]
-        return (
-            [*found, Finding(True, f"{len(there)} not asked about: /grants lists them", "grants")] if there else found
-        )
+        given = f"{len(there)} not asked about: /grants lists them"
+        return [*found, Finding(True, given, "grants")] if there else found
 
     async def audit(self) -> Iterable[Finding]:
         now = self._host.now()

@@ -81,7 +81,9 @@ class Chromium:
     @property
     def is_running(self) -> bool:
         task = self._starting
-        return bool(task and task.done() and not task.cancelled() and not task.exception() and _is_alive(task.result()))
+        return bool(
+            task and task.done() and not task.cancelled() and not task.exception() and task.result().is_connected()
+        )
 
     async def context(self, **options: Any) -> BrowserContext:
         """A new profile, empty. Raises ToolError."""
@@ -165,7 +167,3 @@ def _why(said: str) -> str:
         return f"it was not ready within {START_SECONDS:g} s"
     lines = [line.partition("[err]")[2].strip() for line in said.splitlines() if "[err]" in line]
     return (next(filter(None, reversed(lines)), "") or said.strip().split("\n")[0])[:200].rstrip(".")
-
-
-def _is_alive(browser: Any) -> bool:
-    return bool(browser.is_connected())

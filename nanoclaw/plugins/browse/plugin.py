@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -12,12 +12,13 @@ from weakref import WeakValueDictionary
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Image, Message, ToolExample, UserMessage
-from nanoclaw.core.plugin import Ended, Finding, Hears, Host, Plugin, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Ended, Finding, Hears, Host, Plugin, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.browse.chromium import Chromium, can_start, executable, is_root, lack
 
 if TYPE_CHECKING:
+    from nanoclaw.plugins.browse.asking import Use
     from nanoclaw.plugins.browse.session import BrowserSession, Seen
     from nanoclaw.plugins.browse.sessions import BrowserSessions
 
@@ -51,19 +52,18 @@ class Browse(Plugin):
         self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
         self._sessions: BrowserSessions[BrowserSession] | None = None
         self.hears = {"on_end": Hears()}  # as long as it was not used
+        # calls of one conversation are done in their order, also those that are made side by side
         self._locks = WeakValueDictionary[Address, asyncio.Lock]()
         self._judged_at: dict[tuple[int, str], str] = {}  # hosts of the pages that calls were judged for
-        self.public = OpenPages(self)
+        self.public = self._use_of  # for guards
 
     def tools(self) -> Iterable[Tool]:
         """None where they could not work: the model never believes that it has a browser which isn't there."""
         if not can_start(self._settings.chromium, self._path):
             return []
-        doing = tool(self._browse_do, open_to=OPEN_TO, examples=_DO)
-        return [
-            tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK),
-            doing._replace(audit=_begun, check=self._check),
-        ]
+        look = tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK)
+        do = tool(self._browse_do, open_to=OPEN_TO, examples=_DO)
+        return [look, do._replace(audit=_begun, check=self._check)]
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         from importlib.util import find_spec
@@ -94,19 +94,23 @@ class Browse(Plugin):
             await self._sessions.aclose()
         await self._chromium.aclose()
 
-    def _open_in(self, conversation: Address) -> BrowserSession | None:
-        return self._sessions.open_one(conversation) if self._sessions else None
-
     async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:
-        """Ask before something is typed into a page, sent or uploaded."""
-        from nanoclaw.plugins.browse import asking
+        use = await self._use_of(call, turn)
+        asked = f"{use.words[0].upper()}{use.words[1:]}?"
+        return Ask(asked, exact=use.exact, scope=use.scope) if use.is_asked else None
 
-        if (session := self._open_in(turn.conversation)) is None:
-            return None
-        given, number = call.arguments, call.arguments.get("element") or 0
-        host = self._judged_at.setdefault((turn.id, call.id), session.host(number))
-        form = await session.form(number) if given["action"] == "click" and number else ""
-        return asking.question(given, session.label(number) if number else "", host, form)
+    async def _use_of(self, call: CheckedCall, turn: Turn) -> Use:
+        from nanoclaw.plugins.browse.asking import FREE_KEYS, use_of
+
+        given, number, taint = call.arguments, call.arguments.get("element") or 0, self._host.get("taint")
+        session = self._sessions.open_one(turn.conversation) if self._sessions else None
+        here = self._judged_at.setdefault((turn.id, call.id), session.host(number) if session else "")
+        if session is None:
+            return use_of(given, "", "", "", "")._replace(is_asked=False)
+        enters = bool(given.get("enter")) or (given["action"] == "press" and given.get("value") not in FREE_KEYS)
+        form = await session.form(number, enters=enters) if number and (enters or given["action"] == "click") else ""
+        label = session.label(number) if number else ""
+        return use_of(given, label, here, form, taint.own_words(turn) if taint else "")
 
     # --- for the sessions --------------------------------------------------------------------------------------------
 
@@ -116,9 +120,8 @@ class Browse(Plugin):
 
             self.hears = {}
             idle = timedelta(minutes=self._settings.idle_minutes)
-            self._sessions = BrowserSessions(
-                _Owner(self._host, self._chromium), self._make, idle, self._settings.sessions
-            )
+            owner = _Owner(self._host, self._chromium)
+            self._sessions = BrowserSessions(owner, self._make, idle, self._settings.sessions)
         return self._sessions
 
     async def _make(self) -> BrowserSession:
@@ -155,22 +158,19 @@ class Browse(Plugin):
     async def _browse(self, context: ToolContext, action: _Looking, url: str = "") -> ToolOutput:
         """A real browser, for pages that need scripts, clicks or a login. Shows a page as text, in which what can be
         used has a number for browse_do, like [12: button "Buy"]; scroll shows more of it."""
-        async with self._turn_of(context):
-            return await self._look("open" if url and action == "read" else action, url, context)
-
-    async def _look(self, action: _Looking, url: str, context: ToolContext) -> ToolOutput:
-        if action == "open":
-            address = await self._checked(url)
-            session = await self._all().opened(context.conversation)
+        async with self._locks.setdefault(context.conversation, asyncio.Lock()):
+            if action == "open" or (url and action == "read"):
+                address = await self._checked(url)
+                session = await self._all().opened(context.conversation)
+                async with session.lock:
+                    return await self._told(session, await session.open(address), context)
+            session = await self._session(context)
             async with session.lock:
-                return await self._told(session, await session.open(address), context)
-        session = await self._session(context)
-        async with session.lock:
-            if action == "screenshot":
-                shot, seen = await session.screenshot()
-                return (await self._told(session, seen, context))._replace(images=(await _picture(shot),))
-            look = {"read": session.read, "scroll": session.scroll, "back": session.back}[action]
-            return await self._told(session, await look(), context)
+                if action == "screenshot":
+                    shot, seen = await session.screenshot()
+                    return (await self._told(session, seen, context))._replace(images=(await _picture(shot),))
+                look = {"read": session.read, "scroll": session.scroll, "back": session.back}[action]
+                return await self._told(session, await look(), context)
 
     async def _browse_do(
         self,
@@ -183,41 +183,22 @@ class Browse(Plugin):
         """Use an element of the page that browse shows. Returns what changed."""
         if element is None and action != "press":
             raise ToolError(f"{action} needs the number of an element, such as 12 for [12: …].")
-        file = await self._file(value) if action == "upload" else None
-        async with self._turn_of(context):
-            return await self._use(action, element, value, enter, file, context)
-
-    async def _use(
-        self,
-        action: _Doing,
-        element: int | None,
-        value: str,
-        enter: bool,
-        file: tuple[str, bytes] | None,
-        context: ToolContext,
-    ) -> ToolOutput:
-        session, number = await self._session(context), element or 0
-        async with session.lock:
-            host = session.host(number)
-            if host != self._judged_at.get((context.turn, context.call), host):
-                raise ToolError("the page has become one of another host since: read it, and do it again.")
-            context.report(_effect(action, session.label(number), value, host))
-            if action == "click":
-                seen = await session.click(number, value)
-            elif action == "type":
-                seen = await session.type(number, value, enter=enter)
-            elif action == "select":
-                seen = await session.select(number, value)
-            elif action == "press":
-                seen = await session.press(element, value or "Enter")
-            else:
-                assert file
-                seen = await session.upload(number, *file)
-            return await self._told(session, seen, context)
-
-    def _turn_of(self, context: ToolContext) -> asyncio.Lock:
-        """Calls of one conversation are done in their order, also those that are made side by side."""
-        return self._locks.setdefault(context.conversation, asyncio.Lock())
+        file = await self._file(value) if action == "upload" else ("", b"")
+        async with self._locks.setdefault(context.conversation, asyncio.Lock()):
+            session, number = await self._session(context), element or 0
+            async with session.lock:
+                host = session.host(number)
+                if host != self._judged_at.get((context.turn, context.call), host):
+                    raise ToolError("the page has become one of another host since: read it, and do it again.")
+                context.report(_effect(action, session.label(number), value, host))
+                act: Callable[[], Awaitable[Seen]] = {
+                    "click": lambda: session.click(number, value),
+                    "type": lambda: session.type(number, value, enter=enter),
+                    "select": lambda: session.select(number, value),
+                    "press": lambda: session.press(element, value or "Enter"),
+                    "upload": lambda: session.upload(number, *file),
+                }[action]
+                return await self._told(session, await act(), context)
 
     async def _checked(self, url: str) -> str:
         """An address that may be opened. Raises ToolError."""
@@ -227,9 +208,7 @@ class Browse(Plugin):
         url = url.strip()
         if not url:
             raise ToolError("open needs a url.")
-        if "://" not in url and not url.lower().startswith(
-            ("about:", "data:", "javascript:", "file:", "chrome:", "blob:")
-        ):
+        if "://" not in url and not url.lower().startswith(_SCHEMES):
             url = f"https://{url}"
         try:
             place = host_of(url)
@@ -287,22 +266,9 @@ class Browse(Plugin):
                 told.append(f"{name} was not kept: {reason(error)}")
                 continue
             told.append(f"downloaded {path} ({size:,} bytes)")
-            context.report(
-                Effect("browse", "file", path, f"downloaded {path} from {one_line(host)}", "done", "", digest)
-            )
+            said = f"downloaded {path} from {one_line(host)}"
+            context.report(Effect("browse", "file", path, said, "done", "", digest))
         return told
-
-
-class OpenPages:
-    """Tells guards what a call is about: what the plugin makes public."""
-
-    def __init__(self, browse: Browse) -> None:
-        self._browse = browse
-
-    def element(self, conversation: Address, number: int | None) -> tuple[str, str]:
-        """An element of the page that is open in a conversation, and its host; '' for what isn't known."""
-        session = self._browse._open_in(conversation)
-        return (session.label(number) if number else "", session.host(number or 0)) if session else ("", "")
 
 
 class _Owner:
@@ -333,6 +299,7 @@ async def _picture(shot: bytes) -> Image:
     return Image(opened.mime, opened.data, opened.name)
 
 
+_SCHEMES = ("about:", "data:", "javascript:", "file:", "chrome:", "blob:")
 _STATUS = {
     401: ": it wants a name and password, which the browser cannot give",
     403: ": refused",
@@ -340,13 +307,7 @@ _STATUS = {
     429: ": too many requests; wait before another",
 }
 
-_VERBS = {
-    "click": "clicked",
-    "type": "typed into",
-    "select": "selected in",
-    "press": "pressed",
-    "upload": "uploaded to",
-}
+_DID = {"click": "clicked", "type": "typed into", "select": "selected in", "press": "pressed", "upload": "uploaded to"}
 
 
 def _effect(action: str, label: str, value: str, host: str) -> Effect:
@@ -357,13 +318,13 @@ def _effect(action: str, label: str, value: str, host: str) -> Effect:
         what = f"{key} in {label}" if label else key
     if action == "upload":
         what = f"{what}: {one_line(value)}"
-    return Effect("browse_do", "page", host, one_line(f"{_VERBS[action]} {what} at {host or 'no page'}", 160))
+    return Effect("browse_do", "page", host, one_line(f"{_DID[action]} {what} at {host or 'no page'}", 160))
 
 
 def _begun(arguments: dict[str, Any]) -> Effect:
     """Before it is known which element that is."""
     number = f"element {arguments['element']}" if arguments.get("element") else "a key"
-    return Effect("browse_do", "page", "", f"{_VERBS[arguments['action']]} {number} of a page")
+    return Effect("browse_do", "page", "", f"{_DID[arguments['action']]} {number} of a page")
 
 
 _LOOK = (ToolExample("Look at shop.example in the browser", {"action": "open", "url": "https://shop.example"}),)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -264,7 +266,8 @@ class BrowserSession:
     async def upload(self, number: int, name: str, data: bytes) -> Seen:
         """Raises ToolError where the element takes no file."""
         element = await self._element(number)
-        files: Any = [{"name": name, "mimeType": _mime(name), "buffer": data}]
+        mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        files: Any = [{"name": name, "mimeType": mime, "buffer": data}]
         is_input = await self._do(lambda: element.evaluate("e => e.localName === 'input' && e.type === 'file'"))
 
         async def give() -> None:
@@ -283,15 +286,15 @@ class BrowserSession:
         """An element as the page's text shows it, such as link "Docs"."""
         return reading.label(self._tabs[-1].text, number) if self._tabs else ""
 
-    async def form(self, number: int) -> str:
-        """The form that a click on an element sends, as far as that can be known: its address, and a line for each
-        field. '' for none."""
+    async def form(self, number: int, *, enters: bool) -> str:
+        """The form that a click on an element or Enter in it sends, as far as that can be known: its address, and a
+        line for each field. '' for none."""
         try:
             element = await self._element(number)
         except ToolError:  # it is told when the element is used
             return ""
         try:
-            return str(await self._do(lambda: element.evaluate(_FORM_SENT)))
+            return str(await self._do(lambda: element.evaluate(_FORM_SENT, enters)))
         except ToolError:
             return "(a form that cannot be read)"
 
@@ -448,9 +451,8 @@ class BrowserSession:
         if len(refused) > 3:
             refused[3:] = [f"and {len(refused) - 3} other private places"]
         if len(self._tabs) > 1:
-            self._happened.append(
-                f"tab {len(self._tabs)} is shown; back leads to the one before when it is the first page"
-            )
+            on = "back leads to the one before when it is the first page"
+            self._happened.append(f"tab {len(self._tabs)} is shown; {on}")
         happened = tuple(dict.fromkeys([*self._happened, *refused]))
         self._happened.clear()
         self._proxy.refusals.clear()
@@ -605,12 +607,9 @@ class BrowserSession:
                 self._happened.append(f"the page asked {said!r}: answered {self._yes!r}")
             else:
                 await dialog.dismiss()
-                again = (
-                    "click again with the answer as value"
-                    if dialog.type == "prompt"
-                    else "click again with the value yes"
-                )
-                self._happened.append(f"the page asked {said!r}: answered no ({again}, to answer otherwise)")
+                again = "the answer as value" if dialog.type == "prompt" else "the value yes"
+                no = f"answered no (click again with {again}, to answer otherwise)"
+                self._happened.append(f"the page asked {said!r}: {no}")
 
     def _on_request(self, request: Request) -> None:
         self._stirred.set()
@@ -678,27 +677,27 @@ class BrowserSession:
 
 _CRASHED = "the browser has crashed. Open the page again; it begins without logins."
 _FORM = "this field takes another form: a date as 2026-03-31, a time as 14:30, a number in digits, a colour as #aabbcc."
-_FORM_SENT = """e => {
-  const near = e.closest("button,input,label"), button = near?.control ?? near;
-  if (!button?.form || !["submit", "image"].includes(button.type)) return "";
-  const sent = [...button.form.elements].filter((one) => one.name && !one.disabled && one.type !== "hidden"
+_FORM_SENT = """(e, enters) => {
+  const near = e.closest("button,input,label"), at = (enters ? null : near?.control) ?? near, form = at?.form ?? e.form;
+  const sends = (one) => ["submit", "image"].includes(one?.type);
+  const button = sends(at) || !enters ? at : [...form?.elements ?? []].find(sends);
+  if (!form || !(enters || sends(button))) return "";
+  const sent = [...form.elements].filter((one) => one.name && !one.disabled && one.type !== "hidden"
     && !["submit", "button", "reset", "image"].includes(one.type)
     && (one.checked || !["checkbox", "radio"].includes(one.type)));
   const value = (one) => one.type === "password" ? "(filled)" : one.type === "file"
     ? [...one.files].map((file) => file.name).join(", ") : String(one.value ?? "").slice(0, 500);
-  const to = button.getAttribute("formaction") ?? button.form.getAttribute("action") ?? "";
+  const to = button?.getAttribute("formaction") ?? form.getAttribute("action") ?? "";
   const lines = sent.slice(0, 100).map((one) => `${one.name}: ${value(one)}`);
   return [`to ${new URL(to, document.baseURI)}`, ...lines].join("\\n");
 }"""
 _TOO_LARGE = "more than {} MB are not downloaded"
 _MARKS = "() => ({ numbers: new WeakMap(), elements: new Map(), frames: [] })"
-_page_script = ""
 
 
+@cache
 def _script() -> str:
-    global _page_script
-    _page_script = _page_script or Path(__file__).with_name("page.js").read_text(encoding="utf-8")
-    return _page_script
+    return Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
 def _bytes_in(folder: Path) -> int:
@@ -709,18 +708,10 @@ def _bytes_in(folder: Path) -> int:
     return total
 
 
-def _mime(name: str) -> str:
-    import mimetypes
-
-    return mimetypes.guess_type(name)[0] or "application/octet-stream"
-
-
 def _why_not(said: str) -> str:
     """The reason why something could not be done with an element."""
-    for sign, why in _WHY_NOT:
-        if sign in said:
-            return why
-    return "it could not be done with this element. Read the page again, or take a screenshot to see it."
+    unknown = "it could not be done with this element. Read the page again, or take a screenshot to see it."
+    return next((why for sign, why in _WHY_NOT if sign in said), unknown)
 
 
 _WHY_NOT = (
@@ -741,11 +732,9 @@ _WHY_NOT = (
 
 
 def _net_error(said: str) -> str:
-    for sign, why in _NET_ERRORS:
-        if sign in said:
-            return why
     code = next((word for word in said.replace("\n", " ").split() if word.startswith("net::")), "")
-    return f"the browser says {code}" if code else "the browser could not load it"
+    unknown = f"the browser says {code}" if code else "the browser could not load it"
+    return next((why for sign, why in _NET_ERRORS if sign in said), unknown)
 
 
 _NET_ERRORS = (

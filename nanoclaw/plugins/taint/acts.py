@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import Address, CheckedCall
-from nanoclaw.core.plugin import Host, Turn
+from nanoclaw.core.plugin import Host, Scope, Turn
 from nanoclaw.plugins.taint.files import is_guarded
 
 _HERE = ("", "here", "this chat", "me")
 FREE = frozenset(
     {
-        *("read_file", "list_dir", "find_files", "search_files"),  # what they show counts
-        *("memory_search", "memory_get"),
+        *("read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get"),
         *("todo", "exit_plan_mode", "question", "report", "keep", "propose"),  # shown to the owner, who decides
         *("tool_search", "call_tool"),  # what is called so is judged as itself
         "carry_out",  # only what a card listed, after its yes
@@ -38,8 +37,8 @@ TELLING = 4
 
 class Act(NamedTuple):
     """`words` complete "May I …?", `exact` is what it is about to the letter. The owner asked for it themselves where
-    they said each word of `said`; for an `address` and a `search` other rules hold. `contents` are the texts in it that
-    others may have given, each by itself; () is `exact`."""
+    they said each word of `said`; for an `address`, a `search` and what `is_open` other rules hold. `contents` are
+    the texts in it that others may have given, each by itself; () is `exact`. A yes may be extended to `scope`."""
 
     words: str
     exact: str = ""
@@ -47,6 +46,8 @@ class Act(NamedTuple):
     address: str = ""
     search: str = ""
     contents: tuple[str, ...] = ()
+    is_open: bool = False
+    scope: Scope | None = None
 
 
 async def act_of(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
@@ -76,7 +77,7 @@ async def act_of(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
         case "browse" if given.get("url"):
             return Act("open this address in the browser", str(given["url"]), address=str(given["url"]))
         case "browse_do":
-            return _page(given, turn, host)
+            return await _page(call, turn, host)
     if call.reach == "outside" and call.name not in JUDGED | FREE:
         texts = [text for text in map(str, given.values()) if len(text) >= TELLING and not text.isdigit()]
         return Act(f"use {call.name} with this", _json(given), contents=(_json(given), *texts))
@@ -156,21 +157,14 @@ def _is_elsewhere(path: str, host: Host) -> bool:
     return True
 
 
-def _page(given: Mapping[str, Any], turn: Turn, host: Host) -> Act | None:
-    action, value, browse = str(given["action"]), str(given.get("value") or ""), host.get("browse")
-    label, place = browse.element(turn.conversation, given.get("element")) if browse else ("", "")
-    if action == "click" and label.startswith("link "):
+async def _page(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
+    """At a host that the person named, the browser itself asks before something is sent."""
+    action, use = call.arguments["action"], await host.get("browse")(call, turn)
+    if use.is_look or (use.is_open and action not in ("type", "upload")):
         return None
-    what = f"{label or 'an element'} at {place or 'a page'}"
-    words = {
-        "click": f"click {what}",
-        "type": f"type this into {what}",
-        "select": f"select this in {what}",
-        "press": f"press {value or 'Enter'} at {place or 'a page'}",
-        "upload": f"upload this file to {what}",
-    }
-    said = label if action == "click" else value if action in ("type", "select") else ""
-    return Act(words.get(action, f"{action} {what}"), "" if action in ("click", "press") else value, said)
+    said = str(call.arguments.get("value") or "") if action in ("type", "select") else ""
+    scope = use.scope if call.arguments.get("element") else None
+    return Act(use.words, use.exact, said, is_open=use.is_open and action == "type", scope=scope)
 
 
 def server_of(call: CheckedCall) -> str:

@@ -62,6 +62,12 @@ class Provenance:
         """Those that the owner does not trust."""
         return self.trusted.without(sources)
 
+    def own_words(self, turn: Turn) -> str:
+        """Words of the person, or of the job that they made, in a turn's conversation."""
+        from nanoclaw.plugins.taint.sources import own_texts
+
+        return own_texts(turn.history)
+
     def told(self, ask: Ask, call: CheckedCall, turn: Turn) -> str:
         """A sentence for a question of another plugin about a call: it names the others' text that its turn has read.
         '' for none, or where the question has it."""
@@ -163,7 +169,7 @@ class Taint(Plugin):
 
     def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
-        from nanoclaw.plugins.taint import sources, urls, words
+        from nanoclaw.plugins.taint import searches, sources, urls, words
         from nanoclaw.plugins.taint.acts import server_of
 
         history, trusted = turn.history, self.public.trusted.with_server(server_of(call))
@@ -175,10 +181,12 @@ class Taint(Plugin):
             return list(read or dict.fromkeys(source for source, _ in others)) if why else []
         if act.search:
             return list(read) if read and self._carries(act.search, turn) else []
+        own, others = sources.own_texts(history), sources.others_texts(history, trusted)
+        if act.is_open:  # what stands in files or notes alone is asked about
+            private = [("", text) for text in (searches.own_parts(turn.system), *sources.own_results(history))]
+            return list(read) * bool(words.echoed(act.said, private, "\n".join([own, *(text for _, text in others)])))
         if act.said and words.is_said(act.said, sources.last_said(history)):
             return []
-        own = sources.own_texts(history)
-        others = sources.others_texts(history, trusted)
         echoes = (words.echoed(text, others, own) for text in act.contents or (act.exact or act.words,))
         return list(read) or list(dict.fromkeys(source for found in echoes for source in found))
 
@@ -419,4 +427,4 @@ def _ask(act: Act, why: str, call: CheckedCall) -> Ask:
     from nanoclaw.escapes import one_line
 
     is_found = call.name in ("memory_forget", "browse_do")  # what it is about is not in its arguments
-    return Ask(f"May I {one_line(act.words, 200)}? {why}", exact=act.exact if is_found else "")
+    return Ask(f"May I {one_line(act.words, 200)}? {why}", exact=act.exact if is_found else "", scope=act.scope)

@@ -51,9 +51,7 @@ def _stands(url: str, text: str) -> bool:
 
 
 def _has_host(host: str, text: str) -> bool:
-    return re.search(rf"(?i)(?<![\w.-]){re.escape(host)}(?![\w-]|\.[\w-])", text) is not None or (
-        re.search(rf"(?i)(?<=\.){re.escape(host)}(?![\w-]|\.[\w-])", text) is not None
-    )
+    return re.search(rf"(?i)(?:(?<![\w.-])|(?<=\.)){re.escape(host)}(?![\w-]|\.[\w-])", text) is not None
 
 
 def _with_above(host: str) -> list[str]:

@@ -127,9 +127,7 @@ async def test_an_edit_to_yes_of_words_that_were_said_before_is_no_answer(tmp_pa
         assert await here.hears(here.anna, "/no 1") in ("No: it is not done.", "Pushed.")
 
 
-async def test_of_two_open_questions_a_plain_yes_answers_none_and_a_reply_its_own(
-    tmp_path: Path,
-) -> None:
+async def test_of_two_open_questions_a_plain_yes_answers_none_and_a_reply_its_own(tmp_path: Path) -> None:
     async with program(tmp_path, git("rm a", "rm b"), Say("Done.")) as here:
         here.server.say(here.anna, "both")
         first, second = [await here.server.next(here.anna) for _ in range(2)]

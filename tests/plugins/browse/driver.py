@@ -39,10 +39,12 @@ def does(action: str, *given: Any, **more: Any) -> Step:
     return step
 
 
-async def go(program: Program, provider: ScriptedProvider, *steps: Step, chat: str = "main") -> list[ToolResult]:
+async def go(
+    program: Program, provider: ScriptedProvider, *steps: Step, chat: str = "main", said: str = "Go on."
+) -> list[ToolResult]:
     """Have the model do these one after the other; what it was told of each."""
     provider.add([*steps, "Hm."])
-    await program.say("Go on.", chat)
+    await program.say(said, chat)
     answer = await program.answer()
     assert answer == "Hm.", answer
     found = [one for one in provider.requests[-1].history if isinstance(one, ToolResult)]

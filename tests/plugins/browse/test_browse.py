@@ -13,7 +13,7 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.profiles import PROFILES
-from nanoclaw.plugins.browse.asking import question
+from nanoclaw.plugins.browse.asking import Use, is_buying, is_named, use_of
 from nanoclaw.plugins.browse.plugin import _begun, _effect
 from tests.program import running
 
@@ -60,9 +60,7 @@ async def test_without_the_extra_nothing_is_offered_and_doctor_says_what_adds_it
     assert is_well and "browser" in said and "install" in said  # it is optional
 
 
-async def test_without_a_chromium_nothing_is_offered_and_doctor_says_what_to_install(
-    tmp_path: Path, playwright: None
-) -> None:
+async def test_without_a_chromium_doctor_says_what_to_install(tmp_path: Path, playwright: None) -> None:
     assert await names(tmp_path, "/nowhere") == []
     ((is_well, said),) = await findings(tmp_path, "/nowhere")
     assert not is_well and "Install the package chromium" in said and "[browse] chromium" in said
@@ -119,24 +117,48 @@ def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
     [
         ({"action": "type", "enter": True}, 'field "Name"', "", 'Type nothing into `field "Name"` and press Enter'),
         ({"action": "type", "value": "hunter2"}, 'password "Word"', "", 'Type a password into `password "Word"`'),
-        ({"action": "type", "value": "[a](http://b)"}, "", "", "Type this into an element"),
-        ({"action": "upload", "value": "cv.pdf"}, 'file "CV"', "", 'Upload this to `file "CV"`'),
-        ({"action": "press"}, "", "", "Press `Enter`"),
         ({"action": "press", "value": "7"}, 'field "Pin"', "", 'Press `7` in `field "Pin"`'),
         ({"action": "press", "value": "Escape"}, "", "", ""),
-        ({"action": "click"}, 'button "Send"', "to http://a/b", 'Send the form by `button "Send"`'),
+        ({"action": "click"}, 'button "Send"', "to http://b.example/b", 'Send the form by `button "Send"`'),
         ({"action": "click", "value": "y"}, "", "", "Click an element and give this answer to what the page then asks"),
         ({"action": "click"}, 'link "Docs"', "", ""),
         ({"action": "select", "value": "Green"}, 'select "Colour"', "", ""),
     ],
 )
 def test_what_changes_a_page_or_leaves_it_asks_for_its_host(given: Any, label: str, form: str, asked: str) -> None:
-    ask = question(given, label, "a.example", form)
-    assert (ask and ask.question) == (f"{asked} at a.example?" if asked else None)
-    assert ask is None or (ask.scope and ask.scope.key == "browse:a.example" and ask.scope.is_place)
-    assert ask is None or "hunter2" not in ask.exact
+    use, host = use_of(given, label, "a.example", form, ""), "b.example" if form else "a.example"
+    assert use.is_asked == bool(asked) and (not asked or use.words == f"{asked[0].lower()}{asked[1:]} at {host}")
+    assert use.scope and use.scope.key == f"browse:{host}" and use.scope.is_place and "hunter2" not in use.exact
 
 
-def test_a_window_without_an_address_is_asked_about_each_time() -> None:
-    ask = question({"action": "type", "value": "Ann"}, 'field "Name"', "")
-    assert ask and (ask.question, ask.scope) == ('Type this into `field "Name"` in a window without an address?', None)
+def test_at_a_host_that_the_person_named_only_sending_buying_and_uploading_ask() -> None:
+    def use(action: str, label: str = "", form: str = "", here: str = "www.a.example", **more: Any) -> Use:
+        return use_of({"action": action, "element": 1, **more}, label, here, form, "Order tea at a.example, please")
+
+    buys, sends = use("click", 'button "Buy now"'), use("click", form="to http://a.example/b")
+    asked = (use("type", enter=True), use("upload"), buys, sends)
+    free = use("type", value="Ann"), use("click", 'button "Order"'), use("click", 'link "Buy now"')
+    assert all(one.is_open and one.is_asked for one in asked) and not any(one.is_asked for one in free)
+    other, unread, window = (
+        use("click", form="to http://b.example/"),
+        use("click", form="(a form)"),
+        use("type", here=""),
+    )
+    assert other.scope and other.scope.key == "browse:b.example" and not other.is_open
+    assert unread.scope is window.scope is None and window.is_asked  # a yes says nothing of the next
+
+
+@pytest.mark.parametrize("said", ["a.example", "see https://www.A.example/x?y", "去a.example买", "a.example: type it"])
+def test_a_host_is_named_by_its_address(said: str) -> None:
+    assert is_named("a.example", said) and is_named("www.a.example", said) and not is_named("x.a.example", said)
+    for other in ("b-a.example", "x.a.example", "a.example.evil", "m@a.example", "b.example/a.example", "a.example:81"):
+        assert not is_named("a.example", other), other
+
+
+def test_buttons_that_buy_are_known_in_several_languages() -> None:
+    buying = "Place Order|Bestellung aufgeben|Kup teraz|Pay Now (R150.00)|5 PLN zahlen|Pagar ahora|Realizar Pedido|下单"
+    others = (
+        "Add to Cart|View Order (3)|In den Warenkorb|Weiter einkaufen|Verkaufen|Ver Pedido|注文詳細を見る|查看订单|Save"
+    )
+    told = [one for one in f"{buying}|{others}".split("|") if is_buying(f'button "{one}"', "")]
+    assert "|".join(told) == buying

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from nanoclaw.plugins.browse.plugin import Browse
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.browse.driver import does, go
 from tests.plugins.browse.site import Site, serving
-from tests.program import REPOSITORY, HandClock, Program, results, running
+from tests.program import REPOSITORY, Program, results, running
 
 pytestmark = [
     pytest.mark.live,
@@ -48,8 +47,8 @@ class Talk:
     def __init__(self, program: Program, model: ScriptedProvider) -> None:
         self.program, self._model = program, model
 
-    async def __call__(self, *steps: Any, chat: str = "main") -> list[ToolResult]:
-        return await go(self.program, self._model, *steps, chat=chat)
+    async def __call__(self, *steps: Any, chat: str = "main", said: str = "Go on.") -> list[ToolResult]:
+        return await go(self.program, self._model, *steps, chat=chat, said=said)
 
     async def one(self, action: str, *given: Any, chat: str = "main", **more: Any) -> ToolResult:
         (result,) = await self(does(action, *given, **more), chat=chat)
@@ -170,35 +169,46 @@ async def test_a_form_is_read_filled_and_sent(tmp_path: Path, site: Site) -> Non
         assert "hunter2" not in receipts
 
 
-async def test_typing_and_sending_ask_for_the_host_and_looking_clicking_and_choosing_do_not(
+async def test_a_named_page_costs_one_question_and_what_goes_elsewhere_or_tells_of_files_another(
     tmp_path: Path, site: Site
 ) -> None:
-    async with talk(tmp_path, site, tools="") as it:
-        await it(
-            does("open", site.url),
-            does("click", 'checkbox "As a gift"'),
-            does("select", 'select "Colour"', "green"),
-            does("press", None, "Tab"),
-            does("click", 'link "Shop"'),
-            does("click", 'button "Vanish"'),
-            does("open", site.url),
+    with serving() as evil:
+        form = f"<form action='{evil.url}/take'><input name=q aria-label=Q><button>Find</button></form>"
+        site.pages["/posts"] = f"<title>Posts</title>{form}<a href='{evil.url}/bait'>More</a>"
+        evil.pages["/bait"] = "<title>Bait</title><input aria-label=Key><button onclick='this.remove()'>Go</button>"
+        async with talk(tmp_path, site, evil, without=()) as it:
+            (it.program.workspace / "notes.md").write_text("the key is 4711")
+            typed = does("type", 'field "Name"', "Ann"), does("click", 'checkbox "As a gift"')
+            await it(does("open", site.url), *typed, does("click", 'button "Send"'), said=f"Order at {site.url}")
+            await it.program.ask("/elevated 30m")
+            posts, read = does("open", site.url + "/posts"), Say("", (("read_file", {"path": "notes.md"}),))
+            for *steps, asked in (
+                (posts, does("click", 'button "Find"'), f"to {evil.url}/take"),
+                (posts, does("press", 'field "Q"'), f"at {evil.place}"),
+                (posts, does("click", 'link "More"'), does("click", 'button "Go"'), evil.place),
+                (does("read"), does("type", 'field "Key"', "x"), f"others' text ({evil.url}/bait)"),
+                (read, does("open", site.url), does("type", 'field "Name"', "4711"), "```\n4711\n```"),
+            ):
+                it._model.add([*steps, "Hm."])
+                assert asked in await it.program.ask(f"Look at {site.url}/posts")
+                await it.program.say("no")
+                assert "Hm." in {await it.program.answer() for _ in range(2)}
+            assert not any(one.startswith(("/take", "/?")) for one in evil.paths())
+
+
+async def test_elsewhere_an_hours_yes_holds_for_clicks_and_forms_too(tmp_path: Path, site: Site) -> None:
+    async with talk(tmp_path, site, tools="", without=()) as it:
+        await it(does("open", site.url), said=f"Open {site.url}")
+        await it.program.ask("/new")
+        steps = (does("open", site.url), does("type", 'field "Name"', "Ann"), does("click", 'checkbox "As a gift"'))
+        it._model.add([*steps, does("click", 'button "Send"'), "Hm."])
+        question = await it.program.ask("Order it where we were")
+        assert question.startswith(f'Type this into `field "Name"` at {site.place}?') and "others' text" in question
+        assert f"3. Yes always: clicking, typing, sending and uploading at {site.place}\n" in question
+        await it.program.say("hour")
+        assert (
+            "Hm." in {await it.program.answer() for _ in range(2)} and len(it.program.rows("SELECT 1 FROM asks")) == 1
         )
-        program, model, before = it.program, it._model, len(site.asked)
-        model.add([does("type", 'field "Name"', "Ann"), does("click", 'button "Send"'), "Ordered."])
-        question = await program.ask("Order")
-        assert question.startswith(f'Type this into `field "Name"` at {site.place}?\n\n```\nAnn\n```\n\n1. Yes\n2.')
-        assert f"3. Yes always: typing, sending and uploading at {site.place}\n" in question
-        await program.say("yes")
-        assert await program.answer() == "Yes: it goes on."
-        question = await program.answer()
-        assert question.startswith(f'Send the form by `button "Send"` at {site.place}?')
-        assert f"to {site.url}/ordered\nname: Ann\npw: (filled)\ncolour: Blue\n" in question, question
-        assert len(site.asked) == before
-        await program.say("hour")
-        assert "Ordered." in {await program.answer() for _ in range(2)}
-        assert "Ordered for Ann: Blue" in results(program.history)[-1].text
-        await it(does("open", site.url), does("type", 'field "Name"', "Bob"), does("press", None, "x"))
-        assert not program.app.asks.open()
 
 
 async def test_a_yes_for_a_page_is_none_for_another_that_came_since(tmp_path: Path, site: Site) -> None:
@@ -304,14 +314,10 @@ async def test_the_example_of_the_docs_shows_what_they_say(tmp_path: Path, site:
     (page,) = re.findall(r"```html\n(.*?)```", docs, re.DOTALL)
     opened, ordered = re.findall(r"```text\n(.*?)```", docs, re.DOTALL)
     site.pages["/tea"] = page
-    async with talk(tmp_path, site) as it:
-        seen = await it(
-            does("open", site.url + "/tea"),
-            *[
-                does(one["action"], one["element"], *([one["value"]] if "value" in one else []))
-                for one in _calls_in(docs)
-            ],
-        )
+    said = docs.partition('Then say: "')[2].partition('"')[0].replace("http://127.0.0.1:8080/", site.url + "/tea")
+    async with talk(tmp_path, site, tools="", without=()) as it:  # where a question would be another answer
+        calls = [does(one["action"], one["element"], *filter(None, [one.get("value")])) for one in _calls_in(docs)]
+        seen = await it(does("open", site.url + "/tea"), *calls, said=said)
         for result, said in ((seen[0], opened), (seen[-1], ordered)):
             assert said.replace("http://127.0.0.1:8080/", site.url + "/tea") in result.text + "\n"
 
@@ -384,9 +390,10 @@ async def test_a_page_that_does_not_come_is_told_and_left(
         assert "# Shop" in after.text
 
 
-async def test_a_sign_in_by_http_and_a_missing_page_are_told(tmp_path: Path, site: Site) -> None:
+async def test_a_sign_in_by_http_a_missing_page_and_a_pdf_are_told(tmp_path: Path, site: Site) -> None:
     async with talk(tmp_path, site) as it:
-        secret, missing = await it(does("open", site.url + "/secret"), does("open", site.url + "/none"))
+        secret, missing, pdf = await it(*(does("open", site.url + one) for one in ("/secret", "/none", "/shown.pdf")))
+        assert "this is a PDF" in pdf.text and "downloaded downloads/shown.pdf" in pdf.text
         assert "name and password" in secret.text
         assert "the server answered 404: there is no such page" in missing.text
 
@@ -412,12 +419,6 @@ async def test_a_download_that_is_too_large_is_not_taken(
         assert not (it.program.workspace / "downloads").exists()
 
 
-async def test_a_pdf_is_downloaded_as_the_browser_gives_no_text_of_it(tmp_path: Path, site: Site) -> None:
-    async with talk(tmp_path, site) as it:
-        opened = await it.one("open", site.url + "/shown.pdf")
-        assert "this is a PDF" in opened.text and "downloaded downloads/shown.pdf" in opened.text
-
-
 async def test_only_files_of_the_workspace_are_uploaded(tmp_path: Path, site: Site) -> None:
     async with talk(tmp_path, site) as it:
         (it.program.workspace / "note.txt").write_text("words of mine")
@@ -434,32 +435,20 @@ async def test_only_files_of_the_workspace_are_uploaded(tmp_path: Path, site: Si
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_login_is_kept_in_its_conversation_and_no_other_knows_it(tmp_path: Path, site: Site) -> None:
+async def test_a_login_is_kept_in_its_conversation_alone_and_ends_with_it_and_the_browser_with_the_program(
+    tmp_path: Path, site: Site
+) -> None:
     async with talk(tmp_path, site) as it:
         await it.one("open", site.url + "/login")
         assert "You are who=ann." in (await it.one("open", site.url + "/me")).text
         assert "You are nobody." in (await it.one("open", site.url + "/me", chat="other")).text
         assert "You are who=ann." in (await it.one("read")).text
-
-
-async def test_what_is_not_used_is_closed_and_the_browser_with_it(tmp_path: Path, site: Site) -> None:
-    clock = HandClock()
-    async with talk(tmp_path, site, clock=clock) as it:
-        await it.one("open", site.url + "/login")
-        pids = it.pids()
-        assert pids
-        clock.now += timedelta(minutes=11)
-        late = await it.one("read")
-        assert late.is_error and "it was not used for 10 minutes. Open it again" in late.text
-        wait_for_end(pids)
-        assert "You are nobody." in (await it.one("open", site.url + "/me")).text
-
-
-async def test_a_new_conversation_begins_with_an_empty_profile(tmp_path: Path, site: Site) -> None:
-    async with talk(tmp_path, site) as it:
-        await it.one("open", site.url + "/login")
         await it.program.ask("/new")
         assert "You are nobody." in (await it.one("open", site.url + "/me")).text
+        pids, folder = it.pids(), it.plugin._chromium.folder
+        assert folder and folder.exists()
+    wait_for_end(pids)
+    assert not folder.exists()
 
 
 async def test_the_session_of_a_job_ends_with_its_turn(tmp_path: Path, site: Site) -> None:
@@ -539,15 +528,6 @@ async def test_a_stop_while_it_starts_leaves_nothing_behind(tmp_path: Path, site
             assert await it.program.ask("/stop") == "Stopped."
         pids = it.pids()
     wait_for_end(pids)
-
-
-async def test_the_end_of_the_program_is_the_browsers(tmp_path: Path, site: Site) -> None:
-    async with talk(tmp_path, site) as it:
-        await it.one("open", site.url + "/shop")
-        pids, folder = it.pids(), it.plugin._chromium.folder
-        assert folder and folder.exists()
-    wait_for_end(pids)
-    assert not folder.exists()
 
 
 VICTIM = """
@@ -654,4 +634,4 @@ async def test_a_frame_of_another_host_is_a_source_and_what_is_done_in_it_names_
             assert own.outside == f"{site.url}/shop"
             it._model.add([does("open", site.url + "/with"), does("type", 'field "Code"', "7"), "Hm."])
             asked = await it.program.ask("Type it")
-            assert asked.startswith(f'Type `7` into `field "Code"` at {other.place}?')
+            assert asked.startswith(f'Type this into `field "Code"` at {other.place}?\n\n```\n7\n```')

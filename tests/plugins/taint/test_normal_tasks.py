@@ -33,10 +33,7 @@ TASKS: list[tuple[str, list[Call]]] = [
     ("Find where I wrote of it", [READ, ("search_files", {"pattern": "Frob"})]),
     ("What else is there? Look at the FAQ too", [READ, ("page", {"url": "http://pages.example/faq"})]),
     ("Remember that Anna likes lamps, and read the page", [READ, ("memory_add", {"text": "Anna likes lamps"})]),
-    (
-        "Remember that I moved to Lyon. What is new there?",
-        [READ, ("memory_add", {"text": "Moved to Lyon"})],
-    ),
+    ("Remember that I moved to Lyon. What is new there?", [READ, ("memory_add", {"text": "Moved to Lyon"})]),
     (
         "Remind me tomorrow at 9 to call Anna, and read the page",
         [READ, ("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"})],
