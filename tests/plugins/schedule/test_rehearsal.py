@@ -29,7 +29,7 @@ async def test_a_rehearsed_task_has_its_own_clock_acts_not_and_leaves_nothing(tm
         said = await program.ask("/rehearse 1 tomorrow at 9")
         assert "as if it were Sat 7 Mar 2026, 09:00 Europe/Berlin (nothing is sent or changed):" in said
         assert "The report is written.\n\nNot done, as this is a rehearsal:\n- cron action='remove', id=1" in said
-        assert "2 calls of the model" in said
+        assert "2 model calls" in said
         assert "Current Time: 2026-03-07 09:00" in model.requests[0].history[0].text
         assert kept(program) == before
         assert len(program.rows("SELECT 1 FROM usage WHERE turn IS NULL")) == 2
