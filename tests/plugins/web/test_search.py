@@ -159,7 +159,7 @@ async def test_an_engine_that_is_down_is_said_to_be(tmp_path: Path) -> None:
 
 async def test_a_key_that_is_missing_is_said_with_its_place(tmp_path: Path) -> None:
     found = await searched(tmp_path, 'search = "brave"')
-    assert "brave wants a key: BRAVE_API_KEY=… in secrets.env, or [web] key in config.toml" in found.text
+    assert "brave needs a key: BRAVE_API_KEY=… in secrets.env, or [web] key in config.toml" in found.text
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ async def test_without_its_library_searching_is_not_offered_and_the_library_is_n
 async def test_status_tells_what_the_chosen_engine_lacks(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(), settings='[web]\nsearch = "tavily"\n') as program:
         (found,) = [one for plugin, one in await program.app.findings() if plugin == "web"]
-        assert not found.is_well and "tavily wants a key" in found.text
+        assert not found.is_well and "tavily needs a key" in found.text
 
 
 def test_a_result_that_is_nested_too_deeply_is_a_failed_search() -> None:
