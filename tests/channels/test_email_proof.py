@@ -90,7 +90,7 @@ async def test_what_was_good_goes_on_to_count_where_trying_again_fails(post: Pos
     post.now = NOON + timedelta(days=31)
     is_good, text = await post.channel.prove()
     assert is_good
-    assert "(tried 2026-03-06; trying it again did not work: " in text and "451" in text
+    assert "(tested 2026-03-06; trying it again did not work: " in text and "451" in text
     server.refuses, server.stamps = {}, lambda data: data
     post.now += timedelta(hours=2)
     assert not (await post.channel.prove())[0]

@@ -26,8 +26,8 @@ LATE = "the person was asked for a yes and did not answer in time, so nothing wa
 def nobody_for(question: str) -> str:
     """The result of a call that asks where nobody is."""
     return (
-        f"nobody is there to be asked for a yes (“{question}”), so nothing was done. Say in your answer what is left "
-        "to allow."
+        f"nobody is there to be asked for a yes (“{question}”), so nothing was done. Say in your answer what needs "
+        "their yes."
     )
 
 

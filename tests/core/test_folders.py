@@ -48,7 +48,7 @@ def test_the_name_of_earlier_versions_means_the_same(tmp_path: Path, monkeypatch
         ('[sandbox]\nread = "x"', "'files.read' must be a list of texts"),
         ('[workspace]\npath = "."', "{home} has the program's keys"),
         ('[workspace]\npath = "{home}"', "{home} has the program's keys"),
-        ('[workspace]\npath = "logs"', "logs is the program's own"),
+        ('[workspace]\npath = "logs"', "logs belongs to the program"),
         ('[workspace]\npath = "/"', "workspace.path: '/' must be a folder such as"),
     ],
 )

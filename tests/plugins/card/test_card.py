@@ -314,7 +314,7 @@ async def test_where_nobody_can_say_yes_it_is_refused(tmp_path: Path) -> None:
         assert there(program) == ["four.txt", "five.txt"]
         refused = texts(program)[3]
         assert "put back as it was: this command deletes 1 file (`four.txt`)" in refused
-        assert "nobody is there to be asked for a yes" in refused
+        assert "nobody is there to ask" in refused
 
 
 async def test_a_turn_that_ends_otherwise_says_what_is_not_done(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) ->
         await program.ask("no")
         answer = await program.answer()
         assert (program.workspace / "repo/a.md").exists()
-        assert "no copy was kept of it: `0.bin`, `1.bin`, `2.bin`, `3.bin`.)" in answer
+        assert "no copy was kept: `0.bin`, `1.bin`, `2.bin`, `3.bin`.)" in answer
         assert (
             "Not put back, as there is no copy: `0.bin`, `1.bin`, `2.bin` and 1 more. Tell the person."
             in texts(program)[1]
@@ -183,7 +183,7 @@ async def test_what_changed_after_it_was_shown_is_left_alone(tmp_path: Path) -> 
         await program.ask("yes")
         await program.answer()
         assert there(program) == ["two.txt"]
-        assert "Done with 4 of 5 files.\n`two.txt`: left alone" in texts(program)[1]
+        assert "Done with 4 of 5 files.\n`two.txt`: skipped" in texts(program)[1]
 
 
 async def test_nobody_but_the_card_carries_out(tmp_path: Path) -> None:

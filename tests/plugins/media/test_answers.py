@@ -158,7 +158,7 @@ def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -
     around = Sendable(Reach(tmp_path, closed=(home,)), 100)
     assert around("notes.txt") == str((tmp_path / "notes.txt").resolve())
     for path in ("home/state.db", "home/notes.txt", "home/telegram/keys"):
-        with pytest.raises(ToolError, match="the program's own"):
+        with pytest.raises(ToolError, match="belongs to the program"):
             around(path)
 
 

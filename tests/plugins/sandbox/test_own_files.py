@@ -110,7 +110,7 @@ async def test_it_is_refused_before_the_question_and_that_it_is_a_courtesy_is_sa
     async with running(tmp_path, model, settings=settings, channel=FakeChannel()) as program:
         asked = await program.ask("go")
         refused, again = results(program.history)[:2]
-        assert refused.text == again.text and "config.toml is the program's own" in refused.text
+        assert refused.text == again.text and "config.toml belongs to the program" in refused.text
         assert COURTESY in asked and "```\necho one\n```" in asked
         await program.say("yes")
         while await program.answer() != "Hm.":
@@ -125,4 +125,4 @@ async def test_it_holds_where_commands_run_unasked_too(tmp_path: Path, monkeypat
     async with running(tmp_path, model, settings='[sandbox]\nlevel = "none"\n') as program:
         assert await program.ask("go") == "Hm."
         (refused,) = results(program.history)
-        assert "is the program's own" in refused.text and "it ran" not in refused.text
+        assert "belongs to the program" in refused.text and "it ran" not in refused.text

@@ -346,7 +346,7 @@ async def test_a_sandbox_that_cannot_be_made_runs_nothing(tmp_path: Path, monkey
     broken.chmod(0o755)
     list(having(Strength("full", str(broken)), monkeypatch))
     told = await one(tmp_path / "home", "touch done")
-    assert told.startswith("bwrap: No permissions to create a new namespace\n[not run: the sandbox could not be made")
+    assert told.startswith("bwrap: No permissions to create a new namespace\n[not run: the sandbox could not be set up")
     assert not (tmp_path / "home" / "workspace" / "done").exists()
 
 

@@ -61,7 +61,7 @@ async def test_a_yes_that_the_end_of_the_program_overtook_begins_a_command_at_th
         program.app.store.db.execute("UPDATE asks SET answer = 'yes', by = 'owner'")
     async with running(tmp_path, ScriptedProvider("It runs."), wakes=True, after=100) as program:
         assert await program.answer() == "It runs."
-        assert results(program.history)[0].text.startswith("Process 1 runs on")
+        assert results(program.history)[0].text.startswith("Process 1 keeps running")
 
 
 async def test_the_end_of_a_command_is_told_to_person_and_model_after_talk_went_on(tmp_path: Path) -> None:
