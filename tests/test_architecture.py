@@ -28,8 +28,8 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 """Modules of the core that anybody's plugin may import."""
 
 FOR_OURS = FOR_PLUGINS | {
-    *("bootstrap", "clock", "log", "metadata", "outputs", "prompt_snapshot", "redact", "silence_token"),
-    *("token_estimate", "workspace", "store.audit", "store.copies", "store.format", "store.lock"),
+    *("bootstrap", "clock", "log", "metadata", "prompt_snapshot", "redact", "silence_token"),
+    *("workspace", "store.audit", "store.copies", "store.format", "store.lock"),
 }
 """And what the built-in ones use besides: values and pure functions."""
 
@@ -356,7 +356,7 @@ def test_importing_any_module_does_no_work(tmp_path: Path) -> None:
 
 OPENERS: dict[str, tuple[str, ...]] = {
     "they are what the others open by: by descriptors, or the folder that they are given": (
-        *("beneath.descriptors", "atomic_write", "core.outputs", "plugins.media.folder", "plugins.memory.notes"),
+        *("beneath.descriptors", "atomic_write", "outputs.outputs", "plugins.media.folder", "plugins.memory.notes"),
         *("plugins.files.diffs", "plugins.browse.files", "snapshots.places", "snapshots.listing"),
     ),
     "they guard what commands do, by descriptors and without following links": (

@@ -36,8 +36,7 @@ from nanoclaw.core.messages import (
     ToolCall,
     ToolResult,
 )
-from nanoclaw.core.model_call import ModelCalls, Models
-from nanoclaw.core.outputs import Outputs
+from nanoclaw.core.model_call import Calibration, ModelCalls, Models
 from nanoclaw.core.own_commands import OwnCommands
 from nanoclaw.core.plugin import Finding, Plugin, Turn
 from nanoclaw.core.provider import Embedded, EmbeddingModel
@@ -52,9 +51,9 @@ from nanoclaw.core.store.models import ModelFacts
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
-from nanoclaw.core.token_estimate import Calibration
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import RunningTurn, TurnParts
+from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.redaction import Redactor
 
 RESTART_SECONDS = 5.0

@@ -21,12 +21,12 @@ from nanoclaw.core.messages import (
     ToolCall,
     ToolResult,
 )
-from nanoclaw.core.outputs import Outputs, shortened_diff
 from nanoclaw.core.plugin import Ask, Instead, Refuse
 from nanoclaw.core.store import audit
 from nanoclaw.core.stream import Progress
 from nanoclaw.core.tool import Toolbox, ToolContext, nobody
 from nanoclaw.escapes import one_line
+from nanoclaw.outputs.outputs import Outputs, shortened_diff
 from nanoclaw.outside_text import block
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.core.metadata import escape
 from nanoclaw.core.model_call import ModelCall, ModelCalls, Models
-from nanoclaw.core.provider import CutsHistory
+from nanoclaw.core.provider import CutsHistory, estimate_message, estimate_request
 from nanoclaw.core.store.compactions import SHORT
 from nanoclaw.core.store.history import Placed, shortened_upto
 from nanoclaw.core.summary import (
@@ -42,8 +42,8 @@ from nanoclaw.core.summary import (
     why_nothing,
     with_what_was_lost,
 )
-from nanoclaw.core.token_estimate import estimate, estimate_message, estimate_request
 from nanoclaw.core.turn import RunningTurn
+from nanoclaw.tokens.tokens import estimate
 
 SUMMARY_TOKENS = 4_000
 """The most that a summary may take."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -13,16 +13,19 @@ from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import Profile, Reply, Turn
-from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
+from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
 from nanoclaw.core.purposes import PurposeModel, Purposes
 from nanoclaw.core.store.usage import Call
-from nanoclaw.core.token_estimate import Calibration, estimate_request
+from nanoclaw.tokens.tokens import estimate
 
 MOST_TOKENS = 1_000_000_000
 """Of one request, far beyond what any model takes."""
 
 TOLD_SECONDS, ASKED_AGAIN_SECONDS = 10.0, 5.0
 """Pauses until somebody who waits for an answer is told so, and until a model that is down is asked again."""
+
+LOWEST, HIGHEST = 0.5, 2.0
+"""The most by which a model's own count can differ from ours before it is taken for a mistake."""
 
 T = TypeVar("T")
 
@@ -341,3 +344,55 @@ def _has_new_images(history: Sequence[Message]) -> bool:
 
 def _sum(one: Usage, other: Usage) -> Usage:
     return Usage(*map(sum, zip(one, other, strict=True)))
+
+
+class Calibration:
+    """The factor between each model's own count and the estimate; the newest requests weigh most."""
+
+    def __init__(self, past: Callable[[str], Iterable[tuple[int, int]]] = lambda model: ()) -> None:
+        """`past(model)` gives earlier pairs of an estimate and the provider's count, oldest first."""
+        self._past = past
+        self._learned: dict[str, tuple[float, int]] = {}
+
+    def factor(self, model: str) -> float:
+        """Factor to multiply an estimate with; 1.0 for a model that never told its count."""
+        return self._known(model)[0]
+
+    def learn(self, model: str, estimated: int, reported: int) -> None:
+        self._learned[model] = _learned(self._known(model), estimated, reported)
+
+    def refused(self, model: str, counted: int, window: int) -> None:
+        """A request of which we `counted` fewer tokens than the window has was too long for it: count more."""
+        factor, lessons = self._known(model)
+        if 0 < counted < window:
+            self._learned[model] = (min(HIGHEST, factor * window / counted), lessons)
+
+    def call(self, request: ModelRequest, model: str, answer: AssistantMessage | None, said: str, first: bool) -> Call:
+        """A request to be written down. Where the provider told no usage (no `answer`: it was cut off after it had
+        `said` something) it is estimated; where it did, the `first` one of a turn is a lesson."""
+        usage = answer.usage if answer else None
+        if usage and not first:
+            return Call(model, usage)
+        estimated = estimate_request(request, model)
+        if usage:
+            self.learn(model, estimated, usage.input_tokens)
+            return Call(model, usage, estimated)
+        factor = self.factor(model)
+        out = estimate_message(answer) - MESSAGE if answer else estimate(said)
+        return Call(model, Usage(round(estimated * factor), round(out * factor)), is_reported=False)
+
+    def _known(self, model: str) -> tuple[float, int]:
+        if model not in self._learned:
+            known = (1.0, 0)
+            for estimated, reported in self._past(model):
+                known = _learned(known, estimated, reported)
+            self._learned[model] = known
+        return self._learned[model]
+
+
+def _learned(known: tuple[float, int], estimated: int, reported: int) -> tuple[float, int]:
+    factor, lessons = known
+    if estimated <= 0 or reported <= 0:
+        return known
+    ratio = min(HIGHEST, max(LOWEST, reported / estimated))
+    return factor + (ratio - factor) * max(0.2, 1 / (lessons + 1)), lessons + 1

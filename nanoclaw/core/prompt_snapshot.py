@@ -15,7 +15,7 @@ from nanoclaw.core.messages import NoteRef, SystemPrompt, ToolExample, ToolSpec
 from nanoclaw.core.plugin import Mode, Section
 from nanoclaw.core.provider import tools_text
 from nanoclaw.core.sections import FILES, IDS_OF, joined
-from nanoclaw.core.token_estimate import estimate
+from nanoclaw.tokens.tokens import estimate
 
 _STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
 

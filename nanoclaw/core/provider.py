@@ -7,6 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from nanoclaw import strict_json
@@ -22,9 +23,16 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
+from nanoclaw.tokens.tokens import estimate, image_tokens, weight
 
 OnEvent = Callable[[Event], None]
 State = TypeVar("State")
+
+MESSAGE, CALL = 4, 8
+"""Tokens around each message, and around each call of a tool."""
+
+COUNTS_TILES = "openai/"
+"""Its models count a picture by tiles."""
 
 
 Ability = Literal["sees_images", "calls_tools", "takes_schema"]
@@ -390,3 +398,47 @@ def _with_notes(text: str, images: tuple[Image, ...], note: str) -> str:
 
 def _shown_by_tools(images: tuple[Image, ...]) -> dict[str, Any]:
     return {"role": "user", "content": _content("(the images of the results above)", images, vision=True)}
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+_weight_of_system = lru_cache(4)(weight)  # each request has the same system message and tools as the one before
+
+
+def estimate_request(request: ModelRequest, model: str = "") -> int:
+    """Tokens of a whole request; the model's name says how its provider counts pictures."""
+    tools = tools_text(request.tools)
+    before = " ".join(filter(None, (tools, request.system.text)))
+    memo, history = request.memo or HistoryMemo(), request.history
+    by_tiles = model.startswith(COUNTS_TILES)
+    counted = memo.state("tokens", by_tiles, history, len(history), partial(_Counted, by_tiles), _Counted.add)
+    return counted.around + max(0, round(counted.tokens + (_weight_of_system(before) if before else 0)))
+
+
+class _Counted:
+    """Tokens of the texts of some messages, and of all around them."""
+
+    def __init__(self, by_tiles: bool) -> None:
+        self._by_tiles, self.around, self.tokens = by_tiles, 0, 0.0
+
+    def add(self, messages: Sequence[Message], positions: range) -> None:
+        texts: list[str] = []
+        for position in positions:
+            around, own = _parts(messages[position], self._by_tiles)
+            self.around += around
+            texts += own
+        if text := " ".join(filter(None, texts)):  # one text of many, as each costs 20 look-ups
+            self.tokens += weight(text)
+
+
+def estimate_message(message: Message, model: str = "") -> int:
+    around, texts = _parts(message, model.startswith(COUNTS_TILES))
+    return around + sum(map(estimate, texts))
+
+
+def _parts(message: Message, by_tiles: bool) -> tuple[int, list[str]]:
+    """The tokens of all that is not text, and the texts."""
+    if isinstance(message, AssistantMessage):
+        calls = [text for call in message.tool_calls for text in (call.name, call.arguments)]
+        return MESSAGE + CALL * len(message.tool_calls), [message.text, *calls]
+    return MESSAGE + sum(image_tokens(image.data, by_tiles=by_tiles) for image in message.images), [message.text]

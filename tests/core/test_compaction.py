@@ -32,10 +32,9 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended, Host, Plugin, Profile, Section, Turn, Tx
-from nanoclaw.core.provider import OnEvent, chat_messages, chat_tools
+from nanoclaw.core.provider import OnEvent, chat_messages, chat_tools, estimate_message, estimate_request
 from nanoclaw.core.store.history import Placed
 from nanoclaw.core.summary import BEGIN, END, LINES, SUMMARY, cut_before, cut_within
-from nanoclaw.core.token_estimate import estimate_message, estimate_request
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.identifiers import identifiers
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider, call

@@ -11,8 +11,8 @@ from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Plugin, Profile, Section, Tx
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.sections import channel_line
-from nanoclaw.core.token_estimate import estimate
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.tokens.tokens import estimate
 from tests.core.builders import builder_for
 from tests.program import MAIN, FakeChannel, bare
 

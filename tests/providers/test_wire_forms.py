@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from nanoclaw.core import provider as base
 from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.provider import HistoryMemo
-from nanoclaw.core.token_estimate import estimate_request
+from nanoclaw.core.provider import HistoryMemo, estimate_request
 from nanoclaw.providers import json_tools
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint

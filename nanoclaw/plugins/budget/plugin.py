@@ -10,7 +10,7 @@ from nanoclaw.core.errors import LimitReached
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest
 from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Said, Turn, Tx
-from nanoclaw.core.token_estimate import estimate_request
+from nanoclaw.core.provider import estimate_request
 from nanoclaw.plugins.budget.settings import BudgetSettings
 
 if TYPE_CHECKING:

@@ -28,12 +28,12 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.plugin import Ended, Host, Profile, Refuse, Reply, Turn, Tx
-from nanoclaw.core.token_estimate import estimate_request
+from nanoclaw.core.provider import estimate_request
 from nanoclaw.core.tool import ShowProgress, ToolContext, ToolOutput, unseen
 from nanoclaw.dollars import dollars
 from nanoclaw.escapes import one_line
+from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.plugins.delegate.plugin import CHANNEL, HELPER, REPORT
 from nanoclaw.silence_token import spoken
 

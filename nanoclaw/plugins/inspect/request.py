@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import Message, NoteRef
 from nanoclaw.core.prompt_snapshot import Manifest
-from nanoclaw.core.token_estimate import estimate_message
+from nanoclaw.core.provider import estimate_message
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.inspect.why import PastTurn

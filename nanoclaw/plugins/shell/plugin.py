@@ -18,7 +18,7 @@ from nanoclaw.plugins.shell.output import end_in_words, readable, shortened
 from nanoclaw.redaction import clean_environment
 
 if TYPE_CHECKING:
-    from nanoclaw.core.outputs import Outputs
+    from nanoclaw.outputs.outputs import Outputs
     from nanoclaw.plugins.shell.processes import Processes
     from nanoclaw.spawn import Bounds, Exit, Keeper
 
@@ -120,7 +120,7 @@ class Shell(Plugin):
             raise ToolError("the command is empty. Nothing was run.")
         if background:
             return ToolOutput(await self._processes.start(context, command, self.public, is_beyond=bool(beyond)))
-        from nanoclaw.core.outputs import Outputs
+        from nanoclaw.outputs.outputs import Outputs
         from nanoclaw.spawn import run_process
 
         seconds = min(max(1, timeout_seconds or self._settings.exec_seconds), LONGEST_SECONDS)
@@ -347,7 +347,7 @@ def _shortened(ended: Exit, outputs: Outputs, kept: str, redact: Callable[[str],
     else:
         total = len(ended.head) + len(ended.tail) + ended.dropped
         left_out = f"about {max(0, total - HEAD_CHARACTERS - TAIL_CHARACTERS):,} bytes"
-    from nanoclaw.core.outputs import hint
+    from nanoclaw.outputs.outputs import hint
 
     ends = f"{head[:HEAD_CHARACTERS]}\n[... {left_out} left out ...]\n{tail[-TAIL_CHARACTERS:].rstrip()}"
     return f"{ends}\n{hint(kept)}"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
-from nanoclaw.core.outputs import Outputs
 from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.core.tool import ToolContext
+from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.plugins.shell.output import GrowingOutput, end_in_words, shortened
 from nanoclaw.spawn import Process, end_left_over
 

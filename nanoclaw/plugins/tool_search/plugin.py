@@ -11,8 +11,8 @@ from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
 from nanoclaw.core.plugin import Host, Mode, Plugin, Profile
 from nanoclaw.core.provider import tools_text
-from nanoclaw.core.token_estimate import estimate
 from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.tokens.tokens import estimate
 
 SEARCH = "tool_search"
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from nanoclaw import __version__
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.outputs import Outputs, hint
 from nanoclaw.core.plugin import Host
 from nanoclaw.core.tool import ToolContext, ToolOutput
 from nanoclaw.net.page import BadStatus, FetchedPage, fetch
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, shown
+from nanoclaw.outputs.outputs import Outputs, hint
 from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, UnreadablePage, contents
 from nanoclaw.plugins.web.kept import KeptPage, KeptPages
 from nanoclaw.plugins.web.robots import Robots

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.outputs import FOLDER
+from nanoclaw.outputs.outputs import FOLDER
 from nanoclaw.plugins.forget import home_files
 from nanoclaw.plugins.forget.words import words_of
 

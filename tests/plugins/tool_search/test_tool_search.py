@@ -17,9 +17,9 @@ from nanoclaw.core.messages import Address, CheckedCall, Inbound, ModelRequest, 
 from nanoclaw.core.plugin import Ask, Plugin, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import chat_tools
-from nanoclaw.core.token_estimate import estimate
 from nanoclaw.core.tool import Tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.tokens.tokens import estimate
 from tests.plugins.skills.trusted import trust_all
 from tests.plugins.tool_search.many_tools import echo, many, names, server, spec, wire
 from tests.program import FakeChannel, Program, config_of, results, running

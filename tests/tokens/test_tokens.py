@@ -21,10 +21,11 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.provider import chat_messages
+from nanoclaw.core.model_call import Calibration
+from nanoclaw.core.provider import chat_messages, estimate_request
 from nanoclaw.core.store.usage import Call
-from nanoclaw.core.token_estimate import Calibration, estimate, estimate_request, image_tokens
 from nanoclaw.providers.scripted import Say, ScriptedProvider
+from nanoclaw.tokens.tokens import estimate, image_tokens
 from tests.examples import examples
 from tests.program import NOON, bare
 
@@ -64,19 +65,19 @@ def picture(width: int, height: int, kind: str = "PNG") -> Image:
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_a_picture_counts_by_its_area(kind: str) -> None:
-    assert image_tokens(picture(750, 500, kind), "anthropic/claude-sonnet-4-5") == 500
-    assert image_tokens(picture(4000, 3000, kind), "anthropic/claude-sonnet-4-5") == 1600
+    assert image_tokens(picture(750, 500, kind).data, by_tiles=False) == 500
+    assert image_tokens(picture(4000, 3000, kind).data, by_tiles=False) == 1600
 
 
 def test_a_picture_counts_by_tiles_with_openai() -> None:
-    assert image_tokens(picture(500, 500), "openai/gpt-5") == 85 + 170
-    assert image_tokens(picture(1024, 1024), "openai/gpt-5") == 85 + 4 * 170
-    assert image_tokens(picture(4096, 1024), "openai/gpt-5") == 85 + 4 * 170
+    assert image_tokens(picture(500, 500).data, by_tiles=True) == 85 + 170
+    assert image_tokens(picture(1024, 1024).data, by_tiles=True) == 85 + 4 * 170
+    assert image_tokens(picture(4096, 1024).data, by_tiles=True) == 85 + 4 * 170
 
 
 @pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd8" + b"\xff\xe0\x00\x00" * 9])
 def test_a_picture_that_cannot_be_measured_counts_as_a_large_one(data: bytes) -> None:
-    assert image_tokens(Image("image/png", data)) == 1600
+    assert image_tokens(data, by_tiles=False) == 1600
 
 
 def test_a_request_counts_its_system_tools_messages_calls_and_pictures() -> None:

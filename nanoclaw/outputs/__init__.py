@@ -1,0 +1,1 @@
+"""Large outputs, kept in files and shortened."""
