@@ -32,9 +32,9 @@ def main(root: Path) -> None:
 
 
 def measure(root: Path, what: str) -> None:
-    from nanoclaw.core.build import build
-    from nanoclaw.core.config import load
     from nanoclaw.providers.scripted import ScriptedProvider
+    from nanoclaw.start.build import build
+    from nanoclaw.start.config import load
 
     before, begun = memory_megabytes(), time.process_time()
     home = root.with_name(f"{root.name}-home")

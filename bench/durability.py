@@ -29,9 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from measure import PYTHON, environment, run
 from model_server import ModelServer, Reply
 
-from nanoclaw.core import config as configuration
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
@@ -48,6 +46,8 @@ from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.start import config as configuration
+from nanoclaw.start.build import build
 
 CHATS, MESSAGES, SECONDS = 50, 20, 60.0
 TOOLS = 20

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from model_server import ModelServer
 
-from nanoclaw.core.build import build
-from nanoclaw.core.config import load
+from nanoclaw.start.build import build
+from nanoclaw.start.config import load
 
 QUIET = [("report", {"notify": False})]
 FILES = "".join(f"- [ ] Tell me of news: watch notes/file_{number}.md\n" for number in range(10))

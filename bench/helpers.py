@@ -15,13 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from nanoclaw.core.build import build
 from nanoclaw.core.channel import Deliver, Hints
-from nanoclaw.core.config import load
 from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, UserMessage
 from nanoclaw.core.provider import OnEvent
 from nanoclaw.providers.scripted import Say, ScriptedProvider
+from nanoclaw.start.build import build
+from nanoclaw.start.config import load
 
 MAIN = Address("terminal", "main")
 SECONDS = (0.3, 0.5, 0.8, 1.0)

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw import time_words
-from nanoclaw.core import config
-from nanoclaw.core.build import build
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.local import LocalProvider
+from nanoclaw.start import config
+from nanoclaw.start.build import build
 
 NOW = datetime.fromisoformat("2026-03-14T09:26:00+01:00")
 RUNTIME = (

@@ -23,8 +23,8 @@ ROUNDS = 7
 OURS = """
 import asyncio, sys, time
 from pathlib import Path
-from nanoclaw.core.build import build
-from nanoclaw.core.config import load
+from nanoclaw.start.build import build
+from nanoclaw.start.config import load
 
 async def main():
     app = build(load({"NANOCLAW_HOME": sys.argv[1], "PATH": "/usr/bin:/bin"}), provider=())

@@ -15,11 +15,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from nanoclaw.core.build import build
-from nanoclaw.core.config import load
 from nanoclaw.core.messages import Address
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.tool import ToolContext, ToolOutput
+from nanoclaw.start.build import build
+from nanoclaw.start.config import load
 
 CAPTURED = """
 import resource, subprocess, sys

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build
-from nanoclaw.core.config import load
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.plugin import TALK, Memory
 from nanoclaw.plugins.memory.recall import recall
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start.build import build
+from nanoclaw.start.config import load
 
 Found = list[tuple[str, int, int, str]]
 

@@ -16,15 +16,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from nanoclaw.core import config as configuration
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.plugins.schedule.jobs import Job, insert, stamp
 from nanoclaw.plugins.schedule.loop import JobLoop
 from nanoclaw.plugins.schedule.plugin import Schedule
+from nanoclaw.start import config as configuration
+from nanoclaw.start.build import build
 
 JOBS, TICKS = 10_000, 200
 CHATS, REMINDERS = 50, 200

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from measure import NANOCLAW, cpu_of, environment, run
 from model_server import ModelServer
 
-from nanoclaw.core.config import load
+from nanoclaw.start.config import load
 from tests.journeys.command import make_owner
 from tests.live.telegram_server import TelegramServer
 

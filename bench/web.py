@@ -17,12 +17,12 @@ from statistics import median
 
 import httpx
 
-from nanoclaw.core.build import build
-from nanoclaw.core.config import load
 from nanoclaw.core.messages import Address
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.plugins.web import readable
+from nanoclaw.start.build import build
+from nanoclaw.start.config import load
 
 BYTES = 200_000
 

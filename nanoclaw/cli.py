@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
 from nanoclaw.commands import ACTIONS, FAMILIES
-from nanoclaw.core import config as configuration
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.escapes import guard_streams
+from nanoclaw.start import config as configuration
+from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     import argparse

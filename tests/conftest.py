@@ -18,7 +18,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from nanoclaw.core import clock
+from nanoclaw import clock
 from tests.model_server import ModelServer
 from tests.virtual_time import PACE
 
@@ -201,8 +201,8 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the log is told."""
-    from nanoclaw.core import log
-    from nanoclaw.core.log import logger
+    from nanoclaw import log
+    from nanoclaw.log import logger
 
     lines: list[str] = []
 

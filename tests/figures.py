@@ -185,7 +185,7 @@ def settings_keys() -> set[str]:
     """Keys of config.toml that core, a built-in plugin or a built-in channel owns; those that each channel has because
     of a plugin are counted once, and so is a table of free names."""
     from nanoclaw.channels import table
-    from nanoclaw.core import build, config
+    from nanoclaw.start import build, config
 
     kinds = build.classes(config.Config(Path("/nowhere")))
     keys = set(config._own_keys())

@@ -34,8 +34,8 @@ from threading import Lock
 from typing import Any, AnyStr
 
 import nanoclaw
+from nanoclaw import clock, log
 from nanoclaw.commands import arguments
-from nanoclaw.core import clock, log
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.virtual_time import PACE
 

@@ -18,9 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import BUILT_IN, build, classes
 from nanoclaw.core.channel import Deliver, Hints
-from nanoclaw.core.config import Config, load
 from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.message_queue import Manners
@@ -32,6 +30,8 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.tool import Tool
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
+from nanoclaw.start.build import BUILT_IN, build, classes
+from nanoclaw.start.config import Config, load
 
 REPOSITORY = Path(__file__).parents[1]
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -141,7 +141,7 @@ class Program:
 
     @property
     def workspace(self) -> Path:
-        return self.app.config.workspace_path
+        return self.app.settings.workspace
 
     @property
     def history(self) -> tuple[Message, ...]:

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from nanoclaw.core import build
 from nanoclaw.core.messages import Address, Attachment
 from nanoclaw.core.plugin import Command, Profile
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.tool import Tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start import build
 from tests.program import FakeChannel, assert_legal, results, running
 
 Journey = Callable[[Path, frozenset[str]], Awaitable[None]]

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.commands.health.listening import listening
-from nanoclaw.core.build import build
-from nanoclaw.core.config import load
+from nanoclaw.start.build import build
+from nanoclaw.start.config import load
 from tests.journeys.command import Home, make_owner
 from tests.program import config_of
 

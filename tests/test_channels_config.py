@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from nanoclaw.channels import table as channels
-from nanoclaw.core.build import build
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.start.build import build
 from tests.program import FakeChannel, config_of
 
 MATRIX = '[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "@a:b"\npassword = "secret12"\n'

@@ -31,10 +31,10 @@ from nanoclaw.channels.attach import NAME as SOCKET
 from nanoclaw.commands.doctor import Report, look, mend
 from nanoclaw.commands.health import files, settings
 from nanoclaw.commands.health.left_over import left_over
-from nanoclaw.core.config import load
 from nanoclaw.core.errors import StoreBusy
-from nanoclaw.core.home import make_home
 from nanoclaw.core.store.lock import own
+from nanoclaw.start.config import load
+from nanoclaw.start.home import make_home
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, failing, says
@@ -295,7 +295,7 @@ import os, socket, sys, time
 from pathlib import Path
 from nanoclaw import scratch_folders
 from nanoclaw.channels.attach import NAME
-from nanoclaw.core.home import make_home
+from nanoclaw.start.home import make_home
 from nanoclaw.core.store.lock import own
 home = Path(sys.argv[1])
 lock = own(home / "state.db")

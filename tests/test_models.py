@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import build, checked
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, SystemPrompt, UserMessage
@@ -19,6 +18,7 @@ from nanoclaw.core.plugin import Host, Plugin, Profile
 from nanoclaw.core.purposes import EFFORTS, PURPOSES
 from nanoclaw.providers.listing import KEYS_OF_PLUGINS
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import build, checked
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, Scripted, failing, says
 from tests.plugins.media.test_attachments import picture

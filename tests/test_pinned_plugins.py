@@ -15,13 +15,13 @@ import pytest
 
 from nanoclaw.commands import plugin_text
 from nanoclaw.commands.greeting import urgent
-from nanoclaw.core import third_party
-from nanoclaw.core.build import build, classes
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.packages.pins import PinFile
 from nanoclaw.packages.reading import File, Package
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start import third_party
+from nanoclaw.start.build import build, classes
+from nanoclaw.start.config import Config
 from tests.journeys.command import Home, Running, make_owner
 from tests.program import config_of, running
 from tests.test_plugins import ENABLED, WEATHER, put

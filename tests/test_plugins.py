@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core import third_party
-from nanoclaw.core.build import BUILT_IN, build
 from nanoclaw.core.chain import HOOKS
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start import third_party
+from nanoclaw.start.build import BUILT_IN, build
+from nanoclaw.start.config import Config
 from tests.program import NOON, REPOSITORY, config_of, results, running
 
 DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from nanoclaw.core import build
+from nanoclaw.start import build
 from tests.forked import Forked, Server
 from tests.removal import WAYS, sample
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.core.tool import Tool
+from nanoclaw.start.build import build
 from tests.program import config_of
 
 NOT_FOR_SMALL_MODELS = ("tool_search", "call_tool", "exit_plan_mode", "todo")

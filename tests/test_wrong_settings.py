@@ -12,9 +12,9 @@ import pytest
 
 from nanoclaw import cli
 from nanoclaw.channels import table as channels
-from nanoclaw.core import config
-from nanoclaw.core.build import classes, prefix_of
 from nanoclaw.core.channel import Ids
+from nanoclaw.start import config
+from nanoclaw.start.build import classes, prefix_of
 from tests.journeys.command import Home
 from tests.program import REPOSITORY
 from tests.test_plugins import ENABLED, WEATHER, put

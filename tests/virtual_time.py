@@ -7,7 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from nanoclaw.core import clock
+from nanoclaw import clock
 
 PACE = 0.02
 """Of the pauses in all other tests, and in the programs that they start: a second lasts 20 ms."""

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from nanoclaw.channels import table as channels
-from nanoclaw.core import config, purposes
-from nanoclaw.core.build import classes, prefix_of
+from nanoclaw.core import purposes
 from nanoclaw.plugins.mcp.settings import ServerSettings
+from nanoclaw.start import config
+from nanoclaw.start.build import classes, prefix_of
 
 PAGE = Path(__file__).resolve().parents[1] / "config.md"
 

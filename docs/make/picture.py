@@ -95,7 +95,7 @@ class Coloured(Screen):
 def talk() -> None:
     """Run the program, as `nanoclaw` does, on a day that is always the same."""
     from nanoclaw import cli
-    from nanoclaw.core.clock import Clock
+    from nanoclaw.clock import Clock
 
     begun, real = datetime.fromisoformat(BEGUN), datetime.now().astimezone()
     Clock.__call__ = lambda self: (begun + (datetime.now().astimezone() - real)).astimezone(self.zone)  # type: ignore

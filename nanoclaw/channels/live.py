@@ -185,7 +185,7 @@ class LiveAnswers:
             try:
                 await sign
             except Exception as error:  # it is no more than a sign
-                from nanoclaw.core.log import logger
+                from nanoclaw.log import logger
 
                 logger.debug("a sign in {} was not taken: {}", chat, error)
                 self._is_asked_for_quiet(error)
@@ -348,7 +348,7 @@ class LiveAnswers:
         return self._under_way < SIGNS and self._timer.now() >= self._quiet_until
 
     def _failed(self, turn: _ShownTurn, error: Exception) -> None:
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.warning("could not show in {} what is being done: {}", turn.chat, error)
         if not self._is_asked_for_quiet(error):

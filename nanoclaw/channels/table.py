@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves, secret_variable
-from nanoclaw.core.config import Config, owned_keys
 from nanoclaw.core.errors import ChannelError, ConfigError
 from nanoclaw.installation import install_command
+from nanoclaw.start.config import Config, owned_keys
 
 CHECK_SECONDS = 15.0
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.commands.health import files, listening
 from nanoclaw.commands.looking import looked_at
-from nanoclaw.core.config import Config
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.escapes import one_line
+from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -70,7 +70,7 @@ _REACH: tuple[tuple[str, str, Literal["note", "warning"]], ...] = (
 
 def _of_others(app: App) -> Iterator[Finding]:
     """Plugins that somebody else wrote, except those that are left out."""
-    from nanoclaw.core.build import BUILT_IN
+    from nanoclaw.start.build import BUILT_IN
 
     if names := ", ".join(one.name for one in app.plugins if one.name not in BUILT_IN):
         yield Finding(True, f"third-party plugins run with your rights: {names}", "plugins", risk="warning")

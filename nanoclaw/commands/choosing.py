@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nanoclaw.commands import config_file
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
 from nanoclaw.providers import catalogue, names, prices
 from nanoclaw.providers.choose import LOCAL, models_folder
+from nanoclaw.start.config import Config
 
 _BELONGS = ("api_base", "api_key")
 """Keys of [model] that hold for one service only."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.atomic_write import NotSaved, write_atomically
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.start.config import Config
 
 
 def document(config: Config) -> Any:

@@ -15,12 +15,11 @@ from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.commands.health import files, keys, left_over, model, settings, store, times
 from nanoclaw.core.channel import ChannelTable
-from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import FAULTS, ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.lock import owner
 from nanoclaw.installation import start_command
+from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -46,7 +45,7 @@ class ReportLine(NamedTuple):
 
 def doctor(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.commands.showing import redactor
-    from nanoclaw.core.build import start_logging
+    from nanoclaw.start.build import start_logging
 
     if options.last_good and not options.fix:
         raise ConfigError("--last-good needs --fix: it replaces a broken config.toml by the last good one")
@@ -261,7 +260,7 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
     if served:
         seen = "" if served["alive"] is None else f"; last sign of life {served['alive']:.0f} s ago"
         return [Finding(True, f"served by process {pid}{seen}", table.name)]
-    now = clock(config.person.timezone, config.environment)
+    now = config.clock()
     try:
         async with asyncio.timeout(CHANNEL_SECONDS):
             who = await channels.login(config, table, now)
@@ -320,7 +319,7 @@ async def _mended_by_plugins(config: Config, live: dict[str, Any] | None) -> lis
         return attach.mend(str(config.home))
     if config.problem or not config.home.exists() or not await _can_mend(config):
         return []
-    from nanoclaw.core.build import build
+    from nanoclaw.start.build import build
 
     app = build(config)
     try:

@@ -6,8 +6,8 @@ import argparse
 import asyncio
 
 from nanoclaw.channels import attach
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.start.config import Config
 
 OFF = "the plugin heartbeat is off: take it out of [plugins] off in config.toml"
 

@@ -12,10 +12,7 @@ from typing import Any
 from nanoclaw import __version__
 from nanoclaw.channels import attach
 from nanoclaw.commands.doctor import doctor
-from nanoclaw.core import bootstrap, home
-from nanoclaw.core import config as configuration
-from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config
+from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
@@ -23,10 +20,13 @@ from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import counts, failures
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.escapes import one_line
+from nanoclaw.start import config as configuration
+from nanoclaw.start import home
+from nanoclaw.start.config import Config
 
 
 def init(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.core.build import checked
+    from nanoclaw.start.build import checked
 
     checked(config)
     made = home.make_home(config)
@@ -91,10 +91,10 @@ def restore(config: Config, options: argparse.Namespace) -> int:
 
 def status(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.commands.keys import settings
-    from nanoclaw.core.build import checked
+    from nanoclaw.start.build import checked
 
     checked(config)
-    now = clock(config.person.timezone, config.environment)
+    now = config.clock()
     pid = owner(config.home / "state.db")
     live = None
     with suppress(NanoclawError):  # it does not answer

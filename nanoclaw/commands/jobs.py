@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from nanoclaw.commands.plugins import carry_out
-from nanoclaw.core.config import Config
 from nanoclaw.plugins.schedule.cli import line
+from nanoclaw.start.config import Config
 
 
 def jobs(config: Config, options: argparse.Namespace) -> int:

@@ -9,20 +9,20 @@ import sys
 from typing import TYPE_CHECKING
 
 from nanoclaw import system_keyring
-from nanoclaw.core import home, secrets_file
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.key_references import REFERENCE, name_in
 from nanoclaw.installation import install_command, start_command
+from nanoclaw.start import home, secrets_file
+from nanoclaw.start.config import Config
+from nanoclaw.start.key_references import REFERENCE, name_in
 from nanoclaw.system_keyring import KeyringFailure
 
 if TYPE_CHECKING:
-    from nanoclaw.core.secret_settings import SecretSetting
+    from nanoclaw.start.secret_settings import SecretSetting
 
 
 def settings(config: Config) -> list[SecretSetting]:
     """The secret settings that are shown, set or not."""
-    from nanoclaw.core.build import classes, secret_settings
+    from nanoclaw.start.build import classes, secret_settings
 
     return [one for one in secret_settings(config, classes(config)) if one.shows]
 

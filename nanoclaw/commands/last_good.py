@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nanoclaw.atomic_write import write_atomically
-from nanoclaw.core import config as configuration
-from nanoclaw.core.config import LAST_GOOD, Config
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.start import config as configuration
+from nanoclaw.start.config import LAST_GOOD, Config
 
 
 def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
@@ -48,7 +48,7 @@ def _checked(config: Config, without: tuple[str, ...]) -> Config:
     from nanoclaw.core.store.lock import owner
 
     if config.table and owner(config.home / "state.db") is None:
-        from nanoclaw.core.build import checked
+        from nanoclaw.start.build import checked
 
         checked(config, without=without)
     return config

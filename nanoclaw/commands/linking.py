@@ -17,23 +17,23 @@ from typing import Any
 
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
+from nanoclaw.clock import pause, pause_thread
 from nanoclaw.commands.plugins import carry_out
-from nanoclaw.core import config as configuration
-from nanoclaw.core import secrets_file
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build, chat_app
 from nanoclaw.core.channel import UNVERIFIED, Channel, LinkHelp, secret_variable
 from nanoclaw.core.channel_registry import RESTART_SECONDS
-from nanoclaw.core.clock import clock, pause, pause_thread
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
-from nanoclaw.core.home import make_home
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.accounts import TRIES, Accounts, LinkCode, shown
+from nanoclaw.start import config as configuration
+from nanoclaw.start import secrets_file
+from nanoclaw.start.build import build, chat_app
+from nanoclaw.start.config import Config
+from nanoclaw.start.home import make_home
 
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0
@@ -125,7 +125,7 @@ def _where(config: Config, channel: str, *, is_served: bool = False) -> str:
 
 
 def _login(config: Config, channel: str) -> str:
-    return asyncio.run(channels.login(config, channels.tables(config)[channel], _clock(config))) or ""
+    return asyncio.run(channels.login(config, channels.tables(config)[channel], config.clock())) or ""
 
 
 def _try(config: Config, channel: str) -> None:
@@ -133,12 +133,8 @@ def _try(config: Config, channel: str) -> None:
     table = channels.tables(config)[channel]
     if table.spec.is_tried:
         print("Sending a forged test mail to its own address, to see what its server does with it …", flush=True)
-        _, text = asyncio.run(channels.proof(config, table, _clock(config), anew=True))
+        _, text = asyncio.run(channels.proof(config, table, config.clock(), anew=True))
         print(text[:1].upper() + text[1:], flush=True)
-
-
-def _clock(config: Config) -> Callable[[], datetime]:
-    return clock(config.person.timezone, config.environment)
 
 
 # --- waiting for the code --------------------------------------------------------------------------------------------
@@ -149,7 +145,7 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
     path = config.home / "state.db"
     store = Store(path, beside=True)
     try:
-        watch = _Watch(_Beside(store, _clock(config)), channel, where)
+        watch = _Watch(_Beside(store, config.clock()), channel, where)
         try:
             while watch.look() is None:
                 if owner(path) is None:

@@ -7,12 +7,12 @@ import asyncio
 import sys
 
 from nanoclaw.channels import attach
-from nanoclaw.core.config import Config
 from nanoclaw.escapes import write_over
 from nanoclaw.installation import start_command
 from nanoclaw.providers import catalogue
 from nanoclaw.providers.choose import has_model, models_folder
 from nanoclaw.providers.pull import pull as pull_model
+from nanoclaw.start.config import Config
 
 
 def listed(config: Config, options: argparse.Namespace) -> int:

@@ -10,14 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nanoclaw.core.config import Config, WorkspaceFolder
 from nanoclaw.core.errors import ConfigError, StoreError
-from nanoclaw.core.home import stored
 from nanoclaw.core.messages import Address, ModelRequest
 from nanoclaw.core.plugin import Mode, Profile
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.installation import start_command
+from nanoclaw.start.config import Config, WorkspaceFolder
+from nanoclaw.start.home import stored
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> AsyncIterator[App]:
     """The program over a copy of the store: looking changes nothing, and disturbs no process that runs. Before there is
     a home or a workspace it looks at a new one, which is gone afterwards."""
-    from nanoclaw.core.build import build
     from nanoclaw.core.store.copies import copy_database
+    from nanoclaw.start.build import build
 
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # the disk may be full
     with TemporaryDirectory(prefix="nanoclaw-", dir=memory) as folder:

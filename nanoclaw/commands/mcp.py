@@ -9,11 +9,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.commands.config_file import document, write
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import json_line, one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.mcp.settings import ServerSettings, check_name, parsed
+from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection
@@ -22,7 +22,7 @@ OFF = "the plugin mcp is off: take it out of [plugins] off in config.toml"
 
 
 def mcp(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.core.build import checked
+    from nanoclaw.start.build import checked
 
     checked(config)
     actions = {"list": _list, "add": _add, "remove": _remove, "test": _test, "tools": _tools}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from nanoclaw.channels import attach
 from nanoclaw.commands.plugins import carry_out
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
+from nanoclaw.start.config import Config
 
 
 def search(config: Config, options: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ import asyncio
 import json
 
 from nanoclaw.commands.plugins import carry_out
-from nanoclaw.core.config import Config
 from nanoclaw.core.plugin import Reply
+from nanoclaw.start.config import Config
 
 
 def model(config: Config, options: argparse.Namespace) -> int:

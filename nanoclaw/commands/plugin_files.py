@@ -16,9 +16,7 @@ from nanoclaw.atomic_write import write_atomically
 from nanoclaw.commands import config_file, plugin_text
 from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.looking import looked_at
-from nanoclaw.core import build, third_party
 from nanoclaw.core.chain import HOOKS
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.profiles import PROFILES
@@ -26,6 +24,8 @@ from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
 from nanoclaw.packages.pins import PackagePin
 from nanoclaw.packages.reading import File, Kind, Package, PackageError
+from nanoclaw.start import build, third_party
+from nanoclaw.start.config import Config
 
 PLUGIN = Kind("plugin", third_party.main_of, "a .py, a folder with an __init__.py, or a .zip, .tar or .tar.gz of it")
 NAMED = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "check", "audit", "run")

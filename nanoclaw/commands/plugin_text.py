@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
-from nanoclaw.core.third_party import main_of
 from nanoclaw.escapes import revealed
 from nanoclaw.packages import shown
 from nanoclaw.packages.pins import PackagePin
 from nanoclaw.packages.reading import Package
+from nanoclaw.start.third_party import main_of
 
 FOR_PLUGINS = ("plugin", "tool", "channel", "provider", "messages", "events", "errors")
 """Modules of the core that a plugin is to import."""

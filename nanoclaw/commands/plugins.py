@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.channels import attach
 from nanoclaw.commands import FAMILIES
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
+from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App

@@ -12,13 +12,12 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.home import stored
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.escapes import json_line
 from nanoclaw.installation import start_command
+from nanoclaw.start.config import Config
+from nanoclaw.start.home import stored
 
 if TYPE_CHECKING:
     from nanoclaw.redaction import Redactor
@@ -58,7 +57,7 @@ def usage(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.dollars import dollars
     from nanoclaw.providers import prices
 
-    today = clock(config.person.timezone, config.environment)().date()
+    today = config.clock()().date()
     since = today - timedelta(days=options.days - 1)
     with stored(config) as store:
         found = totals(store, options.by, prices.cost, since) if store else []
@@ -115,7 +114,7 @@ def session(config: Config, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"session": key, "messages": [within(json.loads(codec.dump(one)), hide) for one in history]}))
         return 0
-    zone = clock(config.person.timezone, config.environment)().tzinfo
+    zone = config.clock()().tzinfo
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
@@ -125,9 +124,9 @@ def session(config: Config, options: argparse.Namespace) -> int:
 
 def redactor(config: Config) -> Redactor:
     """Hides the keys that are known today: an export is passed on, and what a model wrote is stored as it wrote it."""
-    from nanoclaw.core.build import classes, secret_settings
-    from nanoclaw.core.secret_settings import hidden_values
     from nanoclaw.redaction import Redactor
+    from nanoclaw.start.build import classes, secret_settings
+    from nanoclaw.start.secret_settings import hidden_values
 
     try:
         kinds = classes(config)

@@ -7,12 +7,12 @@ import sys
 
 from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.plugins import carry_out
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, SkillError
 from nanoclaw.packages.pins import pin_of
 from nanoclaw.packages.reading import put, stem
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.package import read, read_folder
+from nanoclaw.start.config import Config
 
 
 def add(config: Config, options: argparse.Namespace) -> int:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
-from nanoclaw.core.clock import paced, pause, pause_thread
-from nanoclaw.core.config import Config
+from nanoclaw.clock import paced, pause, pause_thread
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Outbound
+from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     import argparse
@@ -62,7 +62,6 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
 
     from nanoclaw.channels.plain import OneQuestion, Plain
     from nanoclaw.commands.greeting import tell_left_out, tell_unfired
-    from nanoclaw.core.clock import clock
     from nanoclaw.core.commands import parse
 
     async def answer() -> int:
@@ -70,7 +69,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         model, lack = await _model(config, options.model)
         channel = Plain(
             OneQuestion(text, options.session, files, options.json, options.timeout),
-            clock(config.person.timezone, config.environment),
+            config.clock(),
             model=model,
         )
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
@@ -118,7 +117,7 @@ def _check_settings(config: Config, model: str = "") -> None:
     """Raises ConfigError for settings that are wrong, before a model is looked for: a misspelt model.name is why none
     is found. Where one is named, the program checks them as it is built."""
     if not (model or config.model.name):
-        from nanoclaw.core.build import checked
+        from nanoclaw.start.build import checked
 
         checked(config)
 
@@ -265,12 +264,11 @@ def _terminal(
     config: Config, options: argparse.Namespace, hello: str, commands: Mapping[str, tuple[str, bool]]
 ) -> Terminal:
     from nanoclaw.channels.terminal.chat import Terminal
-    from nanoclaw.core.clock import clock
 
     return Terminal(
         options.session,
         history_file=config.home / "history",
-        clock=clock(config.person.timezone, config.environment),
+        clock=config.clock(),
         greeting=hello,
         commands={f"/{name}": help for name, (help, _) in commands.items() if help},
         waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
@@ -423,7 +421,7 @@ async def program(
     config: Config, model: str = "", *, channels: Iterable[Channel] | None = (), forced: bool = False
 ) -> AsyncIterator[App]:
     """The program with these channels, None for the chat apps of the configuration; a signal ends it."""
-    from nanoclaw.core.build import build
+    from nanoclaw.start.build import build
 
     me = _end_at_signals()
     app = build(config, channels=channels, model=model, forced=forced)

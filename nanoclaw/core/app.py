@@ -7,23 +7,22 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from nanoclaw import __version__
+from nanoclaw.beneath.reach import Reach
+from nanoclaw.clock import pause
 from nanoclaw.core.actors import Actors
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChatApps
 from nanoclaw.core.channel_registry import TERMINAL, Channels
-from nanoclaw.core.clock import pause
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.compaction import Compaction
-from nanoclaw.core.config import Config
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
-from nanoclaw.core.home import shipped
 from nanoclaw.core.host import spawned
 from nanoclaw.core.message_queue import Manners
 from nanoclaw.core.messages import (
@@ -40,6 +39,7 @@ from nanoclaw.core.model_call import Calibration, ModelCalls, Models
 from nanoclaw.core.own_commands import OwnCommands
 from nanoclaw.core.plugin import Finding, Plugin, Turn
 from nanoclaw.core.provider import Embedded, EmbeddingModel
+from nanoclaw.core.purposes import Purposes
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
@@ -60,13 +60,27 @@ RESTART_SECONDS = 5.0
 """Pause before a plugin's background work that failed is started again."""
 
 
+class AppSettings(NamedTuple):
+    """The configuration as far as the core itself reads it; `problem` says what is wrong with it, in safe mode."""
+
+    home: Path
+    workspace: Path
+    template: Path
+    reach: Reach
+    purposes: Purposes
+    prompt: PromptLimits
+    turn: Limits
+    queue: Literal["steer", "followup"]
+    problem: str
+
+
 class App:
     """Made only by `build`, in three steps: the store and its users, the plugins, and everything that answers."""
 
-    def __init__(self, config: Config, store: Store, clock: Callable[[], datetime]) -> None:
-        self.config, self.store, self.clock = config, store, clock
+    def __init__(self, settings: AppSettings, config: Any, store: Store, clock: Callable[[], datetime]) -> None:
+        """`config` is the whole configuration, for plugins."""
+        self.settings, self.config, self.store, self.clock = settings, config, store, clock
         self.began = clock()
-        self.template = shipped("workspace_template")
         self.transactions = Transactions(store, clock)
         self.flags, self.inbox = Flags(store, clock), Inbox(self.transactions)
         self.outbox = Outbox(self.transactions)
@@ -94,37 +108,23 @@ class App:
 
     def assemble(self, models: Models, channels: Iterable[Channel]) -> None:
         """Make everything that answers."""
-        config = self.config
+        settings = self.settings
         for channel in (*channels, *(one for plugin in self.chain.plugins for one in plugin.channels())):
             self.channels.add(channel)
         self.models = models
-        limits = PromptLimits(
-            config.context.file_characters,
-            config.context.total_characters,
-            [name for name, wanted in config.context.sections.items() if not wanted],
-            config.guests.persona,
-        )
-        self.builder = ContextBuilder(
-            config.reach, self.template, self.clock, self.chain, self.channels, limits, self.redact
-        )
-        self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)), config.purposes)
+        reach, template, limits = settings.reach, settings.template, settings.prompt
+        self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
+        self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)), settings.purposes)
         self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
-        outputs = Outputs(config.workspace_path)
+        outputs = Outputs(settings.workspace)
         self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
         compaction = Compaction(self.builder, self.chain, self.model_calls, self.clock)
-        bounds = Limits(
-            config.model.output_tokens,
-            config.model.timeout_seconds,
-            config.limits.rounds,
-            config.limits.calls,
-            config.limits.turn_seconds,
-        )
-        parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, bounds)
+        parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, settings.turn)
         self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
-        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, config.reach, self)
+        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self)
         own = OwnCommands(self, self.flags, self.outbox, models)
         self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions, self.redact)
-        manners = Manners(config.session.queue)
+        manners = Manners(settings.queue)
         self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, manners, self.inbox)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
         own.commands, own.router, own.runner = self.commands, self.router, self.runner
@@ -143,7 +143,7 @@ class App:
 
     @property
     def home(self) -> Path:
-        return self.config.home
+        return self.settings.home
 
     def public(self, name: str) -> Any:
         """The public object of a plugin; "core" is the program itself."""
@@ -232,14 +232,10 @@ class App:
     def takes_up(self, address: Address) -> bool:
         """True if a conversation that an earlier process left unfinished continues here."""
         if self.channels.get(address.channel) is None:
-            return self._wakes_for(address)
+            return self._wakes and address.channel != TERMINAL  # tasks and heartbeats continue where plugins work
         if self.inherits and address.channel == TERMINAL:
             return True
         return self.is_gateway or self.channels.reaches(Outbound(address, "", reply_to="any"))
-
-    def _wakes_for(self, address: Address) -> bool:
-        """Actors of plugins, such as tasks and heartbeats, continue where plugins work."""
-        return self._wakes and address.channel != TERMINAL
 
     def terminate(self, serving: asyncio.Task[Any]) -> None:
         """End soon: what runs is left to the next start, unless nobody waits for it then."""
@@ -297,8 +293,8 @@ class App:
 
     def about(self) -> str:
         banners = [one.banner() for name in ("sandbox", "approvals") if (one := self.public(name))]
-        lines = (f"nanoclaw {__version__}", f"Home: {self.config.home}", f"Workspace: {self.config.workspace_path}")
-        known = (self.config.problem, *self.left_out.values(), *banners)
+        lines = (f"nanoclaw {__version__}", f"Home: {self.home}", f"Workspace: {self.settings.workspace}")
+        known = (self.settings.problem, *self.left_out.values(), *banners)
         return "\n".join((*lines, *filter(None, known)))
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:

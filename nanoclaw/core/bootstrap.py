@@ -155,7 +155,7 @@ def _read(reach: Reach, name: str, template: Path) -> BootstrapFile:
 
 @lru_cache(maxsize=64)  # told once
 def _unreadable(path: Path, name: str, why: str) -> BootstrapFile:
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     logger.warning("{} is left out of the prompt: {}", path, why)
     return BootstrapFile(name, "", "file_read_error")

@@ -310,7 +310,7 @@ class Chain:
         if self.faults.get(one.name) == said:
             return
         self.faults[one.name] = said
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.opt(exception=error).error("the plugin {} failed in {}; that step is skipped", one.name, said)
 

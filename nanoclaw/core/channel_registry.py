@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
+from nanoclaw.clock import pause
 from nanoclaw.core.channel import Channel, Deliver, Hints
-from nanoclaw.core.clock import pause
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable
 from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import Address, Outbound
@@ -100,7 +100,7 @@ class Channels:
 
     def _broke_off(self, channel: Channel, error: Exception, seconds: float) -> None:
         """Note it, and log it unless it is the same outage as before."""
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         said = str(error) or type(error).__name__
         before, self._troubles[channel.name] = self._troubles.get(channel.name), (channel.alive, said)

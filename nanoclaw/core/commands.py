@@ -143,9 +143,9 @@ class Commands:
 
     def _sorry(self, error: BaseException, inbound: Inbound) -> Reply:
         """A sentence about a command that failed. What went wrong is the owner's business."""
-        from nanoclaw.core.log import logger
         from nanoclaw.core.runner import NOT_NOW
         from nanoclaw.core.wording import sorry
+        from nanoclaw.log import logger
 
         if not isinstance(error, NanoclawError):
             logger.opt(exception=error).error("the command {} failed", short(inbound.message.text))

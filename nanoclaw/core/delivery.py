@@ -198,7 +198,7 @@ class Delivery:
             await self._send(channel, line, row, sent)
         except StoreError as error:  # what is out must not go out again, whenever this can be noted
             if not is_known:
-                from nanoclaw.core.log import logger
+                from nanoclaw.log import logger
 
                 logger.error("the outcome of a message to {} could not be saved: {}", row.outbound.address, error)
             self._unnoted[row.id] = sent
@@ -263,7 +263,7 @@ class Delivery:
     async def _failed(self, channel: Channel, line: _Line, row: Row, error: Exception, began: datetime) -> None:
         if not self._channels.reaches(row.outbound):  # who was there has left: it waits for them
             return
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         said, now = str(error) or type(error).__name__, self._clock()
         if not line.is_down:

@@ -97,7 +97,7 @@ class PluginLog:
         self._log("ERROR", text, values)
 
     def _log(self, level: str, text: str, values: tuple[object, ...]) -> None:
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.log(level, "{}: " + text, self._name, *values)
 
@@ -107,14 +107,14 @@ class PluginHost:
 
     def __init__(self, app: App, name: str) -> None:
         self._app, self._name = app, name
-        self.workspace: Path = app.config.workspace_path
+        self.workspace: Path = app.settings.workspace
         self.log: Log = PluginLog(name)
         self.conversations: Conversations = ConversationStore(app)
 
     @property
     def home(self) -> Path:
         """A folder of its own, made when it is first asked for."""
-        folder = self._app.config.home / "plugins" / self._name
+        folder = self._app.home / "plugins" / self._name
         try:
             folder.parent.mkdir(exist_ok=True, mode=0o700)  # plugins lie there, which others must not change
             folder.mkdir(exist_ok=True, mode=0o700)
@@ -187,7 +187,7 @@ def spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Tas
     def done(ended: asyncio.Task[object]) -> None:
         tasks.discard(ended)
         if not ended.cancelled() and (error := ended.exception()):
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.opt(exception=error).error("background work of the plugin {} failed", name)
 

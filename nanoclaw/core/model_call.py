@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar, runtime_checkable
 
+from nanoclaw.clock import pause
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.clock import pause
 from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage

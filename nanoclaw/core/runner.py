@@ -298,7 +298,7 @@ class Runner:
         """The end of a turn as its sender may read it: a guest hears that something went wrong, the owner what."""
         if ended.reason != "failed" or profile_of(inbound).name != "guest":
             return ended
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.warning("a message in {} was not answered: {}", inbound.address, ended.answer)
         return ended._replace(answer=NOT_NOW)

@@ -270,7 +270,7 @@ class Toolbox:
         except NanoclawError as error:
             output = ToolOutput(str(error), is_error=True)
         except FAULTS as error:  # a defect in a tool must not end the turn
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.exception("tool {} failed", call.name)
             output = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}", is_error=True)

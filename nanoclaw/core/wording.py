@@ -45,7 +45,7 @@ def sorry(error: BaseException) -> str:
 
 def logged(error: Exception, conversation: Address) -> str:
     """Log why a message had no answer. Returns the sentence for whoever wrote it."""
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     logger.opt(exception=error).error("answering a message in {} failed", conversation)
     return sorry(error)

@@ -18,12 +18,12 @@ from nanoclaw.dollars import dollars
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
-    from nanoclaw.core.config import Config
     from nanoclaw.core.store.models import ModelFacts
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
     from nanoclaw.providers.listing import KnownFacts
     from nanoclaw.providers.local_queue import LocalQueue
+    from nanoclaw.start.config import Config
 
 LOCAL = "local/"
 

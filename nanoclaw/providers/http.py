@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from nanoclaw.core.clock import pause
+from nanoclaw.clock import pause
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.provider import OnEvent
@@ -156,7 +156,7 @@ async def retried(
 
 def _log(endpoint: Endpoint, error: ProviderError, what: str) -> None:
     """A line of the log for a failed try: why, where, and what comes next; nothing that the provider said."""
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     host, cause = host_of(endpoint.url), error.__context__
     why = re.split(r" It says:| \((?!\d)", str(error).replace(endpoint.url, host), maxsplit=1)[0].rstrip(".")

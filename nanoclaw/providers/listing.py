@@ -13,7 +13,7 @@ from nanoclaw.dollars import dollars
 from nanoclaw.providers import catalogue, names, prices
 
 if TYPE_CHECKING:
-    from nanoclaw.core.config import Config
+    from nanoclaw.start.config import Config
 
 KEYS_OF_PLUGINS = {"heartbeat": "heartbeat.model", "helpers": "delegate.model", "transcription": "media.transcription"}
 """Older keys and those of plugins, which go before [models]."""

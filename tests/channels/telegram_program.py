@@ -28,7 +28,7 @@ class Late:
         self.program: Program | None = None
 
     def __getattr__(self, name: str) -> Any:
-        from nanoclaw.core.build import _People
+        from nanoclaw.start.build import _People
 
         assert self.program
         return getattr(_People(self.program.app, "telegram"), name)

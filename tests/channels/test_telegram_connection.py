@@ -222,7 +222,7 @@ def test_something_else_than_telegram_at_the_address_says_so() -> None:
 
 
 def test_of_a_broken_update_the_log_tells_the_reason_and_none_of_its_words() -> None:
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     lines: list[str] = []
 

@@ -11,8 +11,8 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder, PromptLimits
-from nanoclaw.core.home import make_home, shipped
 from nanoclaw.core.plugin import Plugin
+from nanoclaw.start.home import make_home, shipped
 from tests.program import FakeChannel, HandClock, config_of
 
 

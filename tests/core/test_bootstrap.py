@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.bootstrap import cut, fair_shares, read, seed
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.home import make_home
+from nanoclaw.start.config import Config
+from nanoclaw.start.home import make_home
 
 
 def files(root: Path, **contents: str) -> Path:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import pytest
 
-from nanoclaw.core.build import build
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.core.events import TextDelta
 from nanoclaw.core.messages import (
@@ -46,6 +45,7 @@ from nanoclaw.core.plugin import (
 )
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
+from nanoclaw.start.build import build
 from tests.program import MAIN, Program, assert_legal, bare, config_of, results, running
 from tests.virtual_time import passed, virtual_time
 

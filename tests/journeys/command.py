@@ -19,10 +19,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nanoclaw.core.build import build
-from nanoclaw.core.config import Config
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Said
+from nanoclaw.start.build import build
+from nanoclaw.start.config import Config
 from tests.forked import KEPT, PROGRAM, Forked, can_be_forked
 from tests.program import MAIN, REPOSITORY, config_of, do_without_sandbox
 from tests.virtual_time import PACE

@@ -15,8 +15,8 @@ import PIL.Image
 import pytest
 
 from nanoclaw.commands.looking import look_inside
-from nanoclaw.core.config import load
 from nanoclaw.outside_text import inside, own_words
+from nanoclaw.start.config import load
 from tests.documents import office
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from nanoclaw.commands.looking import View, look_inside
-from nanoclaw.core.config import Config, load
-from nanoclaw.core.home import make_home
 from nanoclaw.core.plugin import Mode
+from nanoclaw.start.config import Config, load
+from nanoclaw.start.home import make_home
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, failing, says
 

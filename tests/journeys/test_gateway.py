@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import build
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.start.build import build
 from tests.journeys.command import SECONDS, Home, Running, remind
 from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from nanoclaw.start.build import BUILT_IN
 from tests.dial import Dial
 from tests.plugins.schedule.clockwork import Clockwork, job, ticking
 from tests.program import NOON, FakeChannel, assert_legal, results

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nanoclaw.core.build import build
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.start.build import build
 from tests.journeys.command import Home, Running, make_owner
 from tests.model_server import ModelServer, says
 from tests.program import config_of

@@ -27,11 +27,11 @@ import pytest
 
 from nanoclaw.channels.email.channel import Email
 from nanoclaw.channels.email.settings import EmailSettings, Security
-from nanoclaw.core.build import build
 from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.store.db import Store
+from nanoclaw.start.build import build
 from tests.channels.forged_mails import forged
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import build
 from nanoclaw.core.messages import Inbound, UserMessage
+from nanoclaw.start.build import build
 from tests.program import MAIN, NOON, FakeChannel, config_of
 
 pytestmark = pytest.mark.live

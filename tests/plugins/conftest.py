@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from nanoclaw.core.app import App
-from nanoclaw.core.build import BUILT_IN, build
 from nanoclaw.core.messages import Effect, Inbound, Origin, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.store.audit import COLUMNS, effect_of
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start.build import BUILT_IN, build
 from tests.program import MAIN, config_of
 
 NOW = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=2)))

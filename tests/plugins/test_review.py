@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError, ProviderUnavailable
 from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import checked
 from tests.program import MAIN, NOON, Program, config_of, running
 from tests.virtual_time import passed, virtual_time
 

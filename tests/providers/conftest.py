@@ -63,7 +63,7 @@ def request(*history: Message, tools: tuple[ToolSpec, ...] = (), system: str = "
 @pytest.fixture(autouse=True)
 def silent_log() -> None:
     """Lines of the log go nowhere."""
-    from nanoclaw.core.log import logger  # ends what an earlier test's start left to be set up
+    from nanoclaw.log import logger  # ends what an earlier test's start left to be set up
 
     logger.remove()
 
@@ -71,7 +71,7 @@ def silent_log() -> None:
 @pytest.fixture
 def logged(silent_log: None) -> Iterator[list[str]]:
     """Lines of the log."""
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     lines: list[str] = []
     logger.add(lambda line: lines.append(str(line).rstrip("\n")), level="DEBUG", format="{level}: {message}")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.config import Config
 from nanoclaw.providers.choose import load_ahead
+from nanoclaw.start.config import Config
 from tests.model_server import ModelServer, anthropic, says
 
 ASK = """
@@ -103,7 +103,7 @@ LOAD_AHEAD = """
 import asyncio, sys
 from datetime import datetime, UTC
 from pathlib import Path
-from nanoclaw.core.config import Config, Model
+from nanoclaw.start.config import Config, Model
 from nanoclaw.core.messages import ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.providers.choose import load_ahead, make_provider
 

@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core.home import shipped
 from nanoclaw.core.store.copies import daily_copies, is_whole
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import list_sessions, whole_history
@@ -19,6 +18,7 @@ from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import lines_of, memory_files
+from nanoclaw.start.home import shipped
 from tests.program import NOON, assert_legal
 from tests.torture import day
 from tests.torture.day import LETTERS, PLAN, SHOPPING, WIRE

@@ -23,14 +23,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nanoclaw.core.build import classes
-from nanoclaw.core.config import load
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.store.copies import COPIES
 from nanoclaw.core.store.db import PAGE_BYTES, Store
 from nanoclaw.core.store.recovery import NAMES
 from nanoclaw.core.store.wal import WriteAheadLog
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
+from nanoclaw.start.build import classes
+from nanoclaw.start.config import load
 from tests.core.store.test_recovery import DAY, kept, warnings
 from tests.program import NOON, FakeChannel, HandClock, Program, running
 

@@ -109,7 +109,7 @@ class Email:
 
     async def run(self, deliver: Deliver) -> None:
         """Raises ChannelError if the connection is lost, StoreError of `deliver`, WorkspaceError."""
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         if not self._trusts and self._alive is None:
             logger.warning(
@@ -205,7 +205,7 @@ class Email:
 
     async def _take(self, box: Mailbox, uid: int, deliver: Deliver) -> bool:
         """Hand one mail in. False for one that is passed over; it stops none of the others."""
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         try:
             letter = await self._letter(box, uid)
@@ -261,7 +261,7 @@ class Email:
             return False
         self._over = {one: told for one, told in self._over.items() if told > since}
         if sender not in self._over:
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             self._over[sender] = at
             logger.warning(
@@ -314,7 +314,7 @@ class Email:
         try:
             self._threads.keep(chat, conversation)
         except (OSError, WorkspaceError) as error:
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.warning("E-mail: the thread of a mail was not kept: {}", error)
 

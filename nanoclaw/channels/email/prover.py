@@ -52,7 +52,7 @@ class Prover:
         before, now = self._kept(), self._clock()
         if before and not anew and not before.is_due(now):
             return
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         found = await self._found(now)
         if found.trouble and before and before.is_good:

@@ -320,7 +320,7 @@ class Matrix:
         now = self._clock()
         last = self._remarked.get(kind)
         if last is None or (now - last).total_seconds() >= REMARK_SECONDS:
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             self._remarked[kind] = now
             logger.warning("matrix: {}", text)

@@ -387,6 +387,6 @@ def _is_readable(event: Any, parse: Any) -> bool:
 
 
 def _log() -> Any:
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     return logger

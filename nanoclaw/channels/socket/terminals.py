@@ -243,7 +243,7 @@ class Terminals:
             listening.close()
             if self._own is None:
                 raise
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.warning("nobody can attach to this terminal: {}: {}", self._home / NAME, error.strerror)
             return None
@@ -263,7 +263,7 @@ class Terminals:
             seconds = GATEWAY_SECONDS if self.is_given_up else 0.0
             line.send({"ended": f"process {os.getpid()}, which was answering, has ended", "seconds": seconds})
         except Exception as error:
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.opt(exception=error).error("an attached terminal was disconnected")
         finally:

@@ -240,7 +240,7 @@ class Telegram:
                 )
 
     async def _remove_webhook(self) -> None:
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.warning("Telegram sent this bot's messages to a webhook; it is removed, so that they come here")
         await self._api.call("deleteWebhook", drop_pending_updates=False)
@@ -377,7 +377,7 @@ class Telegram:
         """Parameters to ask with instead, None for no others; each change can happen only once."""
         chat = parameters.get("chat_id")
         if refusal.moved_to and isinstance(chat, int) and chat not in self._moved:
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.info("the Telegram group {} has moved to {}", chat, refusal.moved_to)
             self._moved[chat] = refusal.moved_to
@@ -454,6 +454,6 @@ def _rendered(text: str) -> dict[str, Any]:
 
 
 def _log_skipped(reason: str) -> None:
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     logger.warning("an update from Telegram cannot be read and is left out: {}", reason)

@@ -45,7 +45,7 @@ class CommandMenu:
         try:
             await self._api.call(method, **parameters)
         except Refusal as refusal:  # it is only a menu
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.warning("the menu of commands cannot be changed in Telegram: {}", refusal)
 
@@ -60,7 +60,7 @@ class CommandMenu:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self._file, json.dumps(sorted(chats)), 0o600)
         except (OSError, NotSaved) as error:
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.warning("the chats with a menu of commands cannot be saved: {}", error)
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Protocol
 
+from nanoclaw.clock import paced, pause
 from nanoclaw.core.channel import Channel, Deliver, Hints
-from nanoclaw.core.clock import paced, pause
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Inbound, Outbound
 

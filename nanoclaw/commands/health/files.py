@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanoclaw.atomic_write import reason, try_writing
-from nanoclaw.core import home, secrets_file
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.db import FULL_BYTES
+from nanoclaw.start import home, secrets_file
+from nanoclaw.start.config import Config
 
 SHOWN = 5
 """Files that a line names."""

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from nanoclaw.core import secrets_file
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
+from nanoclaw.start import secrets_file
+from nanoclaw.start.config import Config
 
 _BLANKS = r".*(?:…|\.\.\.).*|<.*>|\[.*\]|\{.*\}|\*{3,}|(?:\w{1,6}[-_])?x{3,}|(?:\w{1,6}[-_])?your[-_ ].*"
 _WORDS = r"(?:.*[-_ ])?(?:here|change[-_ ]?me|replace[-_ ]?me|placeholder|example|dummy|todo|api[-_ ]?key|token)"

@@ -11,11 +11,11 @@ from pathlib import Path
 from nanoclaw import scratch_folders
 from nanoclaw.atomic_write import left_over_drafts, remove_drafts
 from nanoclaw.channels.attach import NAME as SOCKET
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.home import places_of_drafts, stored
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.lock import own, owner
+from nanoclaw.start.config import Config
+from nanoclaw.start.home import places_of_drafts, stored
 
 
 def left_over(config: Config) -> Iterator[Finding]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nanoclaw.core.config import Config
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.lock import owner
 from nanoclaw.escapes import one_line
+from nanoclaw.start.config import Config
 
 _PROTOCOLS = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
 """By table of the kernel the state of a socket that waits for anybody."""

@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 from nanoclaw.commands.health.keys import trouble_of_model
 from nanoclaw.commands.health.times import ServerTime
-from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
 from nanoclaw.core.messages import Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
+from nanoclaw.start.config import Config
 
 SECONDS = 90.0
 """In which a model must have answered."""
@@ -76,7 +75,7 @@ async def _asked(config: Config, name: str, told: list[ServerTime]) -> str:
         raise ConfigError(said)
     provider = make_provider(config, name)
     limits = Limits(timeout_seconds=min(config.model.timeout_seconds, SECONDS))
-    hello = UserMessage("Answer with one word: hello", clock(config.person.timezone, config.environment)())
+    hello = UserMessage("Answer with one word: hello", config.clock()())
     try:
         async with asyncio.timeout(SECONDS):
             answer = await provider.complete(

@@ -11,12 +11,12 @@ from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels import table as channels
-from nanoclaw.core import config as configuration
-from nanoclaw.core import secrets_file
-from nanoclaw.core.config import LAST_GOOD, Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
+from nanoclaw.start import config as configuration
+from nanoclaw.start import secrets_file
+from nanoclaw.start.config import LAST_GOOD, Config
 
 
 def load(environ: Mapping[str, str]) -> Config:
@@ -50,7 +50,7 @@ def settings(
 ) -> Iterator[Finding]:
     """A line for each thing that is wrong; `problem` is what a start said. With `goes_back` the last good settings can
     be put in the place of a file that is broken, which is kept."""
-    from nanoclaw.core.build import checked
+    from nanoclaw.start.build import checked
 
     problem, lacks = config.problem or problem, list[str]()
     if not problem:
@@ -96,7 +96,7 @@ def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
 
 def _holds(config: Config) -> bool:
     """True if the last good settings would be taken."""
-    from nanoclaw.core.build import checked
+    from nanoclaw.start.build import checked
 
     try:
         copy = configuration.load({**config.environment, "NANOCLAW_HOME": str(config.home)}, LAST_GOOD)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nanoclaw.core.config import Config
-from nanoclaw.core.home import refuse_pipes, stored
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.store.copies import daily_copies, is_whole
 from nanoclaw.core.store.db import is_undamaged
 from nanoclaw.core.store.lock import own
+from nanoclaw.start.config import Config
+from nanoclaw.start.home import refuse_pipes, stored
 
 
 def store(config: Config, pid: int | None) -> Iterator[Finding]:
@@ -42,8 +42,8 @@ def store(config: Config, pid: int | None) -> Iterator[Finding]:
 
 async def _rescue(config: Config) -> str:
     """Keep it aside, and put in its place what can be read over the newest copy, as the next start does."""
-    from nanoclaw.core.build import classes
     from nanoclaw.core.store.recovery import recover
+    from nanoclaw.start.build import classes
 
     path, plugins = config.home / "state.db", classes(config)
     with own(path):

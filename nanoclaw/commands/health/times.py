@@ -7,11 +7,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from nanoclaw.core.clock import clock
-from nanoclaw.core.config import Config
+from nanoclaw.clock import clock
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.home import stored
 from nanoclaw.core.plugin import Finding
+from nanoclaw.start.config import Config
+from nanoclaw.start.home import stored
 
 MOST_SKEW = timedelta(minutes=1)
 """So far the clock may be from others': a reminder comes that much too late."""
@@ -34,7 +34,7 @@ class ServerTime(NamedTuple):
 
 def zone(config: Config) -> Iterator[Finding]:
     """Raises ConfigError for an unknown one."""
-    own = clock(config.person.timezone, config.environment)
+    own = config.clock()
     machines = clock("", config.environment)
     now = own()
     said = f"{own.name}, now {now:%Y-%m-%d %H:%M}"

@@ -95,7 +95,7 @@ def keep_todays_copy(path: Path, today: date) -> None:
     try:
         keep_daily_copy(path, today)
     except StoreError as error:
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.warning(str(error))
 

@@ -214,8 +214,8 @@ def _put_right(path: Path, plugins: Sequence[type[Plugin]]) -> None:
         if not path.exists():
             _make(path)
         elif not is_undamaged(path):
-            from nanoclaw.core.log import logger
             from nanoclaw.core.store.recovery import recover
+            from nanoclaw.log import logger
 
             logger.warning(recover(path, plugins))
     except (sqlite3.Error, OSError) as error:

@@ -138,7 +138,7 @@ def _undamaged(store: Store, text: str) -> Message | None:
     try:
         return _message(store, json.loads(text))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.warning("a message in {} is damaged and was left out: {!r}", store.path, error)
         return None

@@ -273,7 +273,7 @@ def _undamaged(row: Sequence[Any]) -> Inbound | None:
     try:
         return _inbound(*row[1:5])
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.warning("message {} of the inbox is damaged and was left out: {!r}", row[0], error)
         return None

@@ -84,7 +84,7 @@ class Transaction:
             try:
                 call()
             except Exception:
-                from nanoclaw.core.log import logger
+                from nanoclaw.log import logger
 
                 logger.exception("something after a transaction failed")
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
-from nanoclaw.core.clock import clock
+from nanoclaw.clock import clock
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address
 
@@ -34,9 +34,8 @@ class Hours(NamedTuple):
         return today if today.astimezone(UTC) > local.astimezone(UTC) else self._start(local, 1)
 
     def _start(self, local: datetime, days: int) -> datetime:
-        return datetime.combine(
-            local.date() + timedelta(days=days), time(self.start // 60, self.start % 60), local.tzinfo
-        )
+        day, hour = local.date() + timedelta(days=days), time(self.start // 60, self.start % 60)
+        return datetime.combine(day, hour, local.tzinfo)
 
 
 class HeartbeatTimes(NamedTuple):
@@ -51,7 +50,10 @@ class HeartbeatTimes(NamedTuple):
 
 def times_of(every: str, active: str, timezone: str = "", target: str = "") -> HeartbeatTimes:
     """The times that a configuration asks for. Raises ConfigError naming the key and what to write."""
-    zone = clock(timezone, {}, key="heartbeat.timezone").zone if timezone else None
+    try:
+        zone = clock(timezone, {}, key="heartbeat.timezone").zone if timezone else None
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     channel, _, chat = target.partition(":")
     if target and not (channel and chat):
         raise ConfigError(
@@ -71,10 +73,8 @@ def _every(text: str) -> timedelta | None:
         raise ConfigError(f"heartbeat.every is {text!r}: {advice}.")
     span = int(found[1]) * _UNITS[(found[2] or "m")[0]]
     if span > timedelta(days=1):
-        raise ConfigError(
-            f"heartbeat.every is {text!r}, more than a day: {advice}. Lines of HEARTBEAT.md may say "
-            "'every 2d' themselves."
-        )
+        advice = f"{advice}. Lines of HEARTBEAT.md may say 'every 2d' themselves"
+        raise ConfigError(f"heartbeat.every is {text!r}, more than a day: {advice}.")
     return span or None
 
 

@@ -120,7 +120,7 @@ def read_checklist(reach: Reach) -> str:
         with open_for_reading(reach, checklist.FILE) as file:
             return file.read(CHECKLIST_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        from nanoclaw.core.log import logger
+        from nanoclaw.log import logger
 
         logger.warning("{} cannot be read: {}", checklist.FILE, error)
         return ""

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from nanoclaw.core.clock import paced
+from nanoclaw.clock import paced
 from nanoclaw.core.errors import FAULTS, ConfigError, ToolError
 from nanoclaw.core.plugin import Log
 from nanoclaw.core.tool import ToolContext

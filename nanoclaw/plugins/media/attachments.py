@@ -111,7 +111,7 @@ class Attachments:
         except NanoclawError:
             raise
         except Exception as error:  # a defect in a channel costs a file, never the answer
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             logger.exception("fetching a file from {} failed", name)
             raise ChannelError(f"fetching it failed ({type(error).__name__})") from None

@@ -111,7 +111,7 @@ class Memory(Plugin):
         self._watch = FactsWatch(self.public)
         limit = core.config.context.file_characters
         state = host.home / "facts.json"
-        self._facts = FactsFile(core.config.reach, core.template, limit, state, self._is_fact_of_others)
+        self._facts = FactsFile(core.config.reach, core.settings.template, limit, state, self._is_fact_of_others)
         self._is_shown = core.config.context.sections.get("memory", True)
         self._settings = settings
         self._made_flushes: Flushes | None = None

@@ -37,7 +37,7 @@ class FoundSkills:
     def __init__(self, host: Host, extra: tuple[str, ...]) -> None:
         self._host = host
         home: Path = host.get("core").home
-        shipped: Path = host.get("core").template.with_name("skills")
+        shipped: Path = host.get("core").settings.template.with_name("skills")
         more = [home / Path(folder).expanduser() for folder in extra]
         self._sources = {
             host.workspace / "skills": "workspace",

@@ -95,7 +95,7 @@ class Skills(Plugin):
         if broken != told:
             turn.later(partial(_keep_told, broken))
         if broken - told:
-            from nanoclaw.core.log import logger
+            from nanoclaw.log import logger
 
             for sentence in sorted(broken - told):
                 logger.warning("{}", sentence)

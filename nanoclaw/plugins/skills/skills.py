@@ -362,7 +362,7 @@ def _files_named(name: str, path: _SearchPath) -> tuple[str, ...]:
 @lru_cache(maxsize=MOST_IN_A_FOLDER)
 def _warn(sentence: str) -> None:
     """Log a sentence once."""
-    from nanoclaw.core.log import logger
+    from nanoclaw.log import logger
 
     logger.warning("{}", sentence)
 

@@ -40,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @contextmanager
 def warnings() -> Iterator[list[str]]:
     """All that the store warns of; what an earlier test left behind in this process may warn at any time."""
-    from nanoclaw.core.log import logger  # set up now, if an earlier test asked for it
+    from nanoclaw.log import logger  # set up now, if an earlier test asked for it
 
     said: list[str] = []
     store = "nanoclaw.core.store"

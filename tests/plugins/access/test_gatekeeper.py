@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 import nanoclaw
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.channel import Place
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
@@ -29,6 +28,7 @@ from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 from nanoclaw.plugins.access.plugin import Access
 from nanoclaw.plugins.access.rules import ChannelRules
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
+from nanoclaw.start.build import BUILT_IN
 from tests.plugins.paper_host import PaperHost
 from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, results, running, tools_plugin
 from tests.virtual_time import virtual_time

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
 from nanoclaw.core.messages import AssistantMessage, Usage, UserMessage
@@ -25,6 +24,7 @@ from nanoclaw.plugins.delegate.helpers import GOES_ON, LAST_ROUND
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
+from nanoclaw.start.build import checked
 from tests.plugins.delegate.talk import Cast, delegate, history_of, states
 from tests.program import MAIN, Program, assert_legal, config_of, results, running, tools_plugin
 from tests.virtual_time import virtual_time

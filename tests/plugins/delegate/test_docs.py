@@ -7,8 +7,8 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-from nanoclaw.core.build import checked
 from nanoclaw.plugins.delegate.plugin import DelegateSettings
+from nanoclaw.start.build import checked
 from tests.plugins.delegate.talk import Cast, delegate, states
 from tests.program import REPOSITORY, HandClock, config_of, results, running
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.messages import Attachment, Inbound, UserMessage
 from nanoclaw.plugins.files import looking
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.start.build import BUILT_IN
 from tests.plugins.conftest import Hands
 from tests.program import MAIN, new_id, results, running
 

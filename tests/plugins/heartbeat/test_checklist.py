@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from nanoclaw.core.home import shipped
 from nanoclaw.plugins.heartbeat.checklist import MOST_ITEMS, Item, Watch, parse
+from nanoclaw.start.home import shipped
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 
 from nanoclaw.commands.arguments import parser
-from nanoclaw.core.build import checked
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import checked
 from tests.program import REPOSITORY, config_of, results, running
 
 PAGE = (REPOSITORY / "docs" / "mcp.md").read_text()

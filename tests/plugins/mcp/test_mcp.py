@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from nanoclaw import cli
-from nanoclaw.core.build import checked
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event, Notice, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
@@ -28,6 +27,7 @@ from nanoclaw.core.profiles import PROFILES
 from nanoclaw.outside_text import inside
 from nanoclaw.plugins.mcp.listing import tools_of
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import checked
 from tests.forked import Forked
 from tests.net.web_server import reply, serving
 from tests.program import MAIN, FakeChannel, Program, config_of, results, running

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, AssistantMessage, Outbound, ToolResult
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import TOOK_EFFECT
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.start.build import BUILT_IN
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, results, running
 
 ANNA, GUEST = Address("telegram", "555"), Address("telegram", "777")

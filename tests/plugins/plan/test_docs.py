@@ -8,10 +8,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from nanoclaw.commands.arguments import parser
-from nanoclaw.core.build import checked
 from nanoclaw.plugins.plan.plugin import PlanSettings
 from nanoclaw.plugins.schedule.cli import line
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.start.build import checked
 from tests.program import REPOSITORY, config_of, results, running
 
 PAGE = (REPOSITORY / "docs" / "plan.md").read_text()

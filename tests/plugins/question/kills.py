@@ -7,10 +7,10 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.messages import ModelRequest, ToolResult
 from nanoclaw.core.store.inbox import NOT_DONE
 from nanoclaw.providers.scripted import Answer, Say
+from nanoclaw.start.build import BUILT_IN
 from tests.kills import Story, Watch, alive, asked, different, say, sent, stamp, stamps
 from tests.program import NOON, HandClock, Program, results, tools_plugin
 

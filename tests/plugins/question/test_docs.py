@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN, checked
 from nanoclaw.plugins.question.plugin import MOST, OPTION_LENGTH, TEXT_LENGTH, QuestionSettings
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import BUILT_IN, checked
 from tests.program import REPOSITORY, config_of, running
 
 PAGE = (REPOSITORY / "docs" / "questions.md").read_text()

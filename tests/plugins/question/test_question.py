@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN, checked
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
@@ -16,6 +15,7 @@ from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.plugins.question.plugin import MOST
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.start.build import BUILT_IN, checked
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, config_of, results, running
 from tests.virtual_time import passed, virtual_time
 

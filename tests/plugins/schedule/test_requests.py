@@ -13,11 +13,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from nanoclaw import time_words
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.errors import ProviderError
 from nanoclaw.core.messages import AssistantMessage, Attachment, Inbound, UserMessage
 from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import BUILT_IN
 from tests.program import GUEST, MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, running
 from tests.time_words.phrases import expected, lines
 

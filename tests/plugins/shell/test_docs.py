@@ -7,9 +7,9 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-from nanoclaw.core.build import checked
 from nanoclaw.plugins.shell.plugin import ShellSettings
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import checked
 from tests.program import REPOSITORY, HandClock, config_of, running
 
 PAGE = (REPOSITORY / "docs" / "processes.md").read_text()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core import log
+from nanoclaw import log
 from nanoclaw.core.errors import SkillError
 from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.skills import Means, Skill, body, by_hand, discover, find, summary, survey

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.plugins.taint import traces
 from nanoclaw.plugins.taint.acts import FREE, JUDGED
 from nanoclaw.plugins.taint.files import INBOXES
+from nanoclaw.start.build import BUILT_IN
 from tests.plugins.taint.obedient import EVIL, Obedient, do, last_result, questions, reading
 from tests.program import HAS_SANDBOX, MAIN, REPOSITORY, HandClock, Program, results, running
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import BUILT_IN
 from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, Outbound, ToolResult
 from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.tool import Tool, ToolOutput, tool
+from nanoclaw.start.build import BUILT_IN
 from tests.dial import Dial
 from tests.plugins.schedule.clockwork import ticking
 from tests.plugins.taint.obedient import EVIL, Obedient, do, questions, reading

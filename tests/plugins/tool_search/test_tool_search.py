@@ -105,7 +105,7 @@ async def test_a_larger_budget_takes_more_and_none_takes_all(tmp_path: Path) -> 
 
 
 def test_a_budget_without_room_for_anything_is_refused(tmp_path: Path) -> None:
-    from nanoclaw.core.build import build
+    from nanoclaw.start.build import build
 
     with pytest.raises(ConfigError, match=r"tool_search\.tokens must be 0 .* or at least 500"):
         build(config_of(tmp_path, "[tool_search]\ntokens = 20\n"))

@@ -17,12 +17,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from nanoclaw.core.build import build
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import ToolResult
 from nanoclaw.plugins.web import keyless
 from nanoclaw.plugins.web.search import SearchError
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from nanoclaw.start.build import build
 from tests.net.web_server import reply
 from tests.plugins.web.site import Answer, Site, site
 from tests.plugins.web.tls import certified

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.build import checked
-from nanoclaw.core.config import Config, load
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.providers.scripted import Say, ScriptedProvider
+from nanoclaw.start.build import checked
+from nanoclaw.start.config import Config, load
 from tests.program import results, running
 
 
@@ -17,23 +17,6 @@ def config_with(home: Path, text: str) -> Config:
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text(text)
     return load({"NANOCLAW_HOME": str(home)})
-
-
-def test_the_name_of_earlier_versions_means_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("old", "new", "both"):
-        (tmp_path / name).mkdir()
-    config = config_with(
-        tmp_path / "home",
-        '[sandbox]\nread = ["~/old"]\nwrite = ["~/both"]\ntmp_mb = 50\n[files]\nread = ["~/new"]\n',
-    )
-    checked(config)
-    assert config.reach.read == (tmp_path / "new", tmp_path / "old")
-    assert config.reach.write == (tmp_path / "both",)
-    assert config.warnings == ()
-    config = config_with(tmp_path / "home", '[sandbox]\nwrite = ["~/both"]\n')
-    checked(config)
-    assert config.reach.write == (tmp_path / "both",)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +28,7 @@ def test_the_name_of_earlier_versions_means_the_same(tmp_path: Path, monkeypatch
         ('[files]\nread = ["{home}/logs"]', "is part of {home}, which has the program's settings"),
         ('[files]\nwrite = ["{home}"]', "is part of {home}, which has the program's settings"),
         ('[files]\nread = ["{home}/config.toml"]', "is a file: give the folder that it is in"),
-        ('[sandbox]\nread = "x"', "'files.read' must be a list of texts"),
+        ('[files]\nread = "x"', "'files.read' must be a list of texts"),
         ('[workspace]\npath = "."', "{home} has the program's keys"),
         ('[workspace]\npath = "{home}"', "{home} has the program's keys"),
         ('[workspace]\npath = "logs"', "logs belongs to the program"),

@@ -12,9 +12,9 @@ from typing import Literal
 
 from nanoclaw.atomic_write import remove_drafts
 from nanoclaw.core import bootstrap
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.store.db import Store
+from nanoclaw.start.config import Config
 
 
 def shipped(name: str) -> Path:

@@ -12,11 +12,12 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core import folders, key_references, purposes, secrets_file, settings_file
+from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.folders import ExtraFolders
-from nanoclaw.core.key_references import KeySources, leaves
 from nanoclaw.core.purposes import Purposes
+from nanoclaw.start import key_references, models_table, secrets_file, settings_file
+from nanoclaw.start.folders import ExtraFolders
+from nanoclaw.start.key_references import KeySources, leaves
 from nanoclaw.strict_json import check_levels
 
 T = TypeVar("T")
@@ -137,6 +138,13 @@ class Config(NamedTuple):
         chosen = self.workspace.path
         return self.home / Path(chosen).expanduser() if chosen else self.home / "workspace"
 
+    def clock(self) -> Clock:
+        """The person's clock. Raises ConfigError for a time zone that there is not."""
+        try:
+            return clock(self.person.timezone, self.environment)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
     @property
     def reach(self) -> Reach:
         """The folders that tools may open: never the home, except the workspace in it."""
@@ -164,7 +172,7 @@ class Config(NamedTuple):
         whole = tuple(key[:-1] for key in known if key.endswith(".*"))
         empty = (name for name, value in self.table.items() if value == {} and name not in _tables(known))
         for key in (*empty, *dict(leaves(self.table))):
-            if key in known or key.startswith(whole) or f"{key}.*" in known or key in RETIRED:
+            if key in known or key.startswith(whole) or f"{key}.*" in known:
                 continue
             table, _, _ = key.rpartition(".")
             if not table and any(one.startswith(f"{key}.") for one in known):
@@ -182,11 +190,6 @@ MISSING = object()
 LAST_GOOD = "config.last-good.toml"
 """The copy of config.toml that a successful start keeps."""
 
-RETIRED = {
-    "context.extensions": "context.extensions has no effect any more: a plugin brings sections (docs/plugins.md)."
-}
-"""Keys of earlier versions, and what to say about them."""
-
 
 def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     """Read NANOCLAW_HOME (default ~/.nanoclaw). Raises ConfigError naming the file, the key and what to do."""
@@ -195,7 +198,7 @@ def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     path = home / name
     table, environment, keys = key_references.resolve(_read(path), secrets, environ)
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
-    by_purpose = purposes.read(table, str(path))
+    by_purpose = models_table.read(table, str(path))
     model: Model = made["model"]
     named = [by_purpose.resolve(one) for one in (model.name, *model.fallback)]
     made["model"] = model._replace(name=named[0], fallback=tuple(named[1:]))
@@ -216,7 +219,7 @@ def owned_keys(kind: Any, prefix: str, keys: Mapping[str, str] | None = None) ->
 
 
 def _own_keys() -> Iterator[str]:
-    yield "models.*"  # of purposes.py
+    yield "models.*"  # of models_table.py
     for name, kind in _TYPES.items():
         for field in kind._fields:
             yield f"{name}.{field}" + (".*" if field == "sections" else "")
@@ -288,7 +291,7 @@ def table_of(path: Path, data: bytes) -> dict[str, Any]:
     try:
         table = tomllib.loads(data.decode("utf-8-sig"))
         check_levels(table)
-        return dict(folders.with_todays_names(table))
+        return table
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
     except RecursionError:
@@ -298,7 +301,6 @@ def table_of(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _warnings(config: Config) -> Iterator[str]:
-    yield from (f"{config.file}: {said}" for key, said in RETIRED.items() if key in dict(leaves(config.table)))
     for name in config.idle_plugins:
         yield (
             f"{config.file}: [plugins.{name}] has no effect, as {name} is not enabled: add it to enabled in [plugins], "

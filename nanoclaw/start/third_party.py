@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from nanoclaw.core.config import Config
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
+from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.packages.pins import PinFile

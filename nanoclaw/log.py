@@ -1,6 +1,6 @@
 """The log: warnings go to stderr, everything to a rotating file, secrets to neither.
 
-Write `from nanoclaw.core.log import logger` inside the function that logs: loguru and its two sinks cost an eighth of a
+Write `from nanoclaw.log import logger` inside the function that logs: loguru and its two sinks cost an eighth of a
 start (180 M instructions), and most runs have nothing to log.
 """
 

@@ -10,24 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.channels import table as chat_apps
-from nanoclaw.core import folders
-from nanoclaw.core import home as homes
-from nanoclaw.core.app import App
+from nanoclaw.core.app import App, AppSettings
 from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
 from nanoclaw.core.channel import Channel, ChannelAccess, ChannelHost, ChannelTable
-from nanoclaw.core.clock import clock as clock_of
-from nanoclaw.core.config import Config, owned_keys
+from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.host import PluginHost
+from nanoclaw.core.messages import Limits
 from nanoclaw.core.model_call import Models
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Provider
-from nanoclaw.core.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
 from nanoclaw.core.sections import IDS
 from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.workspace import Workspace
+from nanoclaw.start import folders
+from nanoclaw.start import home as homes
+from nanoclaw.start.config import Config, owned_keys
+from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
 
 BUILT_IN: dict[str, str] = {
     "access": "nanoclaw.plugins.access.plugin:Access",
@@ -96,10 +97,10 @@ def build(
     left_out = dict[str, str]()
     kinds = checked(config, plugins, without, left_out.__setitem__)
     homes.make_home(config)
-    clock = clock or clock_of(config.person.timezone, config.environment)
+    clock = clock or config.clock()
     store = Store(state or config.home / "state.db", plugins=kinds)
     try:
-        app = App(config, store, clock)
+        app = App(_settings_of_core(config), config, store, clock)
         app.left_out = left_out
         app.chat_apps = chat_apps.ConfiguredApps(chat_apps.tables(config))
         app.redact.add(*hidden_values(secret_settings(config, kinds)))
@@ -121,6 +122,22 @@ def build(
     return app
 
 
+def _settings_of_core(config: Config) -> AppSettings:
+    model, limits, context = config.model, config.limits, config.context
+    off = [name for name, wanted in context.sections.items() if not wanted]
+    return AppSettings(
+        config.home,
+        config.workspace_path,
+        homes.shipped("workspace_template"),
+        config.reach,
+        config.purposes,
+        PromptLimits(context.file_characters, context.total_characters, off, config.guests.persona),
+        Limits(model.output_tokens, model.timeout_seconds, limits.rounds, limits.calls, limits.turn_seconds),
+        config.session.queue,
+        config.problem,
+    )
+
+
 # --- plugins ---------------------------------------------------------------------------------------------------------
 
 
@@ -136,7 +153,7 @@ def classes(
     for name in off - BUILT_IN.keys() - set(config.plugins.enabled):
         import difflib
 
-        from nanoclaw.core.third_party import available
+        from nanoclaw.start.third_party import available
 
         known = [*BUILT_IN, *(one for one, _ in available(config))]
         if name not in known:
@@ -150,7 +167,7 @@ def classes(
     if unknown := [one for one in wanted or () if isinstance(one, str) and one not in BUILT_IN]:
         raise ConfigError(f"there is no built-in plugin {unknown[0]!r}; there are {', '.join(BUILT_IN)}.")
     if wanted is None and config.plugins.enabled:
-        from nanoclaw.core.third_party import NotPinned, load
+        from nanoclaw.start.third_party import NotPinned, load
 
         for name in config.plugins.enabled:
             try:
@@ -196,7 +213,7 @@ def checked(
         folders.check(config.home, config.workspace_path, config.files)
     except ConfigError as error:
         raise ConfigError(f"{config.file}: {error}") from error
-    clock_of(config.person.timezone, config.environment)
+    config.clock()
     if config.table:
         _check_keys(config, kinds)
     for one in kinds:
@@ -349,6 +366,6 @@ def secret_settings(config: Config, kinds: Sequence[type[Plugin]]) -> list[Secre
 
 
 def start_logging(config: Config, redact: Callable[[str], str]) -> None:
-    from nanoclaw.core import log
+    from nanoclaw import log
 
     log.start(config.home / "logs", redact)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from nanoclaw.core.channel import ChannelTable, secret_variable
-from nanoclaw.core.config import Config
-from nanoclaw.core.key_references import leaves
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.redaction import smells_of_secret
+from nanoclaw.start.config import Config
+from nanoclaw.start.key_references import leaves
 
 ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASS", "_PWD", "_PAT", "_PASSPHRASE", "_CREDENTIALS")
 """Ends of the names of variables that hold a secret."""

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core import settings_file
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.start import settings_file
 
 NAME = "secrets.env"
 
@@ -63,8 +63,8 @@ def readable_by_others(home: Path, settings: Mapping[str, Any]) -> Iterator[str]
 
 def _has_secret(settings: Mapping[str, Any]) -> bool:
     """Tell by the names of the keys whether some settings hold a secret; the name of a keyring's entry is none."""
-    from nanoclaw.core.key_references import name_in
     from nanoclaw.redaction import smells_of_secret
+    from nanoclaw.start.key_references import name_in
 
     given = ((key, value) for key, value in settings.items() if isinstance(value, str) and value)
     return any(smells_of_secret(key) and not name_in(value) for key, value in given)

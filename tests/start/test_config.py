@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.channels import table as channels
-from nanoclaw.core import config
-from nanoclaw.core.build import build
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.start import config
+from nanoclaw.start.build import build
 
 CONTRACT = """
 [model]

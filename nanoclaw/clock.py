@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
-from nanoclaw.core.errors import ConfigError
-
 
 class Clock:
     """Call it for the time now; `zone` is None if the machine's zone has no name that is known."""
@@ -29,7 +27,7 @@ class Clock:
 def clock(timezone_name: str, environ: Mapping[str, str], key: str = "person.timezone") -> Clock:
     """The clock of a configured zone such as "Europe/Berlin", or of the machine's when that is ''.
 
-    Raises ConfigError for an unknown zone, naming the `key` of the config and near ones.
+    Raises ValueError for an unknown zone, naming the `key` of the config and near ones.
     """
     if not timezone_name:
         return Clock(_zone(environ.get("TZ", "")) or _zone(_machine_zone()))
@@ -40,7 +38,7 @@ def clock(timezone_name: str, environ: Mapping[str, str], key: str = "person.tim
 
         near = difflib.get_close_matches(timezone_name, zoneinfo.available_timezones(), 2, 0.5)
         hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Write it like 'Europe/Berlin'."
-        raise ConfigError(f"unknown time zone {timezone_name!r} ({key} in config.toml). {hint}")
+        raise ValueError(f"unknown time zone {timezone_name!r} ({key} in config.toml). {hint}")
     return Clock(zone)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 
@@ -55,21 +55,6 @@ def _check_kind(key: str, given: str, path: Path) -> None:
 
 
 _OWN = frozenset({"plugins", "logs", "undo", "models"})
-
-
-def with_todays_names(table: dict[str, Any]) -> dict[str, Any]:
-    """A table of settings in which what stands under a name of earlier versions stands under that of today."""
-    for name in ("read", "write"):
-        sandbox = table.get("sandbox")
-        files = table.get("files", {})
-        if isinstance(sandbox, Mapping) and name in sandbox and isinstance(files, Mapping):
-            now, given = files.get(name, []), sandbox[name]
-            both = [*now, *given] if isinstance(now, list) and isinstance(given, list) else given
-            table = {**table, "files": {**files, name: both}}
-            table["sandbox"] = {key: value for key, value in sandbox.items() if key != name}
-            if not table["sandbox"]:
-                del table["sandbox"]
-    return table
 
 
 def _paths(given: tuple[str, ...]) -> tuple[Path, ...]:
