@@ -119,6 +119,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _SECONDS[report.nodeid] = _SECONDS.get(report.nodeid, 0) + report.duration
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """pytest removes what a run left that was killed, folders nested by the thousand too."""
+    sys.setrecursionlimit(10_000)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Say after a whole run that passed how many tests took over one second, and keep it for `make figures`."""
     is_whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.invocation_params.args
