@@ -292,7 +292,7 @@ async def running(
     app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=left_out)
     app.store.committer = AtOnce()
     if not keeps_copy:
-        app.keep_copy = lambda path, today: None
+        app.keep_copy = lambda path, today: ""
     if manners:
         app.conversations.manners = manners
     serving = asyncio.create_task(app.run(wakes=wakes, after=after))

@@ -31,7 +31,7 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 
 FOR_OURS = FOR_PLUGINS | {
     *("bootstrap", "metadata", "prompt_snapshot", "redact", "silence_token"),
-    *("workspace", "store.audit", "store.copies", "store.format", "store.lock"),
+    *("workspace", "store.audit", "store.format", "store.lock"),
 }
 """And what the built-in ones use besides: values and pure functions."""
 
@@ -384,7 +384,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         "plugins.skills.described",
     ),
     "files of the home, out of reach of tools": (
-        *("start.home", "start.settings_file", "core.store.lock", "core.store.recovery", "core.store.wal"),
+        *("start.home", "start.settings_file", "core.store.lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),
         *("core.store.db", "channels.terminal.keyboard", "channels.attach", "channels.telegram.menu"),
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> AsyncIterator[App]:
     """The program over a copy of the store: looking changes nothing, and disturbs no process that runs. Before there is
     a home or a workspace it looks at a new one, which is gone afterwards."""
-    from nanoclaw.core.store.copies import copy_database
+    from nanoclaw.sqlite_salvage.copies import copy_database
     from nanoclaw.start.build import build
 
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # the disk may be full

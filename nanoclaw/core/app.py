@@ -43,7 +43,6 @@ from nanoclaw.core.purposes import Purposes
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
-from nanoclaw.core.store.copies import keep_copies, keep_todays_copy
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import Flags
 from nanoclaw.core.store.inbox import Inbox
@@ -55,6 +54,7 @@ from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import RunningTurn, TurnParts
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.redaction import Redactor
+from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
 
 RESTART_SECONDS = 5.0
 """Pause before a plugin's background work that failed is started again."""
@@ -91,7 +91,7 @@ class App:
         """Hides values that must never show; what comes while running is added: `redact.add(token)`."""
         self.channels = Channels((), clock, self.redact)
         self.is_gateway = self.is_terminated = self._wakes = False
-        self.keep_copy = keep_todays_copy
+        self.keep_copy = keep_daily_copy
         """Keeps the daily copy when it ends."""
         self.inherits = False
         """It succeeds a process that has ended, whose terminals reconnect one by one."""

@@ -74,7 +74,7 @@ class Anthropic:
         retries: RetryPolicy | None = None,
         abilities: Abilities = ABLE,
     ) -> None:
-        self._model = endpoint.model
+        self.model = endpoint.model
         self._wire_model = endpoint.wire_model or endpoint.model.removeprefix("anthropic/")
         self._thinking_tokens = thinking_tokens
         self._habits = Habits(thinking="enabled" if thinking_tokens else "", vision=abilities.sees_images)
@@ -84,10 +84,6 @@ class Anthropic:
         variable = endpoint.key_variable or "ANTHROPIC_API_KEY"
         endpoint = endpoint._replace(api_base=base, key_variable=variable, path="/v1/messages")
         self._client = ModelClient(endpoint, headers, retries)
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     @property
     def dated(self) -> tuple[str, float]:
@@ -100,7 +96,7 @@ class Anthropic:
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
         async def read(reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
-            return await _read(reply, self._model, on_event)
+            return await _read(reply, self.model, on_event)
 
         for _ in range(5):
             body = self._body(request)
@@ -117,12 +113,12 @@ class Anthropic:
                     self._abilities.lacks("sees_images")
                     if request.must_see:
                         self._habits = learned
-                        raise CannotSee(f"{self._model} cannot see images.") from None
-                    on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
+                        raise CannotSee(f"{self.model} cannot see images.") from None
+                    on_event(Notice(f"{self.model} cannot see images; they are left out", stays="owner"))
                 if self._habits.effort and not learned.effort:
-                    on_event(Notice(f"{self._model} has no effort setting: it is left out"))
+                    on_event(Notice(f"{self.model} has no effort setting: it is left out"))
                 self._habits = learned
-        raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
+        raise ProviderError(f"{self.model} refuses every form of the request. Choose another model.")
 
     def load(self) -> None:
         """Load what the first request needs, in any thread."""

@@ -43,20 +43,12 @@ class LiteLLM:
     """One model by its litellm name. The endpoint's key and address are passed on when given."""
 
     def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, abilities: Abilities = ABLE) -> None:
-        self._model, self._endpoint, self._retries = endpoint.model, endpoint, retries or RetryPolicy()
+        self.model, self._endpoint, self._retries = endpoint.model, endpoint, retries or RetryPolicy()
         access = {"api_key": endpoint.key, "api_base": endpoint.api_base}
         self._access = {name: value for name, value in access.items() if value}
-        self._vision, self._abilities = abilities.sees_images, abilities
+        self.supports_vision, self._abilities = abilities.sees_images, abilities
         self._refused_efforts: set[str] = set()
         self._litellm: Any = None
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def supports_vision(self) -> bool:
-        return self._vision
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
         await self._load(on_event)
@@ -65,14 +57,14 @@ class LiteLLM:
         except BadRequest as error:
             if request.effort and effort_is_refused(error.words):
                 self._refused_efforts.add(request.effort)
-                on_event(Notice(f"{self._model} has no effort {request.effort}: it is left out"))
+                on_event(Notice(f"{self.model} has no effort {request.effort}: it is left out"))
                 return await self._ask(request._replace(effort=""), on_event)
-            if self._vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
-                self._vision = False
+            if self.supports_vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
+                self.supports_vision = False
                 self._abilities.lacks("sees_images")
                 if request.must_see:
-                    raise CannotSee(f"{self._model} cannot see images.") from None
-                on_event(Notice(f"{self._model} cannot see images; they are left out", stays="owner"))
+                    raise CannotSee(f"{self.model} cannot see images.") from None
+                on_event(Notice(f"{self.model} cannot see images; they are left out", stays="owner"))
                 return await self._ask(request, on_event)
             from nanoclaw.providers.repair import in_words
 
@@ -87,12 +79,12 @@ class LiteLLM:
 
     async def _load(self, on_event: OnEvent) -> None:
         if self._litellm is None:
-            on_event(Notice(f"loading litellm for {self._model}"))
+            on_event(Notice(f"loading litellm for {self.model}"))
             try:
                 self._litellm = await asyncio.to_thread(load_litellm)
             except ImportError as error:
                 raise ProviderError(
-                    f"{self._model} needs litellm, which cannot be imported ({error}): {install_command()}"
+                    f"{self.model} needs litellm, which cannot be imported ({error}): {install_command()}"
                 ) from None
 
     async def _once(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
@@ -106,19 +98,19 @@ class LiteLLM:
                     limit.reschedule(asyncio.get_running_loop().time() + seconds)
         except TimeoutError:
             raise ProviderUnavailable(
-                f"{self._model} sent nothing for {seconds:g} s and was given up. Try again later or raise the limit."
+                f"{self.model} sent nothing for {seconds:g} s and was given up. Try again later or raise the limit."
             ) from None
         except Exception as error:  # litellm raises its own, openai's, httpx's and plain errors
             if not answer.complete:
                 raise self._mapped(error) from None
         if not answer.complete:
-            raise ProviderUnavailable(f"{self._model} broke off its answer before the end. Try again.")
-        return answer.answer(self._model, {"form": "litellm"})
+            raise ProviderUnavailable(f"{self.model} broke off its answer before the end. Try again.")
+        return answer.answer(self.model, {"form": "litellm"})
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
-            "model": self._model,
-            "messages": _messages(request, self._model, self._vision),
+            "model": self.model,
+            "messages": _messages(request, self.model, self.supports_vision),
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": request.limits.output_tokens,
@@ -138,17 +130,17 @@ class LiteLLM:
     def _mapped(self, error: Exception) -> ProviderError:
         said = _PREFIX.sub("", str(error))
         if type(error).__name__ == "ContextWindowExceededError":
-            return too_long(self._model, window=window_in(said))
+            return too_long(self.model, window=window_in(said))
         if type(error).__name__ == "LiteLLMUnknownProvider" or "LLM Provider NOT provided" in said:
-            prefix = self._model.partition("/")[0]
+            prefix = self.model.partition("/")[0]
             return ProviderRefused(
-                f"{self._model} cannot be asked: litellm knows no such provider as {prefix!r}. "
+                f"{self.model} cannot be asked: litellm knows no such provider as {prefix!r}. "
                 "Check the spelling of the model's name; a server of your own needs model.api_base."
             )
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
             return ProviderError(
-                f"{self._model} failed ({type(error).__name__}). It says: {said[:300]!r}. Choose another model."
+                f"{self.model} failed ({type(error).__name__}). It says: {said[:300]!r}. Choose another model."
             )
         headers = getattr(getattr(error, "response", None), "headers", None)
         asked = retry_after(headers, self._retries.clock()) if isinstance(headers, Mapping) else None

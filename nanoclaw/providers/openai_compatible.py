@@ -71,16 +71,12 @@ class OpenAICompatible:
         retries: RetryPolicy | None = None,
         abilities: Abilities = ABLE,
     ) -> None:
-        self._model, self._wire_model = endpoint.model, endpoint.wire_model or endpoint.model
+        self.model, self._wire_model = endpoint.model, endpoint.wire_model or endpoint.model
         dialect = dialect or Dialect()
         self._dialect, self._abilities = _without_refused(dialect, abilities), abilities
         self._endpoint = endpoint._replace(path="/chat/completions")
         headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
         self._client = ModelClient(self._endpoint, headers, retries)
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     @property
     def dated(self) -> tuple[str, float]:
@@ -95,7 +91,7 @@ class OpenAICompatible:
         for _ in range(6):
             dialect = self._dialect
             body = self._body(request, dialect)
-            read = _reader(self._model, request, dialect)
+            read = _reader(self.model, request, dialect)
             try:
                 answer: AssistantMessage = await self._client.ask(body, request.limits.timeout_seconds, read, on_event)
                 await self._check_length(request, answer, on_event)
@@ -112,10 +108,10 @@ class OpenAICompatible:
                     self._abilities.lacks(ability)
                 is_blind = dialect.vision and not self._dialect.vision
                 if is_blind and request.must_see:
-                    raise CannotSee(f"{self._model} cannot see images.") from None
+                    raise CannotSee(f"{self.model} cannot see images.") from None
                 if note:
-                    on_event(Notice(f"{self._model} {note}", stays="owner" if is_blind else ""))
-        raise ProviderError(f"{self._model} refuses every form of the request. Choose another model.")
+                    on_event(Notice(f"{self.model} {note}", stays="owner" if is_blind else ""))
+        raise ProviderError(f"{self.model} refuses every form of the request. Choose another model.")
 
     def load(self) -> None:
         """Load what the first request needs, in any thread."""
@@ -133,12 +129,12 @@ class OpenAICompatible:
         texts = [message.text for message in request.history]
         read, is_empty = answer.usage.input_tokens, not (answer.text or answer.tool_calls)
         if is_empty or was_cut(texts, read, 0):
-            window = await served_window(self._model, self._endpoint.api_base)
+            window = await served_window(self.model, self._endpoint.api_base)
             if was_cut(texts, read, window) or (is_empty and window and read >= window):
                 if answer.text:
-                    on_event(Notice(f"{self._model} had read only a part, so this answer does not count"))
+                    on_event(Notice(f"{self.model} had read only a part, so this answer does not count"))
                 said = f" Its server read {read} tokens and left out the rest; it can be set to a longer context."
-                raise too_long(self._model, said, window)
+                raise too_long(self.model, said, window)
 
     def _body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         before: dict[str, Any] = {"model": self._wire_model}
@@ -156,7 +152,7 @@ class OpenAICompatible:
         system = system_message(request.system)
         if not dialect.system_role:
             system = [{**message, "role": "user"} for message in system]
-        form = partial(ChatDialect, dialect, self._model)
+        form = partial(ChatDialect, dialect, self.model)
         return object_json(before, messages_json(request, self, dialect, form, system), after)
 
 
@@ -164,12 +160,12 @@ class ChatDialect:
     """The chat form as a server with this dialect wants it."""
 
     def __init__(self, dialect: Dialect, model: str, form: ChatForm | None = None) -> None:
-        self._dialect, self._model = dialect, model
+        self._dialect, self.model = dialect, model
         self._form = form or ChatForm(dialect.vision, self._add_opaque if dialect.echo else None)
         self._identity: Callable[[str], str] = _short_id if dialect.short_call_ids else plain_id
 
     def copy(self) -> ChatDialect:
-        return ChatDialect(self._dialect, self._model, self._form.copy())
+        return ChatDialect(self._dialect, self.model, self._form.copy())
 
     def add(self, open: list[dict[str, Any]], history: Sequence[Message], position: int) -> None:
         self._put(open, self._form.of(history, position))
@@ -190,7 +186,7 @@ class ChatDialect:
                 open.append(message)
 
     def _add_opaque(self, wire: dict[str, Any], message: AssistantMessage) -> None:
-        _echo(wire, _opaque(message, self._model), self._dialect)
+        _echo(wire, _opaque(message, self.model), self._dialect)
 
 
 def _in_turn(last: dict[str, Any], message: dict[str, Any]) -> list[dict[str, Any]]:

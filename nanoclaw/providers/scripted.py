@@ -55,17 +55,9 @@ class ScriptedProvider:
     def __init__(self, *steps: Step, model: str = "scripted/model", vision: bool = True) -> None:
         self._steps: list[Step] = list(steps)
         self._taken = 0
-        self._model = model
-        self._vision = vision
+        self.model = model
+        self.supports_vision = vision
         self.requests: list[ModelRequest] = []
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def supports_vision(self) -> bool:
-        return self._vision
 
     @property
     def left(self) -> int:
@@ -108,7 +100,7 @@ class ScriptedProvider:
     def _message(self, say: Say) -> AssistantMessage:
         calls = tuple(self._call(number, *parts) for number, parts in enumerate(say.calls, 1))
         finish = say.finish or ("tool_calls" if calls else "stop")
-        return AssistantMessage(say.text, datetime.now(UTC), calls, say.usage, finish, self._model, say.opaque)
+        return AssistantMessage(say.text, datetime.now(UTC), calls, say.usage, finish, self.model, say.opaque)
 
     def _call(self, number: int, name: str, arguments: dict[str, Any] | str, identity: str = "") -> ToolCall:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -465,7 +465,7 @@ async def test_a_model_that_counts_twice_as_many_tokens_is_answered_to_all_the_s
 
 async def test_a_smaller_window_that_nobody_knows_is_found_part_by_part(tmp_path: Path) -> None:
     large, small = Model(summary=SUMMED_UP, window=100_000), Model(summary=SUMMED_UP)
-    small._model, small.named = "scripted/small", None
+    small.model, small.named = "scripted/small", None
     async with home_of(tmp_path, large, small, window=None) as program:
         await talk(program, 20)
         await program.ask("/model scripted/small")
@@ -523,7 +523,7 @@ async def test_a_task_that_outgrows_the_window_goes_on_with_its_own_short_prompt
 
 async def test_a_model_with_a_smaller_window_takes_over_a_long_conversation(tmp_path: Path) -> None:
     large, small = Model(summary=SUMMED_UP, window=100_000), Model(summary=SUMMED_UP)
-    small._model = "scripted/small"
+    small.model = "scripted/small"
     async with home_of(tmp_path, large, small, window=100_000) as program:
         program.app.models.learned_window(small.model, WINDOW)
         await talk(program, 20)

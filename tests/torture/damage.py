@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import ModelRequest, UserMessage
-from nanoclaw.core.store.copies import COPIES
 from nanoclaw.core.store.db import PAGE_BYTES, Store
 from nanoclaw.core.store.recovery import NAMES
-from nanoclaw.core.store.wal import WriteAheadLog
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
+from nanoclaw.sqlite_salvage.copies import COPIES
+from nanoclaw.sqlite_salvage.wal import WriteAheadLog
 from nanoclaw.start.build import classes
 from nanoclaw.start.config import load
 from tests.core.store.test_recovery import DAY, kept, warnings

@@ -86,7 +86,7 @@ class Email:
         self._taken: deque[tuple[datetime, str]] = deque()
         self._over: dict[str, datetime] = {}
         self._broke_at, self._breaks, self._broken_since = (0, 0), 0, host.clock()
-        self._alive: datetime | None = None
+        self.alive: datetime | None = None
         self.hints = Hints(
             length=_LENGTH,
             markup="markdown",
@@ -96,10 +96,6 @@ class Email:
             threads=True,
             remark="This is e-mail: write a letter, not chat. Each answer is one mail, read later, so ask all at once.",
         )
-
-    @property
-    def alive(self) -> datetime | None:
-        return self._alive
 
     def serves(self, outbound: Outbound) -> bool:
         return True
@@ -111,7 +107,7 @@ class Email:
         """Raises ChannelError if the connection is lost, StoreError of `deliver`, WorkspaceError."""
         from nanoclaw.log import logger
 
-        if not self._trusts and self._alive is None:
+        if not self._trusts and self.alive is None:
             logger.warning(
                 "E-mail: no sender can be trusted, so all who write are strangers. Set channels.email.trusts to "
                 "the name with which your mail server begins its Authentication-Results headers."
@@ -198,7 +194,7 @@ class Email:
             if (box.validity, newest) != (mark.validity, mark.uid):
                 mark = self._set_mark(box.validity, newest)
             is_renumbered = False
-            self._alive = self._clock()
+            self.alive = self._clock()
             await in_thread(box.wait, until_cancelled=box)
             await self.prove()
             due = await in_thread(box.newer, mark.uid, until_cancelled=box)

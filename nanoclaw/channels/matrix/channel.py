@@ -87,7 +87,7 @@ class Matrix:
             )
         self._client: Client | None = None
         self._ready, self._is_over = asyncio.Event(), False
-        self._alive: datetime | None = None
+        self.alive: datetime | None = None
         self._progress = SyncProgress()
         self._timeline = Timeline(self.name, user, host.clock, self._remark)
         self._remarked: dict[str, datetime] = {}
@@ -106,10 +106,6 @@ class Matrix:
             edits=True,
             threads=True,
         )
-
-    @property
-    def alive(self) -> datetime | None:
-        return self._alive
 
     def serves(self, outbound: Outbound) -> bool:
         return True
@@ -199,11 +195,11 @@ class Matrix:
         return account
 
     async def _receive(self, client: Client, account: Account, deliver: Deliver) -> None:
-        is_first, is_new = True, self._alive is None
+        is_first, is_new = True, self.alive is None
         while True:
             since, pause = self._progress.since, 0.0 if is_first else POLL_SECONDS
             news = await client.poll(since, pause, TIMELINE_EVENTS, full=is_first)
-            self._alive = self._clock()
+            self.alive = self._clock()
             self._recognize(news)
             await client.keep_keys()
             for room_id in news.rooms.leave:

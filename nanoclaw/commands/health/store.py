@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nanoclaw.core.plugin import Finding
-from nanoclaw.core.store.copies import daily_copies, is_whole
 from nanoclaw.core.store.db import is_undamaged
 from nanoclaw.core.store.lock import own
+from nanoclaw.sqlite_salvage.copies import daily_copies, is_whole
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import refuse_pipes, stored
 

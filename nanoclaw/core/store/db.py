@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.atomic_write import drafted
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.copies import all_copies, copy_database, daily_copies, is_damage, is_whole
 from nanoclaw.core.store.format import bring_up, can_be_written, format_in_header, format_of, newest_format
 from nanoclaw.core.store.lock import own, own_if_free
-from nanoclaw.core.store.wal import WriteAheadLog
+from nanoclaw.sqlite_salvage.copies import all_copies, copy_database, daily_copies, is_damage, is_whole
+from nanoclaw.sqlite_salvage.wal import WriteAheadLog
 
 if TYPE_CHECKING:
     from nanoclaw.core.plugin import Plugin

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from itertools import chain
 from typing import NamedTuple
 
-from nanoclaw.core.store.copies import CHECK
+from nanoclaw.sqlite_salvage.copies import CHECK
 from nanoclaw.sqlite_salvage.pages import DAMAGED, LEAF, Pages, Row
 
 WHOLE_TABLES = "whole tables"

@@ -1,4 +1,4 @@
-"""Checked copies of state.db: one a day, and one before each change of its format."""
+"""Checked copies of a database: one a day, and one before each change of its format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from datetime import date, datetime
 from pathlib import Path
 
 from nanoclaw.atomic_write import drafted, reason
-from nanoclaw.core.errors import StoreError, WorkspaceError
 
 COPIES = "copies"
 """A folder beside the store."""
@@ -36,7 +35,7 @@ def is_whole(db: sqlite3.Connection, table: str = "") -> bool:
             return False
         for name, sql, columns in db.execute(_TEXTS, (table,)).fetchall():
             deque(db.execute(f'SELECT {columns} FROM "{name}"'), maxlen=0)
-            if name in BODIES and db.execute(f"SELECT 1 FROM {name} WHERE NOT json_valid(body) LIMIT 1").fetchone():
+            if f'"{JSON}"' in columns and db.execute(_NO_JSON.format(name)).fetchone():
                 return False
             for check in CHECK.findall(sql):  # which SQLite itself passes over where it only reads
                 if db.execute(f'SELECT 1 FROM "{name}" WHERE NOT ({check}) LIMIT 1').fetchone():
@@ -50,8 +49,9 @@ def is_whole(db: sqlite3.Connection, table: str = "") -> bool:
     return True
 
 
-BODIES = ("inbox", "messages")
-"""Tables with a column `body` of JSON."""
+JSON = "body"
+"""A column of this name holds JSON."""
+_NO_JSON = f'SELECT 1 FROM "{{}}" WHERE NOT json_valid({JSON}) LIMIT 1'
 CHECK = re.compile(r"CHECK \((\w+ IN \([^)]*\))\)")
 _TEXTS = """
     SELECT every.name, every.sql, group_concat('"' || its.name || '"', ', ')
@@ -73,31 +73,26 @@ def copy_database(db: sqlite3.Connection, path: Path) -> None:
             raise sqlite3.DatabaseError("the copy is damaged")
 
 
-def keep_daily_copy(path: Path, today: date) -> None:
-    """Keep a checked copy of the store unless there is one of today; the oldest beyond seven goes. It may run in a
-    thread beside the owner. Raises StoreError."""
+def keep_daily_copy(path: Path, today: date) -> str:
+    """Keep a checked copy of the database unless there is one of today; the oldest beyond seven goes. It may run in a
+    thread beside the owner. Returns a sentence where there can be none, which is logged."""
     copy = path.parent / COPIES / f"{path.stem}-{today}{path.suffix}"
     if copy.exists():
-        return
+        return ""
     try:
         copy.parent.mkdir(mode=0o700, exist_ok=True)
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             copy_database(db, copy)
         for old in daily_copies(path)[KEPT:]:
             old.unlink(missing_ok=True)
-    except (sqlite3.Error, OSError, WorkspaceError) as error:
-        why = reason(error) if isinstance(error, OSError) else str(error)
-        raise StoreError(f"no copy of {path} could be kept today: {why.rstrip('.')}.") from error
-
-
-def keep_todays_copy(path: Path, today: date) -> None:
-    """The same; that it failed is logged."""
-    try:
-        keep_daily_copy(path, today)
-    except StoreError as error:
+    except (sqlite3.Error, OSError) as error:
         from nanoclaw.log import logger
 
-        logger.warning(str(error))
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        said = f"no copy of {path} could be kept today: {why.rstrip('.')}."
+        logger.warning(said)
+        return said
+    return ""
 
 
 async def keep_copies(path: Path, now: Callable[[], datetime], idle: Callable[[], Awaitable[object]]) -> None:
@@ -105,7 +100,7 @@ async def keep_copies(path: Path, now: Callable[[], datetime], idle: Callable[[]
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         await idle()
-        await asyncio.to_thread(keep_todays_copy, path, now().date())
+        await asyncio.to_thread(keep_daily_copy, path, now().date())
 
 
 def daily_copies(path: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.store.db import PAGE_BYTES, Store
-from nanoclaw.core.store.wal import WriteAheadLog
+from nanoclaw.sqlite_salvage.wal import WriteAheadLog
 from tests.core.store.test_recovery import kept, warnings
 
 STEP = PAGE_BYTES + 24
