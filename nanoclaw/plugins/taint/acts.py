@@ -167,11 +167,5 @@ async def _page(call: CheckedCall, turn: Turn, host: Host) -> Act | None:
     return Act(use.words, use.exact, said, is_open=use.is_open and action == "type", scope=scope)
 
 
-def server_of(call: CheckedCall) -> str:
-    """The MCP server that a call is to, '' for none."""
-    server, sign, _ = call.name.partition("__")
-    return server if sign else str(call.arguments["server"]) if call.name == "mcp_resources" else ""
-
-
 def _json(given: Mapping[str, Any]) -> str:
     return json.dumps(dict(given), ensure_ascii=False, indent=1)

@@ -330,12 +330,8 @@ def brought(found: Iterable[str], before: FileListing) -> list[str]:
     return list(came)
 
 
-FILES = frozenset(
-    {
-        *("agents.md", "soul.md", "user.md", "tools.md"),
-        *("identity.md", "heartbeat.md", "bootstrap.md", "memory.md"),
-    }
-)
+_SHAPING = ("agents.md", "soul.md", "user.md", "tools.md", "identity.md", "heartbeat.md")
+FILES = frozenset({*_SHAPING, "bootstrap.md", "memory.md"})
 FOLDERS = ("memory", "skills")
 MOST_BYTES = 20_000_000
 

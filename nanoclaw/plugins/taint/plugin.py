@@ -170,9 +170,8 @@ class Taint(Plugin):
     def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
         from nanoclaw.plugins.taint import searches, sources, urls, words
-        from nanoclaw.plugins.taint.acts import server_of
 
-        history, trusted = turn.history, self.public.trusted.with_server(server_of(call))
+        history, trusted = turn.history, self.public.trusted.with_server(sources.server_of(call))
         read = trusted.without(read)
         if act.address:
             own = f"{sources.own_texts(history)}\n{turn.system}"

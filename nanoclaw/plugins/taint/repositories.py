@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,14 +60,23 @@ class Repositories:
             return False
         came = _REMOTE.search(self._text(f"{common}/config")) or Path(self._top, common, "FETCH_HEAD").exists()
         log = "" if f"{git}/logs/HEAD" in distrusted else self._text(f"{git}/logs/HEAD")
-        if came or any(_BROUGHT.match(line.rpartition("\t")[2]) for line in log.splitlines()):
+        lines = log.splitlines()
+        if self._is_clone_of_own(common, lines):
+            came, lines = False, lines[1:]
+        if came or any(_BROUGHT.match(line.rpartition("\t")[2]) for line in lines):
             return not self._is_pushed_to(common, owner, distrusted)
         if not log and self._text(f"{common}/packed-refs"):
             return True
-        lines = log.splitlines()
         ids = [line.split(" ")[1] for line in lines[-MOST_COMMITS:]] if log else self._heads(common)
         authors = [author for one in ids for author in self._authors(common, one, is_known=bool(log))]
         return not all(owner & _who(line) for line in (*lines, *authors))
+
+    def _is_clone_of_own(self, git: str, lines: Sequence[str]) -> bool:
+        """True where all that came was cloned from the workspace's own repository."""
+        came = re.findall(r"(?mi)^\s*(?:url|pushurl|insteadof)\s*=\s*(.*?)\s*$", self._text(f"{git}/config"))
+        came += [line.rpartition("\tclone: from ")[2] for line in lines[:1]]
+        is_own = len(came) == 2 and all(one[:1] == "/" and os.path.realpath(one) == self._top for one in came)
+        return is_own and not Path(self._top, git, "FETCH_HEAD").exists()
 
     def _is_pushed_to(self, git: str, owner: frozenset[str], distrusted: Collection[str]) -> bool:
         """True where the owner has sent something of it to a server from here: it is theirs, or their team's."""

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, CheckedCall, Message, ToolResult, UserMessage
 from nanoclaw.outside_text import inside, own_words
 
 _HOST = r"(?:\*\.)?[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
@@ -43,6 +43,12 @@ class Trusted:
         except ValueError:
             return False
         return host in self._entries or any(f"*.{above}" in self._entries for above in _above(host))
+
+
+def server_of(call: CheckedCall) -> str:
+    """The MCP server that a call is to, '' for none."""
+    server, sign, _ = call.name.partition("__")
+    return server if sign else str(call.arguments["server"]) if call.name == "mcp_resources" else ""
 
 
 def check(entry: str) -> None:

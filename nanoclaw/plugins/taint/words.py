@@ -8,15 +8,9 @@ from collections.abc import Iterable
 RUN = 4
 """Words in a row that say the same."""
 
-_GLUE = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    a an and are as at by for from has have her his i in is it me my of on or
-    owner person s that the their this to user was with you your
-""",
-    )
-)
+_EMPTY = """a an and are as at by for from has have her his i in is it me my of on or owner person s that the their
+this to user was with you your"""
+_GLUE = frozenset(_EMPTY.split())
 """Words that say nothing by themselves; no negation is among them."""
 
 

@@ -121,6 +121,35 @@ async def test_everyday_commands_in_the_owners_own_project_read_no_others_text(
         assert not questions(home)
 
 
+@pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here, so each asks")
+async def test_a_clone_of_the_owners_own_is_theirs_until_something_else_comes_into_it(
+    tmp_path: Path, home_of_ada: dict[str, str]
+) -> None:
+    async with reading(tmp_path / "home", "", environment=home_of_ada) as (home, _, _):
+        commit(home.workspace, "x", MALLORY)  # somebody of the team's
+        for command in (
+            "git clone . copy",
+            "cat copy/README.md",
+            "echo hello > x; ls copy/ x",
+            "git -C copy log",
+            "cat x",
+        ):
+            await home.ask(do("exec", {"command": command}))
+            assert not last_result(home).is_error and not last_result(home).outside, command
+        assert "copy/" not in await home.ask("/taint")
+        git(
+            home.workspace / "copy",
+            "pull",
+            "-q",
+            str(clone(tmp_path, home)),
+            "--allow-unrelated-histories",
+            "--no-rebase",
+            "-X",
+            "ours",
+        )
+        assert "- copy/: the repository copy" in await home.ask("/taint")
+
+
 async def test_a_repository_is_of_others_by_what_its_files_tell(tmp_path: Path, home_of_ada: dict[str, str]) -> None:
     async with reading(tmp_path / "home", "", environment=home_of_ada) as (home, _, _):
         top = home.workspace
