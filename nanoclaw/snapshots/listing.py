@@ -15,6 +15,8 @@ MOST = 50_000
 Skips = Callable[[str, Collection[str]], bool]
 """True for a folder that is not looked into, by its name and the names of all that is beside it."""
 
+NOTHING: Skips = lambda name, beside: False  # noqa: E731
+
 
 class FileListing(NamedTuple):
     """Files and links by their paths, below the `tops` that could be listed whole, and the `folders` that they are in;
@@ -34,11 +36,6 @@ class Changes(NamedTuple):
     new: list[str]
 
 
-def nothing(name: str, beside: Collection[str]) -> bool:
-    """Skips no folder."""
-    return False
-
-
 class _Folder(NamedTuple):
     """A folder as it was listed: its files by path, their `names`, and those of the folders in it.
     It is `settled` where a later change is sure to be told by its status."""
@@ -54,7 +51,7 @@ class FileLister:
     """Lists again and again: of a folder that has the same entries as the last time only the files are looked at, and
     a file that is the same keeps its status as an object."""
 
-    def __init__(self, skips: Skips = nothing, marks: Collection[str] = (), most: int = MOST) -> None:
+    def __init__(self, skips: Skips = NOTHING, marks: Collection[str] = (), most: int = MOST) -> None:
         self._skips, self._marks, self._most = skips, marks, most
         self._last: dict[str, _Folder] = {}
 
@@ -156,7 +153,7 @@ def _scanned(path: str, at: int, last: Mapping[str, os.stat_result]) -> _Folder:
 def listed(
     tops: Iterable[Path],
     closed: Iterable[Path] = (),
-    skips: Skips = nothing,
+    skips: Skips = NOTHING,
     marks: Collection[str] = (),
     most: int = MOST,
 ) -> FileListing:
@@ -180,6 +177,11 @@ def changes(before: FileListing, after: FileListing) -> Changes:
             changed.append(path)
     new_ones = [path for path in now if path not in was] if len(now) + len(gone) != len(was) else []
     return Changes(gone, changed, new_ones)
+
+
+def identity(found: os.stat_result) -> tuple[int, int, int]:
+    """A file under each of its names; ext4 gives the number of a deleted one to the next one at once."""
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def is_same(one: os.stat_result, other: os.stat_result) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nanoclaw.snapshots.copies import name_of, status_of
-from nanoclaw.snapshots.listing import FileListing, is_same
+from nanoclaw.snapshots.listing import FileListing, identity, is_same
 
 _Part = dict[str, os.stat_result]
 
@@ -82,15 +82,13 @@ class SavedListing:
 
 def _changed(part: _Part, was: Mapping[str, os.stat_result], now: Mapping[str, os.stat_result]) -> dict[str, str]:
     """Find what of a part is another by now, with the names of copies, '' for what is gone; what was moved, too."""
-    found, moved = dict[str, str](), set[tuple[int, int]]()
+    found, moved = dict[str, str](), set[tuple[int, int, int]]()
     for path, old in was.items():
         new = now.get(path)
         if new is not old and path in part and (new is None or not is_same(old, new)):
             found[path] = name_of(new) if new else ""
             if new is None:
-                moved.add((old.st_dev, old.st_ino))
+                moved.add(identity(old))
     if moved:
-        found |= {
-            path: name_of(new) for path, new in now.items() if path not in was and (new.st_dev, new.st_ino) in moved
-        }
+        found |= {path: name_of(new) for path, new in now.items() if path not in was and identity(new) in moved}
     return found

@@ -54,7 +54,8 @@ class CallReader:
         home = Path(self._host.get("core").config.environment.get("HOME") or Path.home())
         command = str(call.arguments.get("command" if call.name == "exec" else "text") or "")
         paths = await asyncio.to_thread(deleted_by, command, self._root, home)
-        return [one for one in paths if one not in known.made and _is_older(one, known.began) and not is_in_remade(one)]
+        paths = [one for one in paths if one not in known.made and not is_in_remade(one, self._root)]
+        return [one for one in paths if _is_older(one, known.began)]
 
     def overwrite(self, call: CheckedCall, turn: Turn) -> FileLoss | None:
         """The loss by a call that writes a file again, with much less in it."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nanoclaw.plugins.card import git_objects
 from nanoclaw.snapshots.copies import FileCopies, name_of
-from nanoclaw.snapshots.listing import Changes, FileListing, changes
+from nanoclaw.snapshots.listing import Changes, FileListing, changes, identity
 
 SMALL = 200
 """Bytes; a file with less may shrink, but many of them only as far as to a quarter."""
@@ -61,14 +61,15 @@ def is_remade(name: str, beside: Collection[str]) -> bool:
     return name in _REMADE or (name in _BUILT and not _BUILDS.isdisjoint(beside))
 
 
-def is_in_remade(path: str) -> bool:
-    """True for a file that tools make again, as the folders above it tell."""
+def is_in_remade(path: str, root: Path) -> bool:
+    """True for a file that tools make again, as the folders above it tell; not those above the workspace."""
     if path.endswith(_BUILT_FILES):
         return True
     for one in Path(path).parents:
-        if one.name in _REMADE and one.name != ".git":
-            return one != Path("/tmp")
-        if one.name in _BUILT and any((one.parent / name).exists() for name in _BUILDS):
+        if one == root:
+            return False
+        built = one.name in _BUILT and any((one.parent / name).exists() for name in _BUILDS)
+        if built or (one.name in _REMADE and one.name != ".git"):
             return True
     return False
 
@@ -92,8 +93,7 @@ class Judge:
         self._before, self._after, self._copies, self._made = before, after, copies, made
         self.changes: Changes = changes(before, after)
         self.beside: list[Lost] = []
-        """Links and folders that are gone, and files that were moved over others: they don't count, but go back with
-        what does."""
+        """Links and folders that are gone, and files moved over others: they don't count, but are put back too."""
 
     def lost(self) -> list[Lost]:
         """The losses that count, the outer paths first."""
@@ -120,9 +120,9 @@ class Judge:
     def _folders(self) -> list[Lost]:
         """Folders that are gone, and not elsewhere by now."""
         was, now = self._before.folders, self._after.folders
-        here = {(one.st_dev, one.st_ino) for path, one in now.items() if path not in was}
+        here = {identity(one) for path, one in now.items() if path not in was}
         gone = {path: one for path, one in was.items() if path not in now and path.startswith(self._tops)}
-        return [Lost(path, 0, None, name_of(one)) for path, one in gone.items() if (one.st_dev, one.st_ino) not in here]
+        return [Lost(path, 0, None, name_of(one)) for path, one in gone.items() if identity(one) not in here]
 
     @property
     def _tops(self) -> tuple[str, ...]:
@@ -131,12 +131,11 @@ class Judge:
     def _repositories(self) -> list[str]:
         """Repositories that are gone, of which there are no copies."""
         was, now = (
-            {path: (one.st_dev, one.st_ino) for path, one in each.marks.items() if path.endswith(_HEAD)}
+            {path: identity(one) for path, one in each.marks.items() if path.endswith(_HEAD)}
             for each in (self._before, self._after)
         )
-        here = {*now.values()}
+        here, older = {*now.values()}, {*was.values()}
         gone = [path for path, one in was.items() if path not in now and path not in self._made and one not in here]
-        older = {*was.values()}
         self._made |= {path for path, one in now.items() if path not in was and one not in older}
         return [path.removesuffix("/HEAD") for path in gone]
 
@@ -157,13 +156,13 @@ class Judge:
     def _moved(self, lost: list[str], places: list[str]) -> dict[str, str]:
         """Files whose content stands elsewhere, with where: under another name, in a copy, or packed."""
         was, now, found = self._before.files, self._after.files, dict[str, str]()
-        inodes = {(one.st_dev, one.st_ino): path for path, one in now.items()}
+        inodes = {identity(one): path for path, one in now.items()}
         by_size: dict[int, list[str]] = {}
         for path in places:
             by_size.setdefault(now[path].st_size, []).append(path)
         for path in lost:
             old = was[path]
-            place = inodes.get((old.st_dev, old.st_ino), path)
+            place = inodes.get(identity(old), path)
             if place != path and not shrinks(old.st_size, now[place].st_size):
                 found[path] = place
         taken = {*found.values()}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -137,9 +139,34 @@ async def test_a_repository_that_is_gone_is_told_and_one_that_was_moved_is_not(t
         assert (program.workspace / "moved/a.md").exists()
 
 
-async def test_in_the_background_plain_deletions_are_asked_about(tmp_path: Path) -> None:
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder of a file system that gives the number of a deleted file to the next one, as ext4 does."""
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        path = Path(folder)
+        (path / "a").touch()
+        number = (path / "a").stat().st_ino
+        (path / "a").unlink()
+        (path / "b").touch()
+        if (path / "b").stat().st_ino != number:
+            pytest.skip("no number is given twice here")
+        yield path
+
+
+async def test_what_is_deleted_is_not_taken_for_moved_to_a_file_that_has_its_number(disk: Path) -> None:
+    made = "for name in a b c d; do seq 500 > $name; done"
+    model = ScriptedProvider(call("exec", {"command": f"rm one.txt two.txt three.txt four.txt; {made}"}), "Hm.")
+    async with running(disk / "home", model) as program:
+        fill(program)
+        await program.ask("Go")
+        assert "put back as it was: this command deletes 4 files" in results(program.history)[0].text
+        assert there(program) == NAMES
+
+
+@pytest.mark.parametrize("above", ["", "tmp"])  # a folder that tools make again
+async def test_in_the_background_plain_deletions_are_asked_about(tmp_path: Path, above: str) -> None:
     step = call("exec", {"command": "rm *.txt; sleep 600", "background": True})
-    async with running(tmp_path, ScriptedProvider(step, "Kept.")) as program:
+    async with running(tmp_path / above, ScriptedProvider(step, "Kept.")) as program:
         fill(program)
         assert (await program.ask("Go")).startswith("Delete 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)?")
         await program.ask("no")
