@@ -143,11 +143,11 @@ class Asks:
         for call, ask in asks:
             self.put(tx, turn, call, ask, turn.address)
 
-    async def ask(self, ask: Ask, about: Address) -> OwnersAnswer:
-        """The owner's answer outside a turn; a restart means none."""
+    async def ask(self, ask: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer:
+        """The owner's answer to who waits for it in this process, such as a call of `turn`; a restart means none."""
         if self.place(about) is None:
             return without(ask)
-        number = await self._transactions.write(lambda tx: self.put(tx, None, None, ask, about))
+        number = await self._transactions.write(lambda tx: self.put(tx, turn, None, ask, about))
         future = self._futures[number] = asyncio.get_running_loop().create_future()
         try:
             answer: OwnersAnswer = await future
@@ -205,9 +205,9 @@ class Asks:
         """After a start: what nobody waits for any more is given up, and the time of the others continues. A turn whose
         time was over meanwhile is not told: whoever resumes it looks."""
         open_questions = self.open()
-        self._give_up([one for one in open_questions if not one.turn])
+        self._give_up([one for one in open_questions if not one.call])
         for question in open_questions:
-            if question.turn:
+            if question.call:
                 self._wait(question.number, goes_on=False)
                 if self.asker and question.number in self._timers:
                     self.asker.still_open(question)

@@ -175,8 +175,8 @@ class PluginHost:
             request = request._replace(system=SystemPrompt(request.system))
         return await self._app.complete(request, turn)
 
-    async def ask(self, question: Ask, about: Address) -> OwnersAnswer:
-        return await self._app.asks.ask(question, about)
+    async def ask(self, question: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer:
+        return await self._app.asks.ask(question, about, turn)
 
 
 def spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:

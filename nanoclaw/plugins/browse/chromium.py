@@ -38,11 +38,6 @@ NOWHERE = "http://127.0.0.1:9"
 """The proxy of what belongs to no session, such as the browser's own updates."""
 
 
-def can_start(chosen: str, path: str) -> bool:
-    """True where all is installed. Asked at each start, so it composes no sentence."""
-    return find_spec("playwright") is not None and bool(executable(chosen, path))
-
-
 def lack(chosen: str, path: str) -> str:
     """A sentence about what must be installed before anything can be opened; '' where all is there."""
     if find_spec("playwright") is None:
@@ -60,11 +55,6 @@ def lack(chosen: str, path: str) -> str:
 def executable(chosen: str, path: str) -> str:
     """The path of a Chromium, '' for none."""
     return next((found for name in ([chosen] if chosen else NAMES) if (found := shutil.which(name, path=path))), "")
-
-
-def is_root() -> bool:
-    """Chromium's own sandbox does not work for root, so it is off there."""
-    return os.geteuid() == 0
 
 
 class Chromium:
@@ -121,7 +111,7 @@ class Chromium:
             return await self._driver.chromium.launch(
                 executable_path=executable(self._chosen, self._path),
                 args=[*FLAGS],
-                chromium_sandbox=not is_root(),
+                chromium_sandbox=os.geteuid() != 0,  # it does not work for root
                 ignore_default_args=["--disable-popup-blocking"],
                 env={**seen, "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder)},
                 proxy={"server": NOWHERE},

@@ -2,7 +2,7 @@
 // `marks` keeps the numbers: an element has one for as long as it lives, and no number is given twice.
 ([marks, options]) => {
   const began = performance.now();
-  const lines = [];
+  const lines = [], secrets = [];
   let line = "", size = 0, seen = 0, next = options.next, cut = false;
   marks.frames = [];
 
@@ -118,6 +118,7 @@
     if (what === "file") return node.files.length ? " = " + [...node.files].map((one) => quoted(short(one.name))).join(", ") : "";
     if (!secret && !what.endsWith("field") && what !== "slider") return "";
     const text = node.value !== undefined ? String(node.value) : node.textContent;
+    if (secret && text) secrets.push(text);
     if (secret) return text ? " = (filled)" : "";
     return text ? " = " + quoted(short(text)) : "";
   };
@@ -197,5 +198,5 @@
     told(one, "file", named(one));
     flush();
   }
-  return { text: lines.join("\n"), next, cut, frames: marks.frames.length, title: short(document.title, 200) };
+  return { secrets, text: lines.join("\n"), next, cut, frames: marks.frames.length, title: short(document.title, 200) };
 }

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from nanoclaw.core.errors import ConfigError, ToolError
-from nanoclaw.core.messages import Address, CheckedCall, Effect, Image, Message, ToolExample, UserMessage
-from nanoclaw.core.plugin import Ask, Ended, Finding, Hears, Host, Plugin, Turn, Tx, Verdict
+from nanoclaw.core.messages import Address, CheckedCall, Effect, Image, ToolExample, UserMessage
+from nanoclaw.core.plugin import Ask, Ended, Finding, Hears, Host, Plugin, Profile, Section, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.browse.chromium import Chromium, can_start, executable, is_root, lack
+from nanoclaw.plugins.browse.chromium import Chromium, executable, lack
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.browse.asking import Use
@@ -44,45 +46,49 @@ class BrowseSettings(NamedTuple):
 class Browse(Plugin):
     name = "browse"
     settings = BrowseSettings
+    same_sections = True
 
     def __init__(self, host: Host, settings: BrowseSettings) -> None:
         self._host, self._settings = host, settings
         core = host.get("core")
         self._path = core.config.environment.get("PATH", "")
         self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
-        self._sessions: BrowserSessions[BrowserSession] | None = None
+        self._lack = lack(settings.chromium, self._path)
+        self._sessions: BrowserSessions | None = None
         self.hears = {"on_end": Hears()}  # as long as it was not used
         # calls of one conversation are done in their order, also those that are made side by side
         self._locks = WeakValueDictionary[Address, asyncio.Lock]()
-        self._judged_at: dict[tuple[int, str], str] = {}  # hosts of the pages that calls were judged for
+        self._judged: dict[tuple[int, str], tuple[str, Use, CheckedCall, Turn]] = {}  # with the host that each is at
         self.public = self._use_of  # for guards
 
     def tools(self) -> Iterable[Tool]:
-        """None where they could not work: the model never believes that it has a browser which isn't there."""
-        if not can_start(self._settings.chromium, self._path):
+        if self._lack:
             return []
         look = tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK)
         do = tool(self._browse_do, open_to=OPEN_TO, examples=_DO)
         return [look, do._replace(audit=_begun, check=self._check)]
 
+    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
+        """The model never believes that it has a browser which isn't there."""
+        is_without = self._lack and profile.name in OPEN_TO
+        return [Section("capabilities", "Browser", "You have no browser.")] if is_without else []
+
     async def check(self, deep: bool) -> Iterable[Finding]:
         from importlib.util import find_spec
 
-        said = lack(self._settings.chromium, self._path)
-        if said and find_spec("playwright") is None and not self._settings.chromium:
+        if (said := self._lack) and find_spec("playwright") is None and not self._settings.chromium:
             return [Finding(True, f"off: {said}")] if deep else []
         if said:
             return [Finding(False, said)]
         path = executable(self._settings.chromium, self._path)
-        sandbox = "; without its own sandbox, as this is root" if is_root() else ""
-        count = len(self._sessions) if self._sessions else 0
-        is_open = f"; {count} session{'s' * (count != 1)} open" if count else ""
-        return [Finding(True, f"{path}{sandbox}{is_open}")] if deep or count else []
+        sandbox = "; without its own sandbox, as this is root" if os.geteuid() == 0 else ""
+        return [Finding(True, f"{path}{sandbox}")] if deep else []
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         """A job's or helper's conversation ends with its turn, unless the person talks there too."""
-        self._judged_at = {key: host for key, host in self._judged_at.items() if key[0] != turn.id}
-        if self._sessions and turn.profile.name != "person" and not any(map(_is_the_persons, turn.history)):
+        self._judged = {key: judged for key, judged in self._judged.items() if key[0] != turn.id}
+        is_the_persons = any(isinstance(one, UserMessage) and one.origin == "person" for one in turn.history)
+        if self._sessions and turn.profile.name != "person" and not is_the_persons:
             tx.after(lambda: self._host.spawn(self._close(turn.conversation)))
 
     async def _close(self, conversation: Address) -> None:
@@ -100,28 +106,46 @@ class Browse(Plugin):
         return Ask(asked, exact=use.exact, scope=use.scope) if use.is_asked else None
 
     async def _use_of(self, call: CheckedCall, turn: Turn) -> Use:
-        from nanoclaw.plugins.browse.asking import FREE_KEYS, use_of
+        from nanoclaw.plugins.browse.asking import use_of
 
-        given, number, taint = call.arguments, call.arguments.get("element") or 0, self._host.get("taint")
+        number, taint = call.arguments.get("element") or 0, self._host.get("taint")
         session = self._sessions.open_one(turn.conversation) if self._sessions else None
-        here = self._judged_at.setdefault((turn.id, call.id), session.host(number) if session else "")
-        if session is None:
-            return use_of(given, "", "", "", "")._replace(is_asked=False)
-        enters = bool(given.get("enter")) or (given["action"] == "press" and given.get("value") not in FREE_KEYS)
-        form = await session.form(number, enters=enters) if number and (enters or given["action"] == "click") else ""
-        label = session.label(number) if number else ""
-        return use_of(given, label, here, form, taint.own_words(turn) if taint else "")
+        before, found = self._judged.get((turn.id, call.id)), session.host(number) if session else ""
+        here, label = before[0] if before else found, session.label(number) if session and number else ""
+        use = use_of(call.arguments, label, here, taint.own_words(turn) if taint else "")
+        use = use._replace(is_asked=use.is_asked and session is not None)
+        self._judged[turn.id, call.id] = here, use, call, turn
+        return use
+
+    async def _may_send(self, context: ToolContext, host: str, exact: str) -> str:
+        """Why a page may not send this to a host; '' where the owner allows it."""
+        from nanoclaw.plugins.browse.asking import is_named, scope_of
+
+        _, use, call, turn = self._judged[context.turn, context.call]
+        asks, taint, scope = self._host.get("core").asks, self._host.get("taint"), scope_of(host)
+        asked = asks.of_turn(turn.id).get(call.id, ())
+        if scope and any(one.answer and one.answer.is_yes and one.ask.scope == scope for one in asked):
+            return ""
+        if taint and not is_named(host, taint.own_words(turn)) and (read := taint.untrusted(turn.outside)):
+            taint.keep(call, turn, taint.learned(call, turn)._replace(sources=tuple(read)))
+        ask = Ask(f"Let the page send this to {host}? I did this there: {use.words}.", exact=exact, scope=scope)
+        if asks.covers(ask, call, turn):
+            return ""
+        if not turn.profile.can_allow:
+            return _NOT_SENT["nobody"]
+        said = await self._host.ask(ask, turn.address, turn if turn.id else None)
+        return "" if said.is_yes else _NOT_SENT[said.by]
 
     # --- for the sessions --------------------------------------------------------------------------------------------
 
-    def _all(self) -> BrowserSessions[BrowserSession]:
+    def _all(self) -> BrowserSessions:
         if self._sessions is None:
             from nanoclaw.plugins.browse.sessions import BrowserSessions
 
             self.hears = {}
             idle = timedelta(minutes=self._settings.idle_minutes)
-            owner = _Owner(self._host, self._chromium)
-            self._sessions = BrowserSessions(owner, self._make, idle, self._settings.sessions)
+            most, all_closed = self._settings.sessions, self._chromium.aclose
+            self._sessions = BrowserSessions(self._host, self._make, idle, most, all_closed)
         return self._sessions
 
     async def _make(self) -> BrowserSession:
@@ -143,7 +167,9 @@ class Browse(Plugin):
             await proxy.aclose()
             raise
         assert self._chromium.folder
-        return BrowserSession(context, proxy, self._chromium.folder)
+        session = BrowserSession(context, proxy, self._chromium.folder)
+        await context.route("**/*", session.on_route)
+        return session
 
     async def _session(self, context: ToolContext) -> BrowserSession:
         """The conversation's. Raises ToolError where it has none."""
@@ -167,8 +193,12 @@ class Browse(Plugin):
             session = await self._session(context)
             async with session.lock:
                 if action == "screenshot":
+                    from nanoclaw.pictures.pictures import open_picture
+
                     shot, seen = await session.screenshot()
-                    return (await self._told(session, seen, context))._replace(images=(await _picture(shot),))
+                    opened = await asyncio.to_thread(open_picture, shot, "screenshot.png")
+                    image = Image(opened.mime, opened.data, opened.name)
+                    return (await self._told(session, seen, context))._replace(images=(image,))
                 look = {"read": session.read, "scroll": session.scroll, "back": session.back}[action]
                 return await self._told(session, await look(), context)
 
@@ -188,17 +218,19 @@ class Browse(Plugin):
             session, number = await self._session(context), element or 0
             async with session.lock:
                 host = session.host(number)
-                if host != self._judged_at.get((context.turn, context.call), host):
+                if host != self._judged.get((context.turn, context.call), (host,))[0]:
                     raise ToolError("the page has become one of another host since: read it, and do it again.")
                 context.report(_effect(action, session.label(number), value, host))
+                may_send = partial(self._may_send, context)
                 act: Callable[[], Awaitable[Seen]] = {
-                    "click": lambda: session.click(number, value),
-                    "type": lambda: session.type(number, value, enter=enter),
+                    "click": lambda: session.click(number, value, may_send),
+                    "type": lambda: session.type(number, value, may_send if enter else None),
                     "select": lambda: session.select(number, value),
-                    "press": lambda: session.press(element, value or "Enter"),
-                    "upload": lambda: session.upload(number, *file),
+                    "press": lambda: session.press(element, value or "Enter", may_send),
+                    "upload": lambda: session.upload(number, *file, may_send),
                 }[action]
-                return await self._told(session, await act(), context)
+                told = await self._told(session, seen := await act(), context)
+                return told._replace(is_error=any(one.startswith("not sent") for one in seen.happened))
 
     async def _checked(self, url: str) -> str:
         """An address that may be opened. Raises ToolError."""
@@ -271,34 +303,6 @@ class Browse(Plugin):
         return told
 
 
-class _Owner:
-    """Knows of the program what the sessions ask."""
-
-    def __init__(self, host: Host, chromium: Chromium) -> None:
-        self._host, self._chromium = host, chromium
-
-    def now(self) -> Any:
-        return self._host.now()
-
-    def context(self, conversation: Address) -> int:
-        rows = self._host.read("SELECT context FROM sessions WHERE key = ?", str(conversation))
-        return int(rows[0][0]) if rows else 0
-
-    async def all_closed(self) -> None:
-        await self._chromium.aclose()
-
-
-def _is_the_persons(message: Message) -> bool:
-    return isinstance(message, UserMessage) and message.origin == "person"
-
-
-async def _picture(shot: bytes) -> Image:
-    from nanoclaw.pictures.pictures import open_picture
-
-    opened = await asyncio.to_thread(open_picture, shot, "screenshot.png")
-    return Image(opened.mime, opened.data, opened.name)
-
-
 _SCHEMES = ("about:", "data:", "javascript:", "file:", "chrome:", "blob:")
 _STATUS = {
     401: ": it wants a name and password, which the browser cannot give",
@@ -307,6 +311,11 @@ _STATUS = {
     429: ": too many requests; wait before another",
 }
 
+_NOT_SENT = {
+    "owner": "the person said no. Accept that.",
+    "time": "nobody answered in time. Say in your answer what was left undone.",
+    "nobody": "nobody is there to allow it. Say in your answer what was left undone.",
+}
 _DID = {"click": "clicked", "type": "typed into", "select": "selected in", "press": "pressed", "upload": "uploaded to"}
 
 

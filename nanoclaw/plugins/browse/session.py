@@ -9,25 +9,14 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.net.proxy import JudgingProxy
 from nanoclaw.plugins.browse import reading
 
 if TYPE_CHECKING:
-    from playwright.async_api import (
-        BrowserContext,
-        Dialog,
-        Download,
-        ElementHandle,
-        FileChooser,
-        Frame,
-        JSHandle,
-        Page,
-        Request,
-        Response,
-    )
+    from playwright import async_api as api
 
 OPEN_SECONDS, ACT_SECONDS, READ_SECONDS, SETTLE_SECONDS = 30.0, 10.0, 15.0, 6.0
 QUIET_SECONDS = 0.4
@@ -37,6 +26,9 @@ WALK_MILLISECONDS, TEXT_CHARACTERS = 3_000, 500_000
 FRAMES, FRAME_DEPTH = 20, 4
 TABS, DIALOGS, DOWNLOADS = 6, 20, 5
 DOWNLOAD_BYTES, DOWNLOAD_SECONDS = 200_000_000, 20.0
+MaySend = Callable[[str, str], Awaitable[str]]
+"""Says why a page may not send something to a host; '' where it may."""
+SENT_CHARACTERS = 20_000  # that are shown of what is sent
 _ENDLESS = frozenset({"websocket", "eventsource", "media", "ping", "manifest"})
 """Requests that say nothing of whether a page is done."""
 
@@ -66,31 +58,30 @@ class Downloaded(NamedTuple):
 class Tab:
     """A page, the numbers of its elements, and how much of it was shown."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: api.Page) -> None:
         self.page = page
         self.text, self.end = "", 0
         self.status, self.is_pdf = 0, False
         self.is_crashed = self.is_stuck = False
-        self.marks: dict[Frame, JSHandle] = {}
-        self.where: dict[int, Frame] = {}
-
-    @property
-    def is_lost(self) -> bool:
-        """True where nothing can be done in it any more, or perhaps not."""
-        return self.is_crashed or self.is_stuck
+        self.marks: dict[api.Frame, api.JSHandle] = {}
+        self.where: dict[int, api.Frame] = {}
 
 
 class BrowserSession:
-    def __init__(self, context: BrowserContext, proxy: JudgingProxy, folder: Path) -> None:
+    def __init__(self, context: api.BrowserContext, proxy: JudgingProxy, folder: Path) -> None:
         """`folder` is where the browser puts downloads under way."""
         self._context, self._proxy, self._folder = context, proxy, folder
         self.lock = asyncio.Lock()
         self._tabs: list[Tab] = []
         self._next = 1
-        self._pending: set[Request] = set()
+        self._pending: set[api.Request] = set()
         self._stirred = asyncio.Event()
         self._happened: list[str] = []
-        self._dialogs, self._yes = 0, ""
+        self._dialogs, self._yes, self._here = 0, "", ""
+        self.may_send: MaySend | None = None  # from an act on that is not free to send
+        self._held, self._said = list["api.Route"](), dict[str, str]()  # what is said of sending to a host: '' is yes
+        self._came, self._typed = set["api.Frame"](), set[str]()
+        self._secrets = set[str]()  # what stands in fields for passwords
         self._read_from = dict[str, None]()
         self._downloading: set[asyncio.Task[None]] = set()
         self.downloaded: list[Downloaded] = []
@@ -151,9 +142,11 @@ class BrowserSession:
         """Raises ToolError."""
         from playwright.async_api import Error
 
-        if self._tabs and self._tabs[-1].is_lost:
+        if self._tabs and (self._tabs[-1].is_crashed or self._tabs[-1].is_stuck):
             self._later(self._close_tab(self._tabs.pop()))
-        tab = self._tabs[-1] if self._tabs else await self._new_tab()
+        if not self._tabs:
+            await self._context.new_page()
+        tab = self._tabs[-1]
         self._begin()
         self._proxy.failures.clear()
         self._proxy.refusals.clear()
@@ -176,7 +169,9 @@ class BrowserSession:
                 raise ToolError(f"{url[:200]} was not opened: {why}") from None
             if "Timeout" in said:
                 self._happened.append(f"still loading after {OPEN_SECONDS:g} s")
-                await self._stop_loading(tab)
+                with suppress(Exception):
+                    async with asyncio.timeout(ACT_SECONDS / 2):
+                        await (await self._context.new_cdp_session(tab.page)).send("Page.stopLoading")
         await self._settle()
         if self._tabs and self._tabs[-1].is_pdf:
             await self._save_pdf(self._tabs[-1])
@@ -223,30 +218,34 @@ class BrowserSession:
         self._read_from.update((frame.url, None) for frame in tab.page.frames)
         return shot, Seen(tab.page.url, "", "", "", tab.status, self._take_happened())
 
-    async def click(self, number: int, yes: str) -> Seen:
+    async def click(self, number: int, yes: str, may_send: MaySend) -> Seen:
         """`yes` is the answer to a question that the page asks on it, '' for no."""
         element = await self._element(number)
         self._yes = yes
-        return await self._acted(lambda: element.click(timeout=ACT_SECONDS * 500))
+        return await self._acted(lambda: element.click(timeout=ACT_SECONDS * 500, no_wait_after=True), may_send)
 
-    async def type(self, number: int, text: str, *, enter: bool) -> Seen:
+    async def type(self, number: int, text: str, may_send: MaySend | None) -> Seen:
+        """With `may_send`, Enter is pressed then."""
         element = await self._element(number)
+        self._typed.add(text)
+        self._secrets.update([text] if text and self.label(number).startswith("password") else [])
 
         async def fill() -> None:
             await element.fill(text, timeout=ACT_SECONDS * 500)
             if text and await element.evaluate("e => e.value === ''"):
                 raise ToolError(_FORM)
-            if enter:
+            if may_send:
                 await element.press("Enter", timeout=ACT_SECONDS * 500, no_wait_after=True)
 
-        return await self._acted(fill)
+        return await self._acted(fill, may_send)
 
-    async def press(self, number: int | None, key: str) -> Seen:
+    async def press(self, number: int | None, key: str, may_send: MaySend) -> Seen:
         if number is None:
             tab = self.tab
-            return await self._acted(lambda: tab.page.keyboard.press(key))
+            self._begin()
+            return await self._acted(lambda: tab.page.keyboard.press(key), may_send)
         element = await self._element(number)
-        return await self._acted(lambda: element.press(key, timeout=ACT_SECONDS * 500, no_wait_after=True))
+        return await self._acted(lambda: element.press(key, timeout=ACT_SECONDS * 500, no_wait_after=True), may_send)
 
     async def select(self, number: int, option: str) -> Seen:
         element = await self._element(number)
@@ -256,14 +255,13 @@ class BrowserSession:
         if not names:
             raise ToolError(f"element {number} is no select: click it instead.")
         wanted = option.strip().casefold()
-        exact = next((at for at, name in enumerate(names) if name.strip().casefold() == wanted), None)
-        near = next((at for at, name in enumerate(names) if wanted and wanted in name.casefold()), None)
-        found = near if exact is None else exact
-        if found is None:
+        near = [(name.strip().casefold() != wanted, at) for at, name in enumerate(names) if wanted in name.casefold()]
+        is_other, found = min(near, default=(True, 0))
+        if not near or (is_other and not wanted):
             raise ToolError(f"element {number} has no such option. Read the page: its options are listed there.")
         return await self._acted(lambda: element.select_option(index=found // 2, timeout=ACT_SECONDS * 500))
 
-    async def upload(self, number: int, name: str, data: bytes) -> Seen:
+    async def upload(self, number: int, name: str, data: bytes, may_send: MaySend) -> Seen:
         """Raises ToolError where the element takes no file."""
         element = await self._element(number)
         mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
@@ -278,7 +276,7 @@ class BrowserSession:
                 await element.click(timeout=ACT_SECONDS * 300)
             await (await chooser.value).set_files(files)
 
-        return await self._acted(give)
+        return await self._acted(give, may_send)
 
     # --- numbers -----------------------------------------------------------------------------------------------------
 
@@ -286,19 +284,7 @@ class BrowserSession:
         """An element as the page's text shows it, such as link "Docs"."""
         return reading.label(self._tabs[-1].text, number) if self._tabs else ""
 
-    async def form(self, number: int, *, enters: bool) -> str:
-        """The form that a click on an element or Enter in it sends, as far as that can be known: its address, and a
-        line for each field. '' for none."""
-        try:
-            element = await self._element(number)
-        except ToolError:  # it is told when the element is used
-            return ""
-        try:
-            return str(await self._do(lambda: element.evaluate(_FORM_SENT, enters)))
-        except ToolError:
-            return "(a form that cannot be read)"
-
-    async def _element(self, number: int) -> ElementHandle:
+    async def _element(self, number: int) -> api.ElementHandle:
         """Raises ToolError for one that isn't there any more."""
         from playwright.async_api import Error
 
@@ -326,15 +312,24 @@ class BrowserSession:
     # --- one action --------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._dialogs, self._yes = 0, ""
+        self._dialogs, self._yes, self.may_send = 0, "", None
+        self._came.clear()
+        self._said.clear()
+        while self._held:  # nobody waits for it any more
+            self._later(self._held.pop().abort())
         self._read_from.clear()
 
-    async def _acted(self, act: Callable[[], Awaitable[Any]]) -> Seen:
-        """Do something and see what became of the page: only what is new, where it is still the same."""
+    async def _acted(self, act: Callable[[], Awaitable[Any]], may_send: MaySend | None = None) -> Seen:
+        """Do something and see what became of the page: only what is new, where it is still the same. With `may_send`
+        that judges what the page sends then."""
         tab = self.tab
         old, url = tab.text, tab.page.url
+        self.may_send, self._here = may_send, urlsplit(url).netloc
         await self._do(act)
         await self._settle()
+        while self._held and may_send:
+            await self._judge(may_send)
+            await self._settle()
         now = self.tab
         if now is not tab or now.page.url.partition("#")[0] != url.partition("#")[0]:
             return await self._seen()
@@ -348,8 +343,7 @@ class BrowserSession:
             return await self._seen((text, cut))
         now.text = text
         now.end = min(now.end, len(text))
-        note = f"{gone} lines of it are gone." if gone and not new else ""
-        note = note or ("" if new else "Nothing that can be read has changed.")
+        note = "" if new else f"{gone} lines of it are gone." if gone else "Nothing that can be read has changed."
         shown = new[: reading.part(new, 0)]
         if len(shown) < len(new):
             note = "More is new: read shows all of the page."
@@ -365,14 +359,11 @@ class BrowserSession:
         try:
             async with asyncio.timeout(ACT_SECONDS):
                 return await act()
-        except TookTooLong as error:
+        except (TookTooLong, TimeoutError) as error:
             if self._dialogs >= DIALOGS:
                 return None
-            raise ToolError(_why_not(str(error))) from None
-        except TimeoutError:
-            if self._dialogs >= DIALOGS:
-                return None
-            raise self._stuck(tab) from None
+            is_told = isinstance(error, TookTooLong)
+            raise (ToolError(_why_not(str(error))) if is_told else self._stuck(tab)) from None
         except Error as error:
             said = await self._heard(error)
             if not self.is_alive:
@@ -392,13 +383,6 @@ class BrowserSession:
             except (Error, TimeoutError):
                 self._is_lost = True
         return str(error)
-
-    async def _stop_loading(self, tab: Tab) -> None:
-        with suppress(Exception):
-            async with asyncio.timeout(ACT_SECONDS / 2):
-                cdp = await self._context.new_cdp_session(tab.page)
-                await cdp.send("Page.stopLoading")
-                await cdp.detach()
 
     def _stuck(self, tab: Tab) -> ToolError:
         tab.is_stuck = True
@@ -498,7 +482,7 @@ class BrowserSession:
             raise ToolError(_CRASHED)
         return "(The page could not be read: it went on to another one meanwhile. Read it again.)", False
 
-    async def _read_frame(self, tab: Tab, frame: Frame, texts: list[str], depth: int) -> bool:
+    async def _read_frame(self, tab: Tab, frame: api.Frame, texts: list[str], depth: int) -> bool:
         """Add the texts of a frame and of those within it. Raises playwright's Error."""
         from playwright.async_api import Error
 
@@ -522,6 +506,7 @@ class BrowserSession:
         tab.where.update(dict.fromkeys(range(self._next, found["next"]), frame))
         self._next = found["next"]
         texts.append(found["text"])
+        self._secrets.update(found["secrets"])
         is_cut = bool(found["cut"])
         for number in range(found["frames"]):
             if len(texts) > FRAMES:
@@ -541,11 +526,59 @@ class BrowserSession:
                 texts[place:] = ["(this frame could not be read)"]
         return is_cut
 
-    # --- events ------------------------------------------------------------------------------------------------------
+    # --- what a page sends -------------------------------------------------------------------------------------------
 
-    async def _new_tab(self) -> Tab:
-        page = await self._context.new_page()
-        return next(one for one in self._tabs if one.page == page)
+    async def on_route(self, route: api.Route) -> None:
+        """Hold what an act makes its page send until that is judged."""
+        is_sent = self.may_send is not None and self._sends(route.request)
+        said = self._said.get(urlsplit(route.request.url).netloc) if is_sent else ""
+        if said is None:
+            self._pending.discard(route.request)
+            self._held.append(route)
+            self._stirred.set()
+        else:
+            with suppress(Exception):  # of a page that is gone
+                await (route.abort() if said else route.continue_())
+
+    def _sends(self, request: api.Request) -> bool:
+        """True for a request with data, as a page or a script makes them, and for a page of another host with what was
+        typed in its address. What a page asks for that came since is its own, a GraphQL query changes nothing, and a
+        script can't read the answer to a plain request to another site: it is a count of visitors."""
+        from playwright.async_api import Error
+
+        frame, to, here = None, urlsplit(request.url), self._here
+        with suppress(Error):  # of a window that is not there yet
+            frame = request.frame
+            here = urlsplit(frame.url).netloc
+        if request.method in ("GET", "HEAD", "OPTIONS"):
+            told = any(value in self._typed for _, value in parse_qsl(to.query))
+            return request.is_navigation_request() and to.netloc != here and told
+        is_near, kind = to.netloc.split(".")[-2:] == here.split(".")[-2:], request.headers.get("content-type", "")
+        is_script = request.resource_type in ("fetch", "xhr") and frame not in self._came
+        is_change = (is_near or "json" in kind) and not ("json" in kind and _only_asks(request))
+        return request.is_navigation_request() or (is_script and is_change)
+
+    async def _judge(self, may_send: MaySend) -> None:
+        """Have the first of what is held judged, with all that goes to the same host."""
+        to = urlsplit(self._held[0].request.url).netloc
+        held = [one for one in self._held if urlsplit(one.request.url).netloc == to]
+        self._held = [one for one in self._held if one not in held]
+        said = next(filter(None, self._said.values()), "stopped")  # a no is one to all that follows
+        try:
+            if said == "stopped":
+                exact = "\n\n".join(_exact(one.request) for one in held)[:SENT_CHARACTERS]
+                for secret in self._secrets:
+                    exact = exact.replace(secret, "(filled)")
+                is_part = to.endswith("." + self._here.removeprefix("www."))
+                said = await may_send(self._here if is_part else to, exact)
+        finally:
+            self._said[to] = said
+            for one in held:
+                self._later(one.abort() if said else one.continue_())
+        if said:
+            self._happened.append(f"not sent to {to}: {said}")
+
+    # --- events ------------------------------------------------------------------------------------------------------
 
     async def _close_tab(self, tab: Tab) -> None:
         if tab in self._tabs:
@@ -554,7 +587,7 @@ class BrowserSession:
             async with asyncio.timeout(ACT_SECONDS / 2):
                 await tab.page.close()
 
-    def _on_page(self, page: Page) -> None:
+    def _on_page(self, page: api.Page) -> None:
         tab = Tab(page)
         if len(self._tabs) >= TABS:
             self._happened.append(f"a new tab was closed at once: {TABS} are open")
@@ -581,10 +614,10 @@ class BrowserSession:
                 self._happened.append("the page closed its tab")
         self._stirred.set()
 
-    def _on_chooser(self, _: FileChooser) -> None:
+    def _on_chooser(self, _: api.FileChooser) -> None:
         self._happened.append("the page asks for a file: upload one to the element that was clicked")
 
-    async def _on_dialog(self, dialog: Dialog) -> None:
+    async def _on_dialog(self, dialog: api.Dialog) -> None:
         self._dialogs += 1
         self._stirred.set()
         tab = next((one for one in self._tabs if one.page == dialog.page), None)
@@ -611,57 +644,51 @@ class BrowserSession:
                 no = f"answered no (click again with {again}, to answer otherwise)"
                 self._happened.append(f"the page asked {said!r}: {no}")
 
-    def _on_request(self, request: Request) -> None:
+    def _on_request(self, request: api.Request) -> None:
         self._stirred.set()
         if request.resource_type not in _ENDLESS and not request.url.startswith(("data:", "blob:")):
             self._pending.add(request)
 
-    def _on_request_end(self, request: Request) -> None:
+    def _on_request_end(self, request: api.Request) -> None:
         self._pending.discard(request)
         self._stirred.set()
 
-    def _on_response(self, response: Response) -> None:
+    def _on_response(self, response: api.Response) -> None:
         with suppress(Exception):  # of a page that is gone
-            if response.request.is_navigation_request() and response.frame.parent_frame is None:
+            if response.request.is_navigation_request():
+                self._came.add(response.frame)
                 for tab in self._tabs:
-                    if tab.page == response.frame.page:
+                    if tab.page.main_frame == response.frame:
                         tab.status = response.status
                         tab.is_pdf = response.headers.get("content-type", "").startswith("application/pdf")
 
-    def _on_download(self, download: Download) -> None:
+    def _on_download(self, download: api.Download) -> None:
         self._stirred.set()
         if len(self._downloading) + len(self.downloaded) >= DOWNLOADS:
             self._happened.append(f"a download was not taken: {DOWNLOADS} at once are enough")
             self._later(download.cancel())
             return
-        task = asyncio.ensure_future(self._download(download))
-        self._downloading.add(task)
-        task.add_done_callback(self._downloading.discard)
+        self._later(self._download(download))
 
-    async def _download(self, download: Download) -> None:
+    async def _download(self, download: api.Download) -> None:
         """Wait for a download, and keep what is under way from filling the disk."""
         from playwright.async_api import Error
 
-        finished = asyncio.ensure_future(download.failure())
-        name, url = download.suggested_filename, download.url
+        finished, path, why = asyncio.ensure_future(download.failure()), "", ""
         try:
-            while not finished.done():
+            while not (finished.done() or why):
                 await asyncio.wait({finished}, timeout=0.2)
-                if not finished.done() and _bytes_in(self._folder) > DOWNLOAD_BYTES:
-                    await download.cancel()
-                    self.downloaded.append(Downloaded(name, url, "", _TOO_LARGE.format(DOWNLOAD_BYTES // 10**6)))
-                    return
-            if _bytes_in(self._folder) > DOWNLOAD_BYTES:
-                self.downloaded.append(Downloaded(name, url, "", _TOO_LARGE.format(DOWNLOAD_BYTES // 10**6)))
-                await download.delete()
-            elif why := finished.result():
-                self.downloaded.append(Downloaded(name, url, "", f"it broke off ({why[:80]})"))
-            else:
-                self.downloaded.append(Downloaded(name, url, str(await download.path())))
+                if _bytes_in(self._folder) > DOWNLOAD_BYTES:
+                    why = f"more than {DOWNLOAD_BYTES // 10**6} MB are not downloaded"
+                    await (download.delete() if finished.done() else download.cancel())
+            if not why and (failed := finished.result()):
+                why = f"it broke off ({failed[:80]})"
+            path = "" if why else str(await download.path())
         except Error:
-            self.downloaded.append(Downloaded(name, url, "", "it broke off"))
+            why = why or "it broke off"
         finally:
             finished.cancel()
+        self.downloaded.append(Downloaded(download.suggested_filename, download.url, path, why))
 
     def _later(self, work: Any) -> None:
         """Something that ends by itself, and whose failure means that it is done already."""
@@ -677,21 +704,6 @@ class BrowserSession:
 
 _CRASHED = "the browser has crashed. Open the page again; it begins without logins."
 _FORM = "this field takes another form: a date as 2026-03-31, a time as 14:30, a number in digits, a colour as #aabbcc."
-_FORM_SENT = """(e, enters) => {
-  const near = e.closest("button,input,label"), at = (enters ? null : near?.control) ?? near, form = at?.form ?? e.form;
-  const sends = (one) => ["submit", "image"].includes(one?.type);
-  const button = sends(at) || !enters ? at : [...form?.elements ?? []].find(sends);
-  if (!form || !(enters || sends(button))) return "";
-  const sent = [...form.elements].filter((one) => one.name && !one.disabled && one.type !== "hidden"
-    && !["submit", "button", "reset", "image"].includes(one.type)
-    && (one.checked || !["checkbox", "radio"].includes(one.type)));
-  const value = (one) => one.type === "password" ? "(filled)" : one.type === "file"
-    ? [...one.files].map((file) => file.name).join(", ") : String(one.value ?? "").slice(0, 500);
-  const to = button?.getAttribute("formaction") ?? form.getAttribute("action") ?? "";
-  const lines = sent.slice(0, 100).map((one) => `${one.name}: ${value(one)}`);
-  return [`to ${new URL(to, document.baseURI)}`, ...lines].join("\\n");
-}"""
-_TOO_LARGE = "more than {} MB are not downloaded"
 _MARKS = "() => ({ numbers: new WeakMap(), elements: new Map(), frames: [] })"
 
 
@@ -700,12 +712,25 @@ def _script() -> str:
     return Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
+def _exact(request: api.Request) -> str:
+    body = (request.post_data_buffer or b"").decode("utf-8", "replace")
+    if "urlencoded" in request.headers.get("content-type", ""):
+        body = "\n".join(f"{name}: {value}" for name, value in parse_qsl(body, keep_blank_values=True))
+    return f"{request.method} {request.url}\n{body}".strip()
+
+
+def _only_asks(request: api.Request) -> bool:
+    """True for a GraphQL query, which is sent like a change."""
+    with suppress(Exception):
+        said = str(request.post_data_json["query"]).lstrip()  # type: ignore[index]
+        return said.startswith(("query", "{")) and "mutation" not in said
+    return False
+
+
 def _bytes_in(folder: Path) -> int:
-    total = 0
-    for path in folder.iterdir():
-        with suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
-    return total
+    with suppress(OSError):
+        return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    return 0
 
 
 def _why_not(said: str) -> str:
@@ -732,9 +757,8 @@ _WHY_NOT = (
 
 
 def _net_error(said: str) -> str:
-    code = next((word for word in said.replace("\n", " ").split() if word.startswith("net::")), "")
-    unknown = f"the browser says {code}" if code else "the browser could not load it"
-    return next((why for sign, why in _NET_ERRORS if sign in said), unknown)
+    code = next((f"says {word}" for word in said.split() if word.startswith("net::")), "could not load it")
+    return next((why for sign, why in _NET_ERRORS if sign in said), f"the browser {code}")
 
 
 _NET_ERRORS = (

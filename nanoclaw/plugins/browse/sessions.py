@@ -5,45 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.messages import Address
+from nanoclaw.core.plugin import Host
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.browse.session import BrowserSession
 
 LOOK_SECONDS = 30.0
 """Pause between two looks at which sessions are over."""
 
 
-class Closable(Protocol):
-    @property
-    def is_busy(self) -> bool: ...
-    @property
-    def is_alive(self) -> bool: ...
-    async def aclose(self) -> None: ...
-
-
-S = TypeVar("S", bound=Closable)
-
-
-class _Kept(Generic[S]):
-    def __init__(self, session: S, used: datetime, context: int) -> None:
+class _Kept:
+    def __init__(self, session: BrowserSession, used: datetime, context: int) -> None:
         self.session, self.used, self.context = session, used, context
 
 
-class SessionOwner(Protocol):
-    """Knows the time, and which context of a conversation is the present one."""
-
-    def now(self) -> datetime: ...
-    def context(self, conversation: Address) -> int: ...
-    async def all_closed(self) -> None: ...
-
-
-class BrowserSessions(Generic[S]):
+class BrowserSessions:
     """A session is closed when it was not used for `idle`, when its conversation has begun anew, and when another needs
     its place, of which there are `most`; who comes back to it is told why (`why_closed`)."""
 
-    def __init__(self, owner: SessionOwner, make: Callable[[], Awaitable[S]], idle: timedelta, most: int) -> None:
-        self._owner, self._make, self._idle, self._most = owner, make, idle, most
-        self._kept: dict[Address, _Kept[S]] = {}
+    def __init__(
+        self,
+        host: Host,
+        make: Callable[[], Awaitable[BrowserSession]],
+        idle: timedelta,
+        most: int,
+        all_closed: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._host, self._make, self._idle, self._most, self._all_closed = host, make, idle, most, all_closed
+        self._kept: dict[Address, _Kept] = {}
         self._why: dict[Address, str] = {}
         self._making = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
@@ -51,12 +43,12 @@ class BrowserSessions(Generic[S]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def open_one(self, conversation: Address) -> S | None:
+    def open_one(self, conversation: Address) -> BrowserSession | None:
         """The session that a conversation has open, as it was when it was last looked at."""
         kept = self._kept.get(conversation)
         return kept.session if kept else None
 
-    async def get(self, conversation: Address) -> S | None:
+    async def get(self, conversation: Address) -> BrowserSession | None:
         """The session of a conversation, if it has one."""
         await self.close_unused()
         kept = self._kept.get(conversation)
@@ -64,10 +56,10 @@ class BrowserSessions(Generic[S]):
             await self.close(conversation, "the browser has crashed")
             return None
         if kept:
-            kept.used = self._owner.now()
+            kept.used = self._host.now()
         return kept.session if kept else None
 
-    async def opened(self, conversation: Address) -> S:
+    async def opened(self, conversation: Address) -> BrowserSession:
         """The same, made where there is none."""
         async with self._making:
             if found := await self.get(conversation):
@@ -76,7 +68,7 @@ class BrowserSessions(Generic[S]):
                 others = [(one.session.is_busy, one.used, key) for key, one in self._kept.items()]
                 await self.close(min(others)[2], "another conversation needed its place")
             session = await self._make()
-            now, context = self._owner.now(), self._owner.context(conversation)
+            now, context = self._host.now(), self._context(conversation)
             self._kept[conversation] = _Kept(session, now, context)
             self._why.pop(conversation, None)
         if self._watching is None or self._watching.done():
@@ -94,12 +86,12 @@ class BrowserSessions(Generic[S]):
                 self._why.pop(next(iter(self._why)))
             await kept.session.aclose()
             if not self._kept:
-                await self._owner.all_closed()
+                await self._all_closed()
 
     async def close_unused(self) -> None:
-        now, minutes = self._owner.now(), self._idle.total_seconds() / 60
+        now, minutes = self._host.now(), self._idle.total_seconds() / 60
         for key, one in list(self._kept.items()):
-            if self._owner.context(key) != one.context:
+            if self._context(key) != one.context:
                 await self.close(key, "the conversation began anew")
             elif now - one.used >= self._idle and not one.session.is_busy:
                 await self.close(key, f"it was not used for {minutes:g} minutes")
@@ -110,6 +102,10 @@ class BrowserSessions(Generic[S]):
             await asyncio.gather(self._watching, return_exceptions=True)
         for key in list(self._kept):
             await self.close(key, "the program ended")
+
+    def _context(self, conversation: Address) -> int:
+        rows = self._host.read("SELECT context FROM sessions WHERE key = ?", str(conversation))
+        return int(rows[0][0]) if rows else 0
 
     async def _watch(self) -> None:
         while self._kept:

@@ -14,7 +14,7 @@ import pytest
 
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, CheckedCall
-from nanoclaw.core.plugin import Ask, Plugin, Scope, Turn, Verdict
+from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Turn, Verdict
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.journeys.command import Home
@@ -53,6 +53,28 @@ def git(*commands: str) -> Say:
     return Say(calls=tuple(("git", {"command": one}) for one in commands))
 
 
+class Sending(Plugin):
+    """A tool that asks amid its call."""
+
+    name = "sending"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+
+    def tools(self) -> Iterable[Tool]:
+        async def send() -> str:
+            """Sends."""
+            ask = Ask("Send it?", scope=Scope("send", "sending"))
+            is_granted = self._host.get("core").asks.covers(ask, *self._judged)
+            return "granted" if is_granted else (await self._host.ask(ask, MAIN, self._judged[1])).by
+
+        yield tool(send)
+
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        self._judged = call, turn
+        return None
+
+
 class Both:
     """A program whose owner has a terminal and a chat beside it."""
 
@@ -71,7 +93,7 @@ async def program(root: Path, *steps: Any, clock: HandClock | None = None, **mor
     provider = ScriptedProvider(*steps)
     clock = clock or HandClock()
     async with running(
-        root, provider, settings=settings, channel=own, others=[chat], clock=clock, extra=[Git], **more
+        root, provider, settings=settings, channel=own, others=[chat], clock=clock, extra=[Git, Sending], **more
     ) as home:
         yield Both(home, chat, clock)
         await home.app.conversations.idle()
@@ -121,6 +143,19 @@ async def test_for_an_hour_calls_of_the_same_scope_are_not_asked_about(tmp_path:
         assert (await home.ask("push c")).startswith("Run git push?")
         assert await said(home, "no") == {"No: it is not done.", "You said no."}
         assert RAN == ["push a", "push b"]
+
+
+async def test_a_yes_that_is_given_amid_a_call_goes_on_too_and_a_restart_gives_its_question_up(tmp_path: Path) -> None:
+    send = Say(calls=(("send", {}),))
+    async with program(tmp_path, send, "One.", send, "Two.") as home:
+        assert "2. Yes for an hour: sending\n" in await home.ask("send")
+        assert "One." in await said(home, "hour")
+        assert await home.ask("send") == "Two."
+        assert [one.text for one in results(home.history)] == ["owner", "granted"]
+        home.hand.now += timedelta(hours=1)
+        home.app.store.db.execute("UPDATE asks SET answer = '', by = ''")  # as where the process was killed then
+    async with program(tmp_path) as home:
+        assert home.rows("SELECT by FROM asks") == [("nobody",)]
 
 
 async def test_always_is_offered_for_a_place_alone_and_holds_until_it_is_revoked(tmp_path: Path) -> None:

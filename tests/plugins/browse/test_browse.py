@@ -13,8 +13,9 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.profiles import PROFILES
-from nanoclaw.plugins.browse.asking import Use, is_buying, is_named, use_of
+from nanoclaw.plugins.browse.asking import Use, is_named, use_of
 from nanoclaw.plugins.browse.plugin import _begun, _effect
+from nanoclaw.providers.scripted import ScriptedProvider
 from tests.program import running
 
 
@@ -54,8 +55,14 @@ async def test_who_has_the_tools(tmp_path: Path, playwright: None, path: str, pr
     assert len(await names(tmp_path, path, profile=profile)) == offered
 
 
-async def test_without_the_extra_nothing_is_offered_and_doctor_says_what_adds_it(tmp_path: Path, path: str) -> None:
-    assert await names(tmp_path, path) == []
+async def test_without_the_extra_the_model_reads_that_it_has_no_browser_and_doctor_says_what_adds_it(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "playwright", None)
+    model = ScriptedProvider("Hm.")
+    async with running(tmp_path, model, environment={"PATH": path}) as program:
+        await program.ask("Look at shop.example")
+    assert "You have no browser." in str(model.requests[0].system)
     ((is_well, said),) = await findings(tmp_path, path)
     assert is_well and "browser" in said and "install" in said  # it is optional
 
@@ -113,39 +120,32 @@ def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "label", "form", "asked"),
+    ("given", "label", "asked"),
     [
-        ({"action": "type", "enter": True}, 'field "Name"', "", 'Type nothing into `field "Name"` and press Enter'),
-        ({"action": "type", "value": "hunter2"}, 'password "Word"', "", 'Type a password into `password "Word"`'),
-        ({"action": "press", "value": "7"}, 'field "Pin"', "", 'Press `7` in `field "Pin"`'),
-        ({"action": "press", "value": "Escape"}, "", "", ""),
-        ({"action": "click"}, 'button "Send"', "to http://b.example/b", 'Send the form by `button "Send"`'),
-        ({"action": "click", "value": "y"}, "", "", "Click an element and give this answer to what the page then asks"),
-        ({"action": "click"}, 'link "Docs"', "", ""),
-        ({"action": "select", "value": "Green"}, 'select "Colour"', "", ""),
+        ({"action": "type", "enter": True}, 'field "Name"', 'Type nothing into `field "Name"` and press Enter'),
+        ({"action": "type", "value": "hunter2"}, 'password "Word"', 'Type a password into `password "Word"`'),
+        ({"action": "press", "value": "7"}, 'field "Pin"', 'Press `7` in `field "Pin"`'),
+        ({"action": "press", "value": "Escape"}, "", ""),
+        ({"action": "click"}, 'button "Send"', ""),  # what it sends is another question
+        ({"action": "click", "value": "y"}, "", "Click an element and give this answer to what the page then asks"),
+        ({"action": "click"}, 'link "Docs"', ""),
+        ({"action": "select", "value": "Green"}, 'select "Colour"', ""),
     ],
 )
-def test_what_changes_a_page_or_leaves_it_asks_for_its_host(given: Any, label: str, form: str, asked: str) -> None:
-    use, host = use_of(given, label, "a.example", form, ""), "b.example" if form else "a.example"
-    assert use.is_asked == bool(asked) and (not asked or use.words == f"{asked[0].lower()}{asked[1:]} at {host}")
-    assert use.scope and use.scope.key == f"browse:{host}" and use.scope.is_place and "hunter2" not in use.exact
+def test_what_changes_a_page_or_leaves_it_asks_for_its_host(given: Any, label: str, asked: str) -> None:
+    use = use_of(given, label, "a.example", "")
+    assert use.is_asked == bool(asked) and (not asked or use.words == f"{asked[0].lower()}{asked[1:]} at a.example")
+    assert use.scope and use.scope.key == "browse:a.example" and use.scope.is_place and "hunter2" not in use.exact
 
 
-def test_at_a_host_that_the_person_named_only_sending_buying_and_uploading_ask() -> None:
-    def use(action: str, label: str = "", form: str = "", here: str = "www.a.example", **more: Any) -> Use:
-        return use_of({"action": action, "element": 1, **more}, label, here, form, "Order tea at a.example, please")
+def test_at_a_host_that_the_person_named_only_uploading_asks_before() -> None:
+    def use(action: str, here: str = "www.a.example", element: int = 1, **more: Any) -> Use:
+        return use_of({"action": action, "element": element, **more}, "", here, "Order tea at a.example, please")
 
-    buys, sends = use("click", 'button "Buy now"'), use("click", form="to http://a.example/b")
-    asked = (use("type", enter=True), use("upload"), buys, sends)
-    free = use("type", value="Ann"), use("click", 'button "Order"'), use("click", 'link "Buy now"')
-    assert all(one.is_open and one.is_asked for one in asked) and not any(one.is_asked for one in free)
-    other, unread, window = (
-        use("click", form="to http://b.example/"),
-        use("click", form="(a form)"),
-        use("type", here=""),
-    )
-    assert other.scope and other.scope.key == "browse:b.example" and not other.is_open
-    assert unread.scope is window.scope is None and window.is_asked  # a yes says nothing of the next
+    free = use("type", value="Ann"), use("type", enter=True), use("click", value="yes"), use("press"), use("select")
+    assert all(one.is_open and not one.is_asked for one in free)
+    assert use("upload").is_asked and use("press", element=0).is_asked  # which may be in a frame of another host
+    assert use("type", here="").scope is None and use("type", here="").is_asked  # a yes says nothing of the next
 
 
 @pytest.mark.parametrize("said", ["a.example", "see https://www.A.example/x?y", "去a.example买", "a.example: type it"])
@@ -153,12 +153,3 @@ def test_a_host_is_named_by_its_address(said: str) -> None:
     assert is_named("a.example", said) and is_named("www.a.example", said) and not is_named("x.a.example", said)
     for other in ("b-a.example", "x.a.example", "a.example.evil", "m@a.example", "b.example/a.example", "a.example:81"):
         assert not is_named("a.example", other), other
-
-
-def test_buttons_that_buy_are_known_in_several_languages() -> None:
-    buying = "Place Order|Bestellung aufgeben|Kup teraz|Pay Now (R150.00)|5 PLN zahlen|Pagar ahora|Realizar Pedido|下单"
-    others = (
-        "Add to Cart|View Order (3)|In den Warenkorb|Weiter einkaufen|Verkaufen|Ver Pedido|注文詳細を見る|查看订单|Save"
-    )
-    told = [one for one in f"{buying}|{others}".split("|") if is_buying(f'button "{one}"', "")]
-    assert "|".join(told) == buying

@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from nanoclaw.plugins.browse.plugin import Browse
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.browse.driver import does, go
 from tests.plugins.browse.site import Site, serving
-from tests.program import REPOSITORY, Program, results, running
+from tests.program import REPOSITORY, HandClock, Program, results, running
 
 pytestmark = [
     pytest.mark.live,
@@ -72,23 +73,20 @@ class Talk:
 UNASKED = '[tools]\nallow = ["browse_do"]\n'
 
 
-def talk(
+@asynccontextmanager
+async def talk(
     root: Path,
     *sites: Site,
     chromium: str = "",
     tools: str = UNASKED,
     without: tuple[str, ...] = ("taint",),
     **more: Any,
-) -> AbstractAsyncContextManager[Talk]:
-    @asynccontextmanager
-    async def begun() -> AsyncIterator[Talk]:
-        model = ScriptedProvider()
-        net = f"[net]\nallow = {json.dumps([one.place for one in sites])}\n"
-        settings = f'{tools}{net}[browse]\nchromium = "{chromium}"\n'
-        async with running(root, model, settings=settings, without=without, **more) as program:
-            yield Talk(program, model)
-
-    return begun()
+) -> AsyncIterator[Talk]:
+    model = ScriptedProvider()
+    net = f"[net]\nallow = {json.dumps([one.place for one in sites])}\n"
+    settings = f'{tools}{net}[browse]\nchromium = "{chromium}"\n'
+    async with running(root, model, settings=settings, without=without, **more) as program:
+        yield Talk(program, model)
 
 
 def _parents() -> dict[int, int]:
@@ -172,19 +170,30 @@ async def test_a_form_is_read_filled_and_sent(tmp_path: Path, site: Site) -> Non
 async def test_a_named_page_costs_one_question_and_what_goes_elsewhere_or_tells_of_files_another(
     tmp_path: Path, site: Site
 ) -> None:
+    site.asked.clear()
     with serving() as evil:
         form = f"<form action='{evil.url}/take'><input name=q aria-label=Q><button>Find</button></form>"
         site.pages["/posts"] = f"<title>Posts</title>{form}<a href='{evil.url}/bait'>More</a>"
         evil.pages["/bait"] = "<title>Bait</title><input aria-label=Key><button onclick='this.remove()'>Go</button>"
-        async with talk(tmp_path, site, evil, without=()) as it:
+        async with talk(tmp_path, site, evil, tools="", without=()) as it:
             (it.program.workspace / "notes.md").write_text("the key is 4711")
             typed = does("type", 'field "Name"', "Ann"), does("click", 'checkbox "As a gift"')
-            await it(does("open", site.url), *typed, does("click", 'button "Send"'), said=f"Order at {site.url}")
+            it._model.add([does("open", site.url), *typed, does("click", 'button "Send"'), "Ordered."])
+            asked = await it.program.ask(f"Order at {site.url}")
+            assert asked.startswith(f"Let the page send this to {site.place}? I did this there: click `button") and (
+                f"POST {site.url}/ordered\nname: Ann\npw: (filled)\ncolour: Blue\ngift: on\n" in asked
+            ), asked
+            assert not any(one.method == "POST" for one in site.asked)
+            await it.program.say("yes")
+            assert "Ordered." in {await it.program.answer() for _ in range(2)}
+            assert "Ordered for Ann: Blue" in results(it.program.history)[-1].text
+            assert len(it.program.rows("SELECT 1 FROM asks")) == 1
             await it.program.ask("/elevated 30m")
             posts, read = does("open", site.url + "/posts"), Say("", (("read_file", {"path": "notes.md"}),))
+            secret = does("type", 'field "Q"', "tea for Ann")
             for *steps, asked in (
-                (posts, does("click", 'button "Find"'), f"to {evil.url}/take"),
-                (posts, does("press", 'field "Q"'), f"at {evil.place}"),
+                (posts, secret, does("click", 'button "Find"'), f"GET {evil.url}/take?q="),
+                (posts, secret, does("press", 'field "Q"'), f"send this to {evil.place}"),
                 (posts, does("click", 'link "More"'), does("click", 'button "Go"'), evil.place),
                 (does("read"), does("type", 'field "Key"', "x"), f"others' text ({evil.url}/bait)"),
                 (read, does("open", site.url), does("type", 'field "Name"', "4711"), "```\n4711\n```"),
@@ -194,6 +203,45 @@ async def test_a_named_page_costs_one_question_and_what_goes_elsewhere_or_tells_
                 await it.program.say("no")
                 assert "Hm." in {await it.program.answer() for _ in range(2)}
             assert not any(one.startswith(("/take", "/?")) for one in evil.paths())
+
+
+async def test_what_clicks_send_is_asked_about_and_looking_is_free(tmp_path: Path, site: Site) -> None:
+    """On pages that were collected, not written for the rule. Without an answer of yes nothing is sent."""
+    lines = Path(__file__).with_name("clicks.txt").read_text(encoding="utf-8").split("\n")
+    (_, begin), *pages = (line.split("\t") for line in lines if "\t" in line)
+    wrong = dict[str, list[str]]()
+    site.asked.clear()
+    site.pages["/app"] = "<script>fetch('/session', {method: 'POST', body: '{}'})</script>words"
+    with serving() as api:
+        async with talk(tmp_path, site, api, tools="", without=()) as it:
+            for kind, html in pages:
+                site.pages["/page"] = f"<script>const API = '{api.url}'</script>{begin}{html}"
+                await it(does("open", site.url + "/page"), said=f"Open {site.url}/page")
+                label = await it.session.tab.page.evaluate("() => document.querySelector('#b').textContent")
+                found = re.findall(rf'\[(\d+): \w+ "{re.escape(label)}"', results(it.program.history)[-1].text)
+                it._model.add([does("click", int(found[0])), "Hm."])
+                if is_asked := await it.program.ask(f"Click it at {site.url}") != "Hm.":
+                    await it.program.say("no")
+                    assert "Hm." in {await it.program.answer() for _ in range(2)}
+                    assert "the person said no. Accept that." in results(it.program.history)[-1].text
+                if is_asked == (kind == "looks"):
+                    wrong.setdefault(kind, []).append(html)
+    # of 22, 7 and 31: those that buy by a mere address, and that look by sending
+    assert [len(wrong.get(kind, ())) for kind in ("buys", "sends", "looks")] == [2, 0, 3], wrong
+    assert {one.path for one in site.asked if one.method != "GET"} <= {"/session", "/graphql", "/track"}
+
+
+async def test_without_taint_typing_asks_and_looking_clicking_and_choosing_do_not(tmp_path: Path, site: Site) -> None:
+    async with talk(tmp_path, site, tools="") as it:
+        free = (
+            does("click", 'checkbox "As a gift"'),
+            does("select", 'select "Colour"', "green"),
+            does("press", None, "Tab"),
+        )
+        await it(does("open", site.url), *free, does("click", 'link "Shop"'), does("click", 'button "Vanish"'))
+        it._model.add([does("open", site.url), does("type", 'field "Name"', "Ann"), "Hm."])
+        asked = await it.program.ask("Type it")
+        assert asked.startswith(f'Type this into `field "Name"` at {site.place}?\n\n```\nAnn\n```\n\n1. Yes\n2.')
 
 
 async def test_elsewhere_an_hours_yes_holds_for_clicks_and_forms_too(tmp_path: Path, site: Site) -> None:
@@ -263,20 +311,17 @@ async def test_a_page_that_loads_more_is_read_on_to_its_end(tmp_path: Path, site
         assert "This is the end of the page" in parts[3].text
 
 
-async def test_a_long_page_comes_in_parts_and_whole_in_a_file(tmp_path: Path, site: Site) -> None:
+async def test_a_long_page_comes_in_parts_and_whole_in_a_file_and_a_huge_one_in_bounds(
+    tmp_path: Path, site: Site
+) -> None:
     async with talk(tmp_path, site) as it:
         first, second = await it(does("open", site.url + "/long"), does("scroll"))
         assert "Paragraph 0 " in first.text and "Paragraph 899" not in first.text and len(first.text) < 9_000
         assert "Paragraph 0 " not in second.text
         kept = next((it.program.workspace / "outputs").iterdir())
         assert kept.name in first.text and "Paragraph 899" in kept.read_text()
-
-
-async def test_a_page_of_ten_megabytes_is_read_in_bounds(tmp_path: Path, site: Site) -> None:
-    async with talk(tmp_path, site) as it:
-        opened, after = await it(does("open", site.url + "/huge"), does("open", site.url + "/shop"))
-        assert "larger than what is read" in opened.text and len(opened.text) < 9_000
-        assert "# Shop" in after.text
+        huge, after = await it(does("open", site.url + "/huge"), does("open", site.url + "/shop"))  # ten megabytes
+        assert "larger than what is read" in huge.text and len(huge.text) < 9_000 and "# Shop" in after.text
 
 
 async def test_calls_that_are_made_side_by_side_are_done_in_their_order(tmp_path: Path, site: Site) -> None:
@@ -449,6 +494,17 @@ async def test_a_login_is_kept_in_its_conversation_alone_and_ends_with_it_and_th
         assert folder and folder.exists()
     wait_for_end(pids)
     assert not folder.exists()
+
+
+async def test_what_is_not_used_is_closed_and_the_browser_with_it(tmp_path: Path, site: Site) -> None:
+    clock = HandClock()
+    async with talk(tmp_path, site, clock=clock) as it:
+        await it.one("open", site.url + "/login")
+        pids = it.pids()
+        clock.now += timedelta(minutes=11)
+        late = await it.one("read")
+        assert late.is_error and "it was not used for 10 minutes. Open it again" in late.text
+        wait_for_end(pids)
 
 
 async def test_the_session_of_a_job_ends_with_its_turn(tmp_path: Path, site: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
+from typing import Any
 
 from nanoclaw.core.messages import Address
 from nanoclaw.plugins.browse.sessions import BrowserSessions
@@ -31,19 +32,19 @@ class Owner:
     def now(self) -> datetime:
         return NOON + timedelta(seconds=passed())
 
-    def context(self, conversation: Address) -> int:
-        return self.contexts.get(conversation, 0)
+    def read(self, sql: str, conversation: str) -> list[tuple[int]]:
+        return [(context,) for key, context in self.contexts.items() if str(key) == conversation]
 
     async def all_closed(self) -> None:
         self.ended += 1
 
 
-def sessions(most: int = 2) -> tuple[BrowserSessions[Opened], Owner]:
-    async def make() -> Opened:
+def sessions(most: int = 2) -> tuple[Any, Owner]:
+    async def make() -> Any:
         return Opened()
 
-    owner = Owner()
-    return BrowserSessions(owner, make, timedelta(minutes=10), most), owner
+    owner: Any = Owner()
+    return BrowserSessions(owner, make, timedelta(minutes=10), most, owner.all_closed), owner
 
 
 @virtual_time
