@@ -65,7 +65,6 @@ def _capabilities(*all: Iterable[Tool | Command]) -> set[str]:
 async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
     async with running(root, ScriptedProvider("Hello."), without=without) as program:
         assert await program.ask("Hi") == "Hello."
-        assert "/new" in await program.ask("/help")
         if not without:
             BROUGHT.update((one.name, _capabilities(one.tools(), one.commands())) for one in program.app.plugins)
         there = _capabilities(program.app.chain.tools(), program.app.commands.open_to("person").values())
@@ -73,7 +72,15 @@ async def talk_and_restart(root: Path, without: frozenset[str]) -> None:
     async with running(root, ScriptedProvider("Again."), without=without) as program:
         assert await program.ask("Still there?") == "Again."
         assert_legal(program.history)
-        assert await program.ask("/new") != ""
+
+
+@way("basics")
+async def begin_anew(root: Path, without: frozenset[str]) -> None:
+    async with running(root, ScriptedProvider("Hello."), without=without) as program:
+        await program.ask("Hi")
+        assert "/new" in await program.ask("/help")
+        assert "A new conversation." in await program.ask("/new")
+        assert program.history == ()
 
 
 @way("inspect", "files")

@@ -36,15 +36,14 @@ from nanoclaw.core.messages import (
     ToolResult,
 )
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
-from nanoclaw.core.own_commands import OwnCommands
-from nanoclaw.core.plugin import Finding, Plugin, Turn
+from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said, Turn, Tx
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.purposes import Purposes
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.flags import Flags
+from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.models import ModelFacts
 from nanoclaw.core.store.outbox import Outbox
@@ -52,6 +51,7 @@ from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import RunningTurn, TurnParts
+from nanoclaw.core.wording import not_begun
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.redaction import Redactor
 from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
@@ -122,13 +122,11 @@ class App:
         parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, settings.turn)
         self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
         self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self)
-        own = OwnCommands(self, self.flags, self.outbox, models)
-        self.commands = Commands([*own.all(), *self.chain.commands()], self.transactions, self.redact)
+        commands = (*self._commands(), *self.chain.commands())
+        self.commands = Commands(commands, self.transactions, self.redact)
         manners = Manners(settings.queue)
         self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, manners, self.inbox)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
-        own.commands, own.router, own.runner = self.commands, self.router, self.runner
-        own.conversations = self.conversations
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -280,8 +278,32 @@ class App:
                 self.chain.fault(plugin, "run", error)
             await pause(RESTART_SECONDS)
 
-    def freeze(self) -> None:
+    # --- what must not depend on a plugin -----------------------------------------------------------------------------
+
+    def _commands(self) -> Iterable[Command]:
+        yield Command("stop", "stop what is running and drop what waits", _stop, "talk", EVERYBODY)
+        panic = "stop everything, and send and start nothing until /resume"
+        yield Command("panic", panic, self._panic, "safety")
+        yield Command("resume", "go on after /panic", self._resume, part_of="panic")
+
+    async def _panic(self, said: Said) -> str:
+        self.flags.set(PANIC, str(self.outbox.last()))
         self.stop_work()
+        stopped = 0
+        for address, was_running in self.conversations.halt_all().items():
+            if was_running:
+                stopped += 1
+            elif dropped := self.conversations.of(address).dropped():
+                rows = [row for row, _ in dropped]
+                self.inbox.done(rows, Outbound(address, f"Stopped.{not_begun(dropped)}"))
+        ran = f" Stopped: {stopped} running." if stopped else ""
+        return f"Everything is frozen: nothing is sent or started until /resume, also after a restart.{ran}"
+
+    async def _resume(self, said: Said) -> Reply:
+        if not self.router.is_frozen:
+            return Reply("Nothing is frozen.")
+        self.flags.clear(PANIC)
+        return Reply("Going on. What waited is sent and answered now.", change=lambda tx: tx.after(self.thaw))
 
     def thaw(self) -> None:
         asyncio.get_running_loop().call_soon(self.router.go_on)  # before plugins bring anything new
@@ -364,3 +386,7 @@ class _NoSession:
 
     def called(self, call: usage.Call) -> None:
         self._transactions.write_now(lambda tx: usage.record(tx.db, [call], tx.now))
+
+
+def _stop(said: Said, tx: Tx) -> str:
+    return "Nothing is running."

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import tzinfo
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import cast
 
 from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ScheduleError, SkillError
-from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolResult, UserMessage
+from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.tx import Transaction, Transactions
@@ -217,34 +216,3 @@ class Commands:
             best = ", ".join(f"`/{one.name}`" for one in ones[:3])
             lines += [f"- {name} ({GROUPS[name]}): {best}{' …' * (len(ones) > 3)}"] if ones else []
         return "\n".join([*lines, "", "`/help talk` lists a group, `/help new` explains a command."])
-
-
-PAGE, LINE = 40, 300
-"""Messages on a page of /history, and characters of each."""
-
-
-def history_text(messages: Sequence[Message], page: str, zone: tzinfo | None) -> str:
-    """One page of a conversation, '' for the newest; long messages in part, times in the person's zone."""
-    lines = [line for message in messages if (line := _line(message, zone))]
-    pages = max(1, -(-len(lines) // PAGE))
-    if page and not (page.isdecimal() and 0 < int(page) <= pages):
-        return f"/history takes a page from 1 (the newest) to {pages}."
-    number = int(page or 1)
-    end = len(lines) - (number - 1) * PAGE
-    older = f"(page {number} of {pages}; /history {number + 1} is the one before)\n" if number < pages else ""
-    return older + "\n".join(lines[max(0, end - PAGE) : end]) or "Nothing was said yet."
-
-
-def _line(message: Message, zone: tzinfo | None) -> str:
-    """One message as a line; '' for what no one said."""
-    match message:
-        case UserMessage(origin="runtime"):
-            return ""
-        case UserMessage():
-            who, text = "you", message.text
-        case AssistantMessage():
-            who = "nanoclaw"
-            text = " ".join([message.text, *(f"[{call.name} {call.arguments}]" for call in message.tool_calls)])
-        case ToolResult():
-            who, text = message.name, message.text
-    return f"- {message.at.astimezone(zone):%Y-%m-%d %H:%M} {who}: {short(text, LINE)}"

@@ -12,6 +12,7 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
+    Inbound,
     ModelRequest,
     OwnersAnswer,
     SystemPrompt,
@@ -107,7 +108,9 @@ class PluginHost:
 
     def __init__(self, app: App, name: str) -> None:
         self._app, self._name = app, name
-        self.workspace: Path = app.settings.workspace
+        self.workspace, self.program_home, self.reach = app.settings.workspace, app.home, app.settings.reach
+        self.environment: Mapping[str, str] = app.config.environment
+        self.redact, self.shipped = app.redact, app.settings.template.parent
         self.log: Log = PluginLog(name)
         self.conversations: Conversations = ConversationStore(app)
 
@@ -124,6 +127,10 @@ class PluginHost:
             ) from None
         return folder
 
+    def setting(self, key: str) -> Any:
+        table, _, name = key.partition(".")
+        return self._app.config.get(key, getattr(getattr(self._app.config, table, None), name or "_", None))
+
     def now(self) -> datetime:
         return self._app.clock()
 
@@ -132,6 +139,9 @@ class PluginHost:
 
     async def write(self, change: Callable[[Transaction], T]) -> T:
         return await self._app.transactions.write(change)
+
+    def write_now(self, change: Callable[[Transaction], T]) -> T:
+        return self._app.transactions.write_now(change)
 
     def get(self, name: str) -> Any:
         return self._app.public(name)
@@ -177,6 +187,12 @@ class PluginHost:
 
     async def ask(self, question: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer:
         return await self._app.asks.ask(question, about, turn)
+
+    def asks_at(self, about: Address) -> Address | None:
+        return self._app.asks.place(about)
+
+    async def deliver(self, inbound: Inbound) -> None:
+        await self._app.deliver(inbound)
 
 
 def spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:

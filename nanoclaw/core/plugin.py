@@ -40,10 +40,12 @@ from nanoclaw.core.messages import TryAgain as TryAgain
 from nanoclaw.core.messages import Verdict as Verdict
 
 if TYPE_CHECKING:
+    from nanoclaw.beneath import reach
     from nanoclaw.core.channel import Channel
     from nanoclaw.core.events import Event, Reason
     from nanoclaw.core.provider import Provider
     from nanoclaw.core.tool import Tool
+    from nanoclaw.redaction import Redactor
 
 T = TypeVar("T")
 Mode = Literal["full", "minimal", "guest", "none"]
@@ -257,14 +259,21 @@ class Host(Protocol):
     """All that a plugin may do."""
 
     workspace: Path
+    program_home: Path  # nanoclaw's folder, with config.toml; the one of the plugin itself is `home`
+    shipped: Path  # what comes with the program: skills, workspace_template
+    reach: reach.Reach  # the folders that tools may open
+    environment: Mapping[str, str]  # of the process, with the keys of secrets.env
+    redact: Redactor  # hides keys in a text; one that comes while running is added: redact.add(key)
     log: Log
     conversations: Conversations
 
     @property
     def home(self) -> Path: ...  # a folder of its own, made when it is first asked for
+    def setting(self, key: str) -> Any: ...  # of another's: what config.toml has for "net.allow", or the default
     def now(self) -> datetime: ...  # the time in the person's zone
     def read(self, sql: str, *values: object) -> list[Any]: ...
     async def write(self, change: Callable[[Tx], T]) -> T: ...  # the result of a change, once it is on disk
+    def write_now(self, change: Callable[[Tx], T]) -> T: ...  # the same; everything waits for it
     def get(self, name: str) -> Any: ...  # what that plugin made `public`; None where it isn't there
     def profile(self, name: str) -> Profile: ...
     def owner(self) -> Address | None: ...  # where the owner spoke last
@@ -280,6 +289,8 @@ class Host(Protocol):
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage: ...
     # The owner's answer, also amid a call of `turn`; time over, nobody there or a restart mean no, or the default.
     async def ask(self, question: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer: ...
+    def asks_at(self, about: Address) -> Address | None: ...  # where; None where nobody can be asked
+    async def deliver(self, inbound: Inbound) -> None: ...  # a message, as a channel brings one
 
 
 class Plugin:

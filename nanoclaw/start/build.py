@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from nanoclaw import log
 from nanoclaw.channels import table as chat_apps
 from nanoclaw.core.app import App, AppSettings
 from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
@@ -31,6 +32,7 @@ from nanoclaw.start.config import Config, owned_keys
 from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
 
 BUILT_IN: dict[str, str] = {
+    "basics": "nanoclaw.plugins.basics.plugin:Basics",
     "access": "nanoclaw.plugins.access.plugin:Access",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
     "plan": "nanoclaw.plugins.plan.plugin:Plan",
@@ -366,6 +368,4 @@ def secret_settings(config: Config, kinds: Sequence[type[Plugin]]) -> list[Secre
 
 
 def start_logging(config: Config, redact: Callable[[str], str]) -> None:
-    from nanoclaw import log
-
     log.start(config.home / "logs", redact)

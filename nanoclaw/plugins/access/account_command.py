@@ -67,7 +67,7 @@ class AccountCommand:
         was_linked, schedule = self._accounts.remove(tx, channel, sender), self._host.get("schedule")
         jobs = schedule.remove_all_of(tx, self._gatekeeper.creator(Address(channel, ""), sender)) if schedule else 0
         if sender in self._gatekeeper.rules(channel).allow_from:
-            file = self._host.get("core").config.file
+            file = self._host.program_home / "config.toml"
             raise ConfigError(f"{account} is in allow_from of [channels.{channel}] in {file}: take it out there.")
         if not was_linked:
             raise ConfigError(f"{account} is not linked; {start_command()} link --list shows who is.")

@@ -163,7 +163,7 @@ class Gatekeeper:
         inbound = released(found)
         if self.role(inbound.address.channel, inbound.sender) is None:
             return f"{found.sender} may not talk to me any more: message {number} is discarded."
-        await self._host.get("core").deliver(inbound)
+        await self._host.deliver(inbound)
         return f"Message {number} is accepted as sent by {found.sender}."
 
     def admission(self, inbound: Inbound) -> Admission:

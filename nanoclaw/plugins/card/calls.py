@@ -51,7 +51,7 @@ class CallReader:
         from nanoclaw.plugins.card.deletions import deleted_by
         from nanoclaw.plugins.card.losses import is_in_remade
 
-        home = Path(self._host.get("core").config.environment.get("HOME") or Path.home())
+        home = Path(self._host.environment.get("HOME") or Path.home())
         command = str(call.arguments.get("command" if call.name == "exec" else "text") or "")
         paths = await asyncio.to_thread(deleted_by, command, self._root, home)
         paths = [one for one in paths if one not in known.made and not is_in_remade(one, self._root)]
@@ -65,7 +65,7 @@ class CallReader:
         path, arguments = str(call.arguments.get("path", "")), call.arguments
         made = {one.target for one in turn.effects if one.kind == "file" and one.before == ""}
         try:
-            place = resolve(self._host.get("core").config.reach, path, for_writing=True)
+            place = resolve(self._host.reach, path, for_writing=True)
             old = place.stat().st_size if place.is_file() else 0
         except (OSError, ValueError):
             return None  # the tool says what is wrong with it

@@ -128,7 +128,7 @@ class PlanCard(Plugin):
         return [tool(self._carry_out, reach="workspace")._replace(is_there=False, audit=audit)]
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
-        return {self._host.get("core").home / "snapshots": "derived"}
+        return {self._host.program_home / "snapshots": "derived"}
 
     def reload(self) -> None:
         self._watch.forget()
@@ -360,7 +360,7 @@ class PlanCard(Plugin):
     # --- the list ----------------------------------------------------------------------------------------------------
 
     def _can_ask(self, turn: Turn) -> bool:
-        return turn.profile.can_allow and self._host.get("core").asks.place(turn.address) is not None
+        return turn.profile.can_allow and self._host.asks_at(turn.address) is not None
 
     def _question(self, turn: Turn, steps: Sequence[CardStep]) -> Ask:
         exact = [self._exact(turn, one) for one in steps]

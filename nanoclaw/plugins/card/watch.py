@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.core.errors import ToolError
@@ -35,10 +34,9 @@ class CommandWatch:
     """Copies are in a folder of the home; they are derived, and bounded. Those that `held` names stay in any case."""
 
     def __init__(self, host: Host, megabytes: int, held: Callable[[], Collection[str]]) -> None:
-        core = host.get("core")
         self._held = held
-        self._host, self.folder, self._most = host, Path(core.home / "snapshots"), megabytes * 1_000_000
-        self._reach = core.config.reach
+        self._host, self.folder, self._most = host, host.program_home / "snapshots", megabytes * 1_000_000
+        self._reach = host.reach
         self._lister = FileLister(is_remade, WATCHED)
         self._one_at_a_time = asyncio.Lock()
 

@@ -44,7 +44,7 @@ class Files(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host, self._root = host, host.workspace
-        self._reach: Reach = host.get("core").config.reach
+        self._reach = host.reach
 
     def tools(self) -> Iterable[Tool]:
         reading = [

@@ -22,7 +22,7 @@ class Forget(Plugin):
     name = "forget"
 
     def __init__(self, host: Host, settings: None) -> None:
-        home: Path = host.get("core").home
+        home = host.program_home
         self._undo_file = UndoFile(home / "plugins" / self.name / "undo.json", host.now)
         self._undo_file.newest()  # what is too old goes at every start
         for old in home.glob("forgotten.*"):  # earlier versions kept it there, in two files

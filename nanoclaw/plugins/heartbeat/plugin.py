@@ -66,13 +66,13 @@ class Heartbeat(Plugin):
         from nanoclaw.plugins.heartbeat.probe import Probe
         from nanoclaw.redaction import clean_environment
 
-        core = self._host.get("core")
-        given = core.config.environment
-        granted = {name: given[name] for name in core.config.get("skills.environment", ()) if name in given}
-        environment = {**clean_environment(given, core.secrets), **granted}
-        loopback, allow = self._settings.loopback, core.config.net.allow
+        host = self._host
+        given = host.environment
+        granted = {name: given[name] for name in host.setting("skills.environment") or () if name in given}
+        environment = {**clean_environment(given, host.redact.values), **granted}
+        loopback, allow = self._settings.loopback, host.setting("net.allow")
         shell = self._host.get("shell")
-        return Probe(core.config.reach, environment, core.redact, self._refusal, loopback, allow, shell)
+        return Probe(host.reach, environment, host.redact, self._refusal, loopback, allow, shell)
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")

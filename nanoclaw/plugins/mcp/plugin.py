@@ -86,18 +86,18 @@ class Servers:
             from nanoclaw.plugins.mcp.listing import KeptListings
             from nanoclaw.plugins.mcp.questions import ServerQuestions
 
-            host, core = self._host, self._host.get("core")
+            host = self._host
             self.questions = ServerQuestions(host)
             self._kept = KeptListings(host.home / "servers.json")
             around = Surroundings(
                 host.log,
                 self.questions,
                 self._kept,
-                core.config.environment,
-                core.redact,
+                host.environment,
+                host.redact,
                 host.workspace,
                 host.home,
-                core.config.net.allow,
+                host.setting("net.allow"),
             )
             self._made = {name: Connection(one, around) for name, one in self._on.items()}
         return self._made

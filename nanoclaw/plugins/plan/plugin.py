@@ -181,7 +181,7 @@ class Plan(Plugin):
             return Refuse(f"the plan has {len(plan):,} characters, at most {LONGEST:,} are taken: say it shorter.")
         if next((one.id for one in reversed(turn.calls) if one.name == EXIT), call.id) != call.id:
             return Refuse(ONE)
-        shown = self._host.get("core").redact(plan)
+        shown = self._host.redact(plan)
         question = f"The plan:\n\n{shown}\n\nShall I carry it out?"
         return Ask(question, (YES, NO), NO, self._settings.hours * 3600, is_free=True)
 

@@ -88,7 +88,7 @@ class Choices(Plugin):
 
     def _clean(self, text: str) -> str:
         """A text as it may be stored and shown."""
-        return str(self._host.get("core").redact(plain(text)))
+        return self._host.redact(plain(text))
 
     def _seconds(self, deadline: str) -> float:
         """Seconds until the deadline that words name."""

@@ -27,7 +27,7 @@ class Redact(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
-        self._redact: Redactor = host.get("core").redact
+        self._redact = host.redact
 
     # --- what the model reads ----------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Redact(Plugin):
     def _holds_secret(self, path: str) -> bool:
         """True for a file of which the model isn't shown all."""
         try:
-            with open_for_reading(self._host.get("core").config.reach, path) as file:
+            with open_for_reading(self._host.reach, path) as file:
                 text = file.read(_MOST_READ).decode("utf-8", "replace")
         except (OSError, ValueError):
             return False  # the tool says what is wrong with it

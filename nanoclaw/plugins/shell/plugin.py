@@ -148,7 +148,7 @@ class Shell(Plugin):
         failure = ended.head + ended.tail if failed else b""
         sandbox = self.public.about_sandbox(failure, asked_for, is_beyond=bool(beyond))
         outcome = _outcome(ended, seconds, self._settings, "; ".join(filter(None, (sandbox, ended.remark))))
-        text = "\n".join(filter(None, (_shortened(ended, outputs, kept, self._host.get("core").redact), outcome)))
+        text = "\n".join(filter(None, (_shortened(ended, outputs, kept, self._host.redact), outcome)))
         return ToolOutput(text, is_error=failed)
 
     # --- in the background -------------------------------------------------------------------------------------------
@@ -287,10 +287,9 @@ class Environment:
     @cached_property
     def variables(self) -> dict[str, str]:
         """The process's own, without names that smell of secrets, and with those that the person grants."""
-        core = self._host.get("core")
-        given = core.config.environment
-        granted = {name: given[name] for name in core.config.get("skills.environment", ()) if name in given}
-        return {**clean_environment(given, core.secrets), **granted, **_QUIET}
+        given = self._host.environment
+        granted = {name: given[name] for name in self._host.setting("skills.environment") or () if name in given}
+        return {**clean_environment(given, self._host.redact.values), **granted, **_QUIET}
 
 
 _EXAMPLES = (

@@ -363,7 +363,7 @@ class Processes:
         return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes >= 2 else f"{seconds} s"
 
     def _redacted(self, text: str) -> str:
-        return str(self._host.get("core").redact(text))
+        return self._host.redact(text)
 
 
 def _begins_turn(row: ProcessRow) -> bool:

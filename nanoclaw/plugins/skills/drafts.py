@@ -84,7 +84,7 @@ class Drafts:
         return "\n".join(described.lines(package, skill.folder.name, pin if is_changed else None))
 
     def _place(self, about: Address) -> Any:
-        return self._host.get("core").asks.place(about)
+        return self._host.asks_at(about)
 
 
 def fenced(text: str) -> str:

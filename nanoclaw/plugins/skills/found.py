@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Set
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw.core.metadata import escape, framed
 from nanoclaw.core.plugin import Host, Profile
@@ -36,14 +35,13 @@ class FoundSkills:
 
     def __init__(self, host: Host, extra: tuple[str, ...]) -> None:
         self._host = host
-        home: Path = host.get("core").home
-        shipped: Path = host.get("core").settings.template.with_name("skills")
+        home = host.program_home
         more = [home / Path(folder).expanduser() for folder in extra]
         self._sources = {
             host.workspace / "skills": "workspace",
             home / "skills": "home",
             **{folder: str(folder) for folder in more},
-            shipped: SHIPPED,
+            host.shipped / "skills": SHIPPED,
         }
         self.folders = tuple(self._sources)[1:]
         self.pins = Pins(host, self._sources)
@@ -98,13 +96,6 @@ class FoundSkills:
         return PromptSkills(bodies, escape(choice), frozenset(shortened), version)
 
     def _means(self, profile: Profile) -> Means:
-        core: Any = self._host.get("core")
-        environment, shell = core.config.environment, self._host.get("shell")
+        environment, shell = self._host.environment, self._host.get("shell")
         withheld = environment.keys() - shell.variables.keys() if shell else frozenset()
-        return Means(frozenset(self._host.tools(profile)), partial(_setting, core.config), environment, withheld)
-
-
-def _setting(config: Any, name: str) -> object:
-    """The value of a dotted key, as the file has it or as it is without; None for an unknown one."""
-    table, _, key = name.partition(".")
-    return config.get(name, getattr(getattr(config, table, None), key, None) if key else None)
+        return Means(frozenset(self._host.tools(profile)), self._host.setting, environment, withheld)

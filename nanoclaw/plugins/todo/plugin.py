@@ -90,7 +90,7 @@ class Todo(Plugin):
 
     def _clean(self, step: str) -> str:
         """A step as it may be stored and shown."""
-        return str(self._host.get("core").redact(plain(step)))
+        return self._host.redact(plain(step))
 
     def _untrusted(self, sources: Iterable[str]) -> str:
         """Sources of others' text that the owner does not trust."""

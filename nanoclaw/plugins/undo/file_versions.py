@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from nanoclaw.atomic_write import reason, replace_in, write_atomically
 from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, resolve
-from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
@@ -40,9 +39,9 @@ class FileVersions:
     def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
         """So long and so much is kept; the oldest goes first."""
         self.root = host.workspace
-        self._reach: Reach = host.get("core").config.reach
+        self._reach = host.reach
         self._folder, self.clock, self._log = folder, host.now, AuditLog(host)
-        self._core = host.get("core")
+        self._host = host
         self._days, self._most_bytes = days, most_bytes
         self._swept: datetime | None = None
         self._bytes = 0  # in copies, since they were last counted
@@ -214,7 +213,7 @@ class FileVersions:
         self._write(tx, partial(self._log.put_back, lines=forgotten.get("lines", ())))
 
     def _write(self, tx: Tx | None, change: Callable[[Tx], T]) -> T:
-        return change(tx) if tx else self._core.transactions.write_now(change)
+        return change(tx) if tx else self._host.write_now(change)
 
     # --- a yes of the person -----------------------------------------------------------------------------------------
 

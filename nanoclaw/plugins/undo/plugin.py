@@ -47,7 +47,7 @@ class Undo(Plugin):
 
     def __init__(self, host: Host, settings: UndoSettings) -> None:
         self._host, self._settings, self._log = host, settings, AuditLog(host)
-        self._copies: Path = host.get("core").home / "undo"
+        self._copies: Path = host.program_home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone
         most = settings.megabytes * 1_000_000
         self.public = self._versions = FileVersions(host, self._copies, days=settings.days, most_bytes=most)

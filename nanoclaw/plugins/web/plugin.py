@@ -34,13 +34,13 @@ class Web(Plugin):
     def _fetching(self) -> Fetching:
         from nanoclaw.plugins.web.fetching import Fetching
 
-        return Fetching(self._host, self._host.get("core").config.net.allow)
+        return Fetching(self._host, self._host.setting("net.allow"))
 
     @cached_property
     def _search(self) -> WebSearch:
         from nanoclaw.plugins.web.search import WebSearch
 
-        return WebSearch(self._settings, self._host.get("core").config.environment)
+        return WebSearch(self._settings, self._host.environment)
 
     def tools(self) -> Iterable[Tool]:
         """`reach` is none: nothing of the person's is changed, so a rehearsal reads too. What an address carries out is

@@ -122,7 +122,7 @@ async def test_nothing_of_guests_groups_incognito_and_others_text_is_written_dow
     async with running(
         tmp_path,
         model,
-        plugins=["memory", "incognito", everybody_is("guest"), page],
+        plugins=["basics", "memory", "incognito", everybody_is("guest"), page],
         others=[chat],
         wakes=True,
     ) as here:

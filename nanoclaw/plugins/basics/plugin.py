@@ -1,0 +1,127 @@
+"""Help, a new conversation, its summary and history, the model, and the state of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolResult, UserMessage
+from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
+
+PAGE, LINE = 40, 300
+"""Messages on a page of /history, and characters of each."""
+
+
+class Basics(Plugin):
+    name = "basics"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+        self._core = host.get("core")
+
+    def commands(self) -> Sequence[Command]:
+        shorten = "sum up the older part, to make room; /compact TEXT keeps above all what concerns TEXT"
+        every = "the commands: /help GROUP, /help COMMAND"
+        return (
+            Command("new", "start a new conversation; notes and files stay", self._new, "talk", EVERYBODY, waits=True),
+            Command("model", "the models; /model openai/gpt-5 chooses one", self._model, "talk", cli=True),
+            Command("history", "what was said; /history 2 is the page before", self._history, "talk", EVERYBODY),
+            Command("compact", shorten, self._compact, "talk", EVERYBODY, waits=True),
+            Command("help", every, self._help, "talk", EVERYBODY, cli=True, also=("start",)),
+            Command("status", "model, folders, length, tokens used", self._status, open_to=EVERYBODY),
+        )
+
+    def _help(self, said: Said, tx: Tx) -> str:
+        return str(self._core.commands.help_text(said))
+
+    def _new(self, said: Said, tx: Tx) -> str:
+        core, dropped = self._core, ""
+        if paused := core.conversations.of(said.conversation).take_paused():
+            core.inbox.done((paused.turn.inbox,))
+            dropped = f" Not answered: {'; '.join(_short(text, 60) for text in paused.turn.texts)}."
+        core.chain.on_reset(said.conversation, tx)
+        core.sessions.of(said.conversation).reset(tx)
+        return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
+
+    async def _compact(self, said: Said) -> str:
+        """Sum the conversation up; it stays as it is where the model fails or the person stops it."""
+        message = UserMessage("", self._host.now())
+        inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
+        try:
+            return str(await self._core.runner.compact(said.conversation, inbound, said.argument))
+        except NanoclawError as error:
+            why = "I can't do that just now." if said.profile == "guest" else error
+            return f"Not summed up: {why} The conversation is as it was."
+
+    def _history(self, said: Said, tx: Tx) -> str:
+        return history_text(self._host.conversations.whole(said.conversation), said.argument, self._host.now().tzinfo)
+
+    def _model_name(self, chosen: str) -> str:
+        try:
+            return str(self._core.models.of(chosen).model)
+        except NanoclawError as error:
+            return f"none ({error})"
+
+    def _model(self, said: Said, tx: Tx) -> str | Reply:
+        session, models = self._core.sessions.of(said.conversation), self._core.models
+        if not said.argument:
+            listing: Reply = models.listing(session.model)
+            return listing
+        name, remark = models.choose(said.argument)
+        if models.of(name).model == self._model_name(session.model) and models.forget_window(name):
+            return f"This conversation uses {name}. The window that was learned from an error is forgotten."
+        session.use_model(name)
+        return f"This conversation now uses {name}.{remark}"
+
+    def _status(self, said: Said, tx: Tx) -> str:
+        core, session = self._core, self._core.sessions.of(said.conversation)
+        if said.profile == "guest":
+            return _length(session.history)
+        faults = [f"The plugin {name} failed: {fault}" for name, fault in core.chain.faults.items()]
+        troubles = [f"The model for {name} does not answer: {why}" for name, why in core.models.troubles().items()]
+        model = f"Model: {self._model_name(session.model)}"
+        frozen = ["Everything is frozen by /panic until /resume."] if core.router.is_frozen else []
+        return "\n".join([*frozen, core.about(), model, *troubles, _length(session.history), *faults])
+
+
+def _length(history: Sequence[Message]) -> str:
+    """Length of a conversation, as the person sees it, and the tokens that its answers took."""
+    answers = [message for message in history if isinstance(message, AssistantMessage)]
+    said = sum(isinstance(message, UserMessage) and message.origin != "runtime" for message in history)
+    said += sum(bool(answer.text) for answer in answers)
+    taken = [answer.usage.input_tokens for answer in answers if answer.usage]
+    given = [answer.usage.output_tokens for answer in answers if answer.usage]
+    return f"Messages: {said}\nTokens: {sum(taken):,} in, {sum(given):,} out"
+
+
+def history_text(messages: Sequence[Message], page: str, zone: tzinfo | None) -> str:
+    """One page of a conversation, '' for the newest; long messages in part, times in the person's zone."""
+    lines = [line for message in messages if (line := _line(message, zone))]
+    pages = max(1, -(-len(lines) // PAGE))
+    if page and not (page.isdecimal() and 0 < int(page) <= pages):
+        return f"/history takes a page from 1 (the newest) to {pages}."
+    number = int(page or 1)
+    end = len(lines) - (number - 1) * PAGE
+    older = f"(page {number} of {pages}; /history {number + 1} is the one before)\n" if number < pages else ""
+    return older + "\n".join(lines[max(0, end - PAGE) : end]) or "Nothing was said yet."
+
+
+def _line(message: Message, zone: tzinfo | None) -> str:
+    """One message as a line; '' for what no one said."""
+    match message:
+        case UserMessage(origin="runtime"):
+            return ""
+        case UserMessage():
+            who, text = "you", message.text
+        case AssistantMessage():
+            who = "nanoclaw"
+            text = " ".join([message.text, *(f"[{call.name} {call.arguments}]" for call in message.tool_calls)])
+        case ToolResult():
+            who, text = message.name, message.text
+    return f"- {message.at.astimezone(zone):%Y-%m-%d %H:%M} {who}: {_short(text, LINE)}"
+
+
+def _short(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
