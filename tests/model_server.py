@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -209,3 +209,25 @@ def _changes(block: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _dump(value: Any) -> bytes:
     return json.dumps(value).encode()
+
+
+class Gated(tuple[bytes, ...]):
+    """Parts of an answer, of which only the first is sent before the gate is open."""
+
+    gate: threading.Event
+
+    def __iter__(self) -> Iterator[bytes]:
+        first, *rest = super().__iter__()
+        yield first
+        self.gate.wait(60)
+        yield from rest
+
+
+def slowly(first: str, rest: str) -> tuple[Scripted, threading.Event]:
+    gated = Gated(events(delta(content=first), delta(content=rest), delta("stop")).parts)
+    gated.gate = threading.Event()
+    return Scripted(gated), gated.gate
+
+
+def calls(name: str, **arguments: Any) -> Scripted:
+    return events(call_delta(0, "call_1", name, json.dumps(arguments)), delta("tool_calls"))

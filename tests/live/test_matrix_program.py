@@ -8,8 +8,7 @@ import json
 import re
 import signal
 import subprocess
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
-from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+from tests.model_server import ModelServer, calls, delta, events, says, slowly
 from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -119,28 +118,6 @@ def folder(tmp_path: Path, name: str) -> Path:
     made = tmp_path / name
     made.mkdir(exist_ok=True)
     return made
-
-
-class Gated(tuple[bytes, ...]):
-    """Parts of an answer, of which only the first is sent before the gate is open."""
-
-    gate: threading.Event
-
-    def __iter__(self) -> Iterator[bytes]:
-        first, *rest = super().__iter__()
-        yield first
-        self.gate.wait(SECONDS)
-        yield from rest
-
-
-def slowly(first: str, rest: str) -> tuple[Scripted, threading.Event]:
-    gated = Gated(events(delta(content=first), delta(content=rest), delta("stop")).parts)
-    gated.gate = threading.Event()
-    return Scripted(gated), gated.gate
-
-
-def calls(name: str, **arguments: Any) -> Scripted:
-    return events(call_delta(0, "call_1", name, json.dumps(arguments)), delta("tool_calls"))
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

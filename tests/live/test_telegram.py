@@ -11,8 +11,7 @@ import shutil
 import signal
 import stat
 import subprocess
-import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +27,7 @@ from tests.channels.telegram_talk import ANNA, GROUP, picture
 from tests.journeys.command import Home, Running, make_owner
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
-from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
+from tests.model_server import ModelServer, Scripted, calls, delta, events, says, slowly
 from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -149,28 +148,6 @@ def journey(story: Story) -> Callable[[Path], None]:
 
     del run.__wrapped__
     return run
-
-
-class Gated(tuple[bytes, ...]):
-    """Parts of an answer, of which the second is not sent before the gate is open."""
-
-    gate: threading.Event
-
-    def __iter__(self) -> Iterator[bytes]:
-        first, *rest = super().__iter__()
-        yield first
-        self.gate.wait(SECONDS)
-        yield from rest
-
-
-def slowly(first: str, rest: str) -> tuple[Scripted, threading.Event]:
-    gated = Gated(events(delta(content=first), delta(content=rest), delta("stop")).parts)
-    gated.gate = threading.Event()
-    return Scripted(gated), gated.gate
-
-
-def calls(name: str, **arguments: Any) -> Scripted:
-    return events(call_delta(0, "call_1", name, json.dumps(arguments)), delta("tool_calls"))
 
 
 # --- talk ------------------------------------------------------------------------------------------------------------

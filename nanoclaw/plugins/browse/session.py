@@ -722,7 +722,7 @@ def _exact(request: api.Request) -> str:
 def _only_asks(request: api.Request) -> bool:
     """True for a GraphQL query, which is sent like a change."""
     with suppress(Exception):
-        said = str(request.post_data_json["query"]).lstrip()  # type: ignore[index]
+        said = str(request.post_data_json["query"]).lstrip()  # type: ignore[index,unused-ignore]
         return said.startswith(("query", "{")) and "mutation" not in said
     return False
 
