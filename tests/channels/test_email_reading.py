@@ -15,51 +15,13 @@ from nanoclaw.channels.email import fetch_answer, quotes, threads
 from nanoclaw.channels.email.text import content, decoded, decoded_text, html_text
 from nanoclaw.channels.email.trust import Author, Headers, author, is_address, is_vouched_for
 from tests.channels import mail_server
+from tests.examples import examples
 
 ANN = Author("ann@lab.test", "Ann", True)
+MAILS = examples(__file__, "email_reading.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("own", "quoted"),
-    [
-        ("Yes, Tuesday.", "On Mon, Nov 3, 2025 at 10:00 AM Bob <bob@x.org> wrote:\n\n> Which day?\n> Bob"),
-        ("Yes.", "On Mon, Nov 3, 2025 at 10:00 AM Somebody With A Long Name\n<bob@x.org> wrote:\n\n> Which day?"),
-        ("done", "-----Original Message-----\nFrom: Bot\nSent: Monday\nTo: Ann\nSubject: Call Bob\n\nCall Bob"),
-        ("done", "On Monday Bot wrote:\n\n> Call Bob"),
-        ("Ja.", "Am Mo., 3. Nov. 2025 um 10:00 Uhr schrieb Bob <bob@x.org>:\n\n> Wann?"),
-        ("Oui.", "Le lun. 3 nov. 2025 à 10:00, Bob <bob@x.org> a écrit :\n\n> Quand ?"),
-        ("好的。", "张三 <z@x.org> 于2025年11月3日周一 10:00写道：\n\n> 什么时候？"),
-        ("Sure.", "Sent from my iPhone\n\n> On 3 Nov 2025, at 10:00, Bob <bob@x.org> wrote:\n> \n> Which?"),
-        ("Klar.", "Von meinem iPhone gesendet\n\n> Am 03.11.2025 um 10:00 schrieb Bob <bob@x.org>:\n> \n> Wann?"),
-        ("好", "发自我的 iPhone\n\n> 在 2025年11月3日，10:00，张三 <z@x.org> 写道：\n> \n> 什么？"),
-        (
-            "Done.",
-            "From: Bob <bob@x.org>\nSent: Monday, 3 November 2025 10:00\nTo: Ann <a@x.org>\nSubject: Report\n\nDo it.",
-        ),
-        (
-            "Done.",
-            "________________________________\nFrom: Bob <b@x.org>\nSent: Monday\nTo: Ann <a@x.org>\nSubject: R\n\nDo.",
-        ),
-        (
-            "Fertig.",
-            "-----Ursprüngliche Nachricht-----\nVon: Bob <b@x.org>\nGesendet: 3. November 2025 10:00\nAn: A\n\nBitte.",
-        ),
-        ("Fait.", "De : Bob <b@x.org>\nEnvoyé : lundi 3 novembre 2025 10:00\nÀ : Ann <a@x.org>\nObjet : R\n\nMerci."),
-        (
-            "完成。",
-            "发件人: 张三 <z@x.org>\n发送时间: 2025年11月3日 10:00\n收件人: 李四 <l@x.org>\n主题: 报告\n\n请处理。",
-        ),
-        (
-            "收到",
-            "------------ 原始邮件 ------------\n发件人: <z@qq.com>;\n发送时间: 2025年\n收件人: <l@qq.com>;\n\n请",
-        ),
-        ("Jā.", "No: Bob <b@x.org>\nNosūtīts: 2025-11-03 10:00\nKam: Ann\nTēma: R\n\nDari."),
-        ("Tak.", "-------- Przekazana wiadomość --------\nTemat: R\nNadawca: Bob\n\nZrób."),
-        ("Yes.", "On Mon, 3 Nov 2025 at 10:00, Bob <b@x.org> wrote:\n\nA line that no program has marked."),
-        ("Hello", "-- \nAnn\nACME Ltd"),
-        ("First.\n\n> quoted by hand", "-- \nAnn"),
-    ],
-)
+@pytest.mark.parametrize(("own", "quoted"), MAILS["own words above a quote"])
 def test_quotes_and_signatures_below_an_answer_are_left_out(own: str, quoted: str) -> None:
     assert quotes.own_words(f"{own}\n\n{quoted}\n") == own
 
@@ -186,31 +148,7 @@ def test_an_author_is_believed_when_the_own_server_vouches_for_the_domain(result
     assert not is_vouched_for(headers(*results), Author("ann@lab.test.evil.test", "", True), "mx.lab.test")
 
 
-@pytest.mark.parametrize(
-    "results",
-    [
-        [],
-        ["other.test; dmarc=pass header.from=lab.test"],
-        ["mx.lab.test; none"],
-        ["mx.lab.test; dmarc=fail", "mx.lab.test; dmarc=pass header.from=lab.test"],  # the lower one came with the mail
-        ["mx.lab.test; dmarc=pass header.from=evil.test"],
-        ["mx.lab.test; dkim=pass header.d=evil.test; spf=pass smtp.mailfrom=x@evil.test"],
-        ["mx.lab.test; dkim=pass header.d=sub.lab.test"],
-        ["mx.lab.test; dkim=pass header.d=test"],
-        ["mx.lab.test; dkim=pass header.d=evil.test header.d=lab.test"],
-        ["mx.lab.test; spf=fail (dmarc=pass; dmarc=pass) smtp.mailfrom=x"],
-        ["mx.lab.test; spf=fail (a \\) ; dmarc=pass) smtp.mailfrom=x"],
-        ['mx.lab.test; spf=pass smtp.mailfrom="x; dmarc=pass "@evil.test'],
-        ['mx.lab.test; spf=fail smtp.mailfrom="x (", "; dmarc=pass'],
-        ["mx.lab.test; spf=fail (never closed", "mx.lab.test; dmarc=pass"],
-        ["mx.lab.test (comment; dmarc=pass); dmarc=fail"],
-        ["(mx.lab.test; dmarc=pass"],
-        ["mx.lab.test.evil.test; dmarc=pass"],
-        ["mx.lab.test; dmarc=passing"],
-        ["mx.lab.test; x-dmarc=pass"],
-        ["mx.lab.test; reason dmarc=pass"],
-    ],
-)
+@pytest.mark.parametrize("results", MAILS["vouches for nobody"])
 def test_nothing_less_is_believed(results: list[str]) -> None:
     assert not is_vouched_for(headers(*results), ANN, "mx.lab.test")
 

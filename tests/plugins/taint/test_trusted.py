@@ -13,6 +13,7 @@ from nanoclaw.plugins.taint.sources import Trusted
 from tests.channels.homeserver import event, homeserver, member, room, text
 from tests.channels.telegram_program import RULES, Scene, scene
 from tests.channels.test_matrix_trouble import heard
+from tests.examples import examples
 from tests.plugins.taint.obedient import EVIL, Obedient, do, reading
 from tests.program import tools_plugin
 
@@ -24,61 +25,16 @@ TRUSTED = (
     "email:Anna@Example.org",
     "matrix:@anna:x",
 )
+SOURCES = examples(__file__, "trusted.jsonl")
 NUMBERS = count(7_000)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "https://docs.python.org/3/library/re.html",
-        "http://DOCS.python.org./x",
-        "https://a.b.example.org/",
-        "mcp:calendar",
-        "a message of “Bob” (telegram:555)",
-        "the file a.pdf (telegram:555)",
-        "the files a.pdf and b.pdf (email:anna@example.org)",
-        "a message (matrix:@anna:x)",
-        "https://docs.python.org/a, mcp:calendar, a message (telegram:555)",
-    ],
-)
+@pytest.mark.parametrize("source", SOURCES["on the list"])
 def test_each_form_of_the_list_is_clean(source: str) -> None:
     assert Trusted(TRUSTED).without([source]) == []
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "https://docs.python.org.evil.test/",
-        "https://xdocs.python.org/",
-        "https://sub.docs.python.org/",
-        "https://example.org/",
-        "https://evilexample.org/",
-        "https://docs.python.org@evil.test/",
-        "https://evil.test/#docs.python.org",
-        "https://evil.test\\@docs.python.org/",
-        "https://evil.test/ (telegram:555)x",
-        "https://d\u043ecs.python.org/",
-        "ftp://docs.python.org/",
-        "docs.python.org",
-        "mcp:calendar2",
-        "mcp:calendar, mcp:evil",
-        "mcp:calendar (telegram:555)",
-        "a message of “telegram:555” (telegram:999)",
-        "a message of Bob (telegram:555) (telegram:999)",
-        "a message (telegram:5551)",
-        "a message (telegram:555",
-        "a message (xtelegram:555)",
-        "the file a (telegram:555) (telegram:999)",
-        "the file a.pdf (email:unverified:anna@example.org)",
-        "the file a.pdf (email:anna@example.org.evil.test)",
-        "a message (matrix:@anna:x.evil)",
-        "a message (matrix:@x)(matrix:@anna:x:evil)",
-        "a message (telegram:555), https://evil.test/",
-        "a forwarded mail",
-        "web search",
-        "",
-    ],
-)
+@pytest.mark.parametrize("source", SOURCES["looks like one"])
 def test_what_looks_like_one_is_not(source: str) -> None:
     assert Trusted(TRUSTED).without([source]) == [source]
 
