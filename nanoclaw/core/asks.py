@@ -125,7 +125,7 @@ class Asks:
             "about": json.dumps([*about]),
             "options": json.dumps(ask.options, ensure_ascii=False),
             "otherwise": without(ask).text,
-            "is_free": ask.is_free,
+            "is_free": ask.is_free + ask.asks_back,
             "exact": ask.exact,
             "scope": json.dumps(ask.scope, ensure_ascii=False) if ask.scope else "",
             "sender": sender,
@@ -204,13 +204,11 @@ class Asks:
     def take_up(self) -> None:
         """After a start: what nobody waits for any more is given up, and the time of the others continues. A turn whose
         time was over meanwhile is not told: whoever resumes it looks."""
-        open_questions = self.open()
-        self._give_up([one for one in open_questions if not one.call])
-        for question in open_questions:
-            if question.call:
-                self._wait(question.number, goes_on=False)
-                if self.asker and question.number in self._timers:
-                    self.asker.still_open(question)
+        self._give_up([one for one in self.open() if not one.call])
+        for question in self.open():
+            self._wait(question.number, goes_on=False)
+            if self.asker and question.number in self._timers:
+                self.asker.still_open(question)
 
     def close(self) -> None:
         for timer in self._timers.values():
@@ -286,12 +284,11 @@ def without(ask: Ask) -> OwnersAnswer:
 def _question(*row: Any) -> Question:
     number, turn, call, sha256, text, options, otherwise, is_free, exact, scope, *rest = row
     channel, chat, about, outbox, asked, expires, answer, by, sender, conversation = rest
-    of = Scope(*json.loads(scope)) if scope else None
-    ask = Ask(text, tuple(json.loads(options)), otherwise, is_free=bool(is_free), exact=exact, scope=of)
+    of, answered = Scope(*json.loads(scope)) if scope else None, OwnersAnswer(answer, by) if by else None
+    ask = Ask(text, tuple(json.loads(options)), otherwise, None, bool(is_free), exact, of, asks_back=is_free > 1)
     times = datetime.fromisoformat(asked), datetime.fromisoformat(expires)
     whose = sender, Address(*json.loads(conversation)) if conversation else None
     place, came_up = Address(channel, chat), Address(*json.loads(about))
-    answered = OwnersAnswer(answer, by) if by else None
     return Question(number, turn, call, sha256, ask, place, came_up, outbox, *times, *whose, answered)
 
 

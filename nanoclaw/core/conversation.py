@@ -290,7 +290,8 @@ class Conversation:
         """Resume a turn; the messages behind it follow."""
         paused, self.paused = self.paused, self.paused and self.paused.alone()
         self.put(Resumed(cut))
-        for item in paused.behind if paused else ():
+        left = dict(self._runner.inbox.waiting()) if paused and paused.behind else {}  # some may be answers since
+        for item in (one for one in paused.behind if one.row in left) if paused else ():
             self.put(item)
 
     async def _waits_behind(self, batch: Sequence[Accepted]) -> bool:

@@ -117,8 +117,9 @@ class Ask(NamedTuple):
     """The turn waits, on disk, for the owner. Without `options` for a yes to exactly this call: no, time over (15
     minutes, or `seconds`) or nobody there refuses it; `exact` is below it, '' for the call's arguments, and a yes may
     be extended to its `scope`. Without one every such call asks. With `options` the call runs whatever becomes of it,
-    and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words; `default` ('' for
-    none) when the time is over or nobody is there. One that reaches nothing may run once more after a crash.
+    and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words (with `asks_back`
+    only where they are said to be the answer, as by a reply); `default` ('' for none) when the time is over or nobody
+    is there. One that reaches nothing may run once more after a crash.
 
     Those of one answer that are `for_all` are one question: its yes is to all calls of this answer, in this order, and
     to no other list; its no refuses each of them."""
@@ -131,6 +132,7 @@ class Ask(NamedTuple):
     exact: str = ""
     scope: Scope | None = None
     for_all: bool = False
+    asks_back: bool = False
 
 
 Verdict = Refuse | Instead | Ask | None

@@ -105,10 +105,7 @@ class OwnerGrants:
         lines = [f"{one.number}. {one.in_words(now)}" for one in there]
         data = [
             {
-                "number": one.number,
-                "scope": one.scope,
-                "words": one.words,
-                "sender": one.sender,
+                **one._asdict(),
                 "conversation": str(one.conversation),
                 "until": one.until.isoformat() if one.until else None,
                 "given": one.given.isoformat(),
@@ -121,17 +118,9 @@ class OwnerGrants:
 
     def _rows(self, condition: str, *values: object) -> list[Grant]:
         sql = "SELECT id, scope, words, sender, channel, chat, until, given FROM approvals_grants"
+        found = self._host.read(f"{sql} WHERE {condition} ORDER BY id", *values)
+        at = datetime.fromisoformat
         return [
-            Grant(
-                number,
-                scope,
-                words,
-                sender,
-                Address(channel, chat),
-                datetime.fromisoformat(ends) if ends else None,
-                datetime.fromisoformat(given),
-            )
-            for number, scope, words, sender, channel, chat, ends, given in self._host.read(
-                f"{sql} WHERE {condition} ORDER BY id", *values
-            )
+            Grant(number, scope, words, sender, Address(channel, chat), at(ends) if ends else None, at(given))
+            for number, scope, words, sender, channel, chat, ends, given in found
         ]

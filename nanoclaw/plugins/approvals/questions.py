@@ -18,8 +18,9 @@ from nanoclaw.yes_no import yes_or_no
 
 MAIN = Address("terminal", "main")
 
-SHORT = 60
-"""Characters of a question that is only named."""
+SHORT, KEPT = 60, "#0"
+"""Characters of a question that is only named; an answer that stands for the message that was kept last."""
+_LAST_KEPT = "SELECT id, body ->> 'text' FROM inbox WHERE state = 'new' AND (channel, chat) = (?, ?) ORDER BY id DESC"
 
 
 class OwnerQuestions:
@@ -91,6 +92,7 @@ class OwnerQuestions:
     def _how(self, question: Any) -> str:
         """Say in a line how a question with options is answered, and what comes of it otherwise."""
         own = " or your own words" if question.ask.is_free else ""
+        own = ", or in a reply with your own words" if question.ask.asks_back else own
         at, default = until(question.expires, self._host.now()), question.ask.default
         then = f"At {at} I take “{default}”." if default else f"At {at} I go on without."
         return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
@@ -165,9 +167,12 @@ class OwnerQuestions:
         question = self._asks.find(number)
         if question is None or question.answer:
             return _over(question) if question else f"There is no open question {number}."
+        if text == KEPT:
+            row, text = next(iter(self._host.read(_LAST_KEPT, *place)), (0, ""))
+            tx.execute("UPDATE inbox SET state = 'done' WHERE id = ?", row)
         if not text:
             return self._with_exact(question, place)
-        answer = _meaning(question, text)
+        answer = _meaning(question, text, is_said=True)
         if answer is None:
             return f"Question {number} (“{_named(question)}”) wants {_wanted(question)}: {_commands(question)}."
         if question.ask.options:
@@ -200,7 +205,7 @@ class OwnerQuestions:
 
     def answer_the_one(self, tx: Tx, text: str, place: Address) -> str:
         """An answer that names no question: to the only one that it can be meant for, else ask back."""
-        reach = [one for one in self._in_reach(place) if _meaning(one, text) is not None]
+        reach = [one for one in self._in_reach(place) if _meaning(one, text, is_said=True) is not None]
         sure = [one for one in reach if one.ask.options or self._is_last_said(one, place)]
         return self.answer(tx, sure[0].number, text, place) if len(reach) == len(sure) == 1 else self.which(text, place)
 
@@ -212,13 +217,14 @@ class OwnerQuestions:
             return None
         text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
         here = [one for one in asked if place in self._shown(one)]
-        heard = [one for one in here if _meaning(one, text) is not None and not inbound.attachments]
-        if inbound.patience:  # `nanoclaw -m`, which may be a script's
-            heard = [one for one in heard if _meaning(one, text) in (one.ask.options or ("yes", "no"))]
-        if quoted and (meant := [one for one in heard if self._is_quoted(one, quoted, place)]):
-            return self.answer(tx, meant[0].number, text, place)
         if inbound.attachments:
             return self._queued(tx, here, inbound)
+        replied = [one for one in here if quoted and self._is_quoted(one, quoted, place)]
+        if replied and _meaning(replied[0], text, is_said=True) is not None:
+            return self.answer(tx, replied[0].number, text, place)
+        heard = [one for one in here if _meaning(one, text) is not None]
+        if inbound.patience:  # `nanoclaw -m`, which may be a script's
+            heard = [one for one in heard if _meaning(one, text) in (one.ask.options or ("yes", "no"))]
         if not here:  # its turn is of this conversation, where nobody else would hear the word
             return self.which(text, place) if yes_or_no(text) is not None and self._in_reach(place) else None
         last = [] if quoted else [one for one in heard if self._is_last_said(one, place)]
@@ -242,9 +248,11 @@ class OwnerQuestions:
 
     def _queued(self, tx: Tx, here: list[Any], inbound: Inbound) -> str | None:
         """Say why a message is not answered yet: the turn of this chat waits for the owner."""
-        waiting = [one for one in here if one.turn and one.about == inbound.address]
-        if waiting and not inbound.patience:
-            tx.send(Outbound(inbound.address, _kept(waiting[0]), reply_to=inbound.external_id), is_news=False)
+        one = next((one for one in here if one.turn and one.about == inbound.address), None)
+        if one and not inbound.patience:
+            below = (Button("It is my answer", f"/answer {one.number} {KEPT}"),) if one.ask.is_free else ()
+            told = Outbound(inbound.address, _kept(one), reply_to=inbound.external_id, buttons=below)
+            tx.send(told, is_news=False)
         return None
 
     def _in_reach(self, place: Address) -> list[Any]:
@@ -272,11 +280,12 @@ class OwnerQuestions:
         return not begun or datetime.fromisoformat(begun[0][0]) <= question.asked
 
 
-def _meaning(question: Any, text: str) -> str | None:
-    """The answer that some words are to a question, None for none."""
+def _meaning(question: Any, text: str, *, is_said: bool = False) -> str | None:
+    """The answer that some words are to a question, None for none. `is_said`: they are said to be one."""
     if not question.ask.options:
         return meaning(question, text)
-    return option_of(text, question.ask.options) or (text.strip() or None if question.ask.is_free else None)
+    is_free = question.ask.is_free and (is_said or not question.ask.asks_back)
+    return option_of(text, question.ask.options) or (text.strip() or None if is_free else None)
 
 
 def _is_same(question: Any, other: Any) -> bool:
@@ -291,7 +300,8 @@ def _named(question: Any) -> str:
 
 def _kept(question: Any) -> str:
     first = f"Kept. First I need your answer to question {question.number} (“{_named(question)}”)"
-    return f"{first}: {_commands(question)}. /stop drops both."
+    this = f" If this is it: /answer {question.number} {KEPT}." if question.ask.is_free else ""
+    return f"{first}: {_commands(question)}.{this} /stop drops both."
 
 
 def _wanted(question: Any) -> str:

@@ -22,7 +22,7 @@ TEXT_LENGTH, OPTION_LENGTH = 1_000, 80
 LEAST_SECONDS, MOST_HOURS = 60.0, 168.0
 """Bounds of a deadline: a minute, and a week unless `most_hours` says otherwise."""
 
-OWN_WORDS = "The person answered in words of their own, which may be a new request:"
+OWN_WORDS = "The person answered in words of their own:"
 
 
 class QuestionSettings(NamedTuple):
@@ -72,7 +72,7 @@ class Choices(Plugin):
             raise ToolError(f"the text of a question has 1 to {TEXT_LENGTH:,} characters, not {len(text):,}.")
         options = self._options(given["options"])
         default = _one_of(options, self._clean(str(given.get("default", ""))))
-        return Ask(text, options, default, self._seconds(str(given.get("deadline", ""))), is_free=True)
+        return Ask(text, options, default, self._seconds(str(given.get("deadline", ""))), is_free=True, asks_back=True)
 
     def _options(self, given: Sequence[str]) -> tuple[str, ...]:
         options = tuple(" ".join(self._clean(one).split()) for one in given)

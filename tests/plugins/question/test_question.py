@@ -39,7 +39,8 @@ async def test_it_is_shown_with_numbers_and_what_comes_of_it(tmp_path: Path) -> 
         shown = await program.channel.sent.get()
         assert shown.text == (
             "Which colour?\n\n1. red\n2. blue\n3. blue and green\n\n"
-            "(Answer with one of them or your own words; “/answer 1 …” does it from anywhere. At 13:00 I take “red”.)"
+            "(Answer with one of them, or in a reply with your own words; “/answer 1 …” does it from anywhere. At 13:00"
+            " I take “red”.)"
         )
         assert [(one.label, one.text) for one in shown.buttons] == [
             ("red", "/answer 1 #1"),
@@ -69,16 +70,22 @@ async def test_a_number_an_option_or_its_beginning_is_the_answer(tmp_path: Path)
         assert said(program) == [f"The person chose: {answer}" for answer in ANSWERS.values()]
 
 
-async def test_other_words_are_the_answer_too_and_wait_for_nothing(tmp_path: Path) -> None:
+async def test_other_words_are_kept_as_a_message_until_they_are_said_to_be_the_answer(tmp_path: Path) -> None:
     steps: list[Say | str] = [ask(), "I see."]
     async with running(tmp_path, ScriptedProvider(*steps * len(OWN))) as program:
-        for words in OWN:
+        for number, words in enumerate(OWN, 1):
             await program.ask("Paint the door")
-            assert await program.ask(words) == "Passed on in your words."
-            assert await program.answer() == "I see."
+            if not words.startswith("/"):
+                await program.say(words)
+                kept = await program.channel.sent.get()
+                assert kept.text.startswith("Kept.") and f" If this is it: /answer {number} #0. /stop" in kept.text
+                assert [one.text for one in kept.buttons] == [f"/answer {number} #0"]
+            passed_on = await program.ask(words if words.startswith("/") else f"/answer {number} #0")
+            assert passed_on == "Passed on in your words." and await program.answer() == "I see."
         own = [words.removeprefix("/answer ") for words in OWN]
-        told = "The person answered in words of their own, which may be a new request"
-        assert said(program) == [f"{told}: {words}" for words in own]
+        assert said(program) == [f"The person answered in words of their own: {words}" for words in own]
+        asked = [one.text for one in program.history if isinstance(one, UserMessage) and one.origin == "person"]
+        assert len([one for one in asked if "Paint the door" in one]) == len(asked) == len(OWN), asked
         assert not any(one.outside for one in results(program.history)), "they are the person's"
 
 
@@ -143,11 +150,9 @@ async def test_it_waits_over_a_restart_also_past_a_deadline_with_a_date(tmp_path
         assert said(program) == ["Nobody answered in time, so the default is taken: red"]
 
 
-async def test_what_waits_behind_a_question_is_said_to_go_on_when_it_does(tmp_path: Path) -> None:
+async def test_a_new_request_is_no_answer_and_is_said_to_go_on_when_it_does(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(ask())) as program:
         await program.ask("Paint the door")
-        await program.say("/pins")
-        await program.answer()
         await program.say("And the window")
         assert "Kept." in await program.answer()
     async with running(tmp_path, ScriptedProvider("Red.", "That, too.")) as program:
@@ -207,13 +212,10 @@ async def test_several_are_asked_one_after_the_other_and_other_calls_wait_for_al
         await program.say("red")
         assert any(text.startswith("Wall?") for text in (await program.answer(), await program.answer()))
         assert not (program.workspace / "a.txt").exists()
-        await program.say("neither")
+        await program.say("/answer neither")
         assert "Done." in [await program.answer(), await program.answer()]
         first, _, second = said(program)
-        assert (first, second) == (
-            "The person chose: red",
-            "The person answered in words of their own, which may be a new request: neither",
-        )
+        assert (first, second) == ("The person chose: red", "The person answered in words of their own: neither")
         assert (program.workspace / "a.txt").read_text() == "x"
         assert_legal(program.history)
 
@@ -231,7 +233,8 @@ async def test_commands_reminders_and_files_are_no_answer_and_nothing_is_lost(tm
         file = Attachment(str(program.workspace / "door.txt"), "door.txt", "text/plain")
         waits = await program.ask("this one", files=(file,))
         assert waits == (
-            "Kept. First I need your answer to question 1 (“Which colour?”): /answer 1 …. /stop drops both."
+            "Kept. First I need your answer to question 1 (“Which colour?”): /answer 1 …. If this is it: /answer 1 #0."
+            " /stop drops both."
         )
         assert (await program.ask("and that")).startswith("Kept."), "something else was said since"
         assert await program.ask("2") == "“blue”: it goes on.", "what else could it mean?"
@@ -252,9 +255,7 @@ async def test_a_quote_answers_it_after_other_things_were_said(tmp_path: Path) -
         await program.say("the one of the garage", quoted=platform_id)
         assert await program.answer() == "Passed on in your words."
         await program.answer()
-        assert said(program) == [
-            "The person answered in words of their own, which may be a new request: the one of the garage"
-        ]
+        assert said(program) == ["The person answered in words of their own: the one of the garage"]
 
 
 @pytest.mark.parametrize("end", ["/stop", "/new"])
