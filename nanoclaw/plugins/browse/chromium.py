@@ -38,8 +38,13 @@ NOWHERE = "http://127.0.0.1:9"
 """The proxy of what belongs to no session, such as the browser's own updates."""
 
 
+def is_there(chosen: str, path: str) -> bool:
+    return find_spec("playwright") is not None and bool(executable(chosen, path))
+
+
 def lack(chosen: str, path: str) -> str:
-    """A sentence about what must be installed before anything can be opened; '' where all is there."""
+    """A sentence about what must be installed before anything can be opened; '' where all is there. It may look at
+    everything that is installed."""
     if find_spec("playwright") is None:
         return f"the browser needs an extra package: {install_command('browser')}"
     if executable(chosen, path):

@@ -17,7 +17,7 @@ from nanoclaw.core.messages import Address, CheckedCall, Effect, Image, ToolExam
 from nanoclaw.core.plugin import Ask, Ended, Finding, Hears, Host, Plugin, Profile, Section, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.browse.chromium import Chromium, executable, lack
+from nanoclaw.plugins.browse.chromium import Chromium, executable, is_there, lack
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.browse.asking import Use
@@ -53,7 +53,7 @@ class Browse(Plugin):
         core = host.get("core")
         self._path = core.config.environment.get("PATH", "")
         self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
-        self._lack = lack(settings.chromium, self._path)
+        self._is_there = is_there(settings.chromium, self._path)
         self._sessions: BrowserSessions | None = None
         self.hears = {"on_end": Hears()}  # as long as it was not used
         # calls of one conversation are done in their order, also those that are made side by side
@@ -62,7 +62,7 @@ class Browse(Plugin):
         self.public = self._use_of  # for guards
 
     def tools(self) -> Iterable[Tool]:
-        if self._lack:
+        if not self._is_there:
             return []
         look = tool(self._browse, reach="none", open_to=OPEN_TO, examples=_LOOK)
         do = tool(self._browse_do, open_to=OPEN_TO, examples=_DO)
@@ -70,13 +70,14 @@ class Browse(Plugin):
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         """The model never believes that it has a browser which isn't there."""
-        is_without = self._lack and profile.name in OPEN_TO
+        is_without = not self._is_there and profile.name in OPEN_TO
         return [Section("capabilities", "Browser", "You have no browser.")] if is_without else []
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         from importlib.util import find_spec
 
-        if (said := self._lack) and find_spec("playwright") is None and not self._settings.chromium:
+        said = "" if self._is_there else lack(self._settings.chromium, self._path)
+        if said and find_spec("playwright") is None and not self._settings.chromium:
             return [Finding(True, f"off: {said}")] if deep else []
         if said:
             return [Finding(False, said)]
