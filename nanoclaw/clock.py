@@ -50,7 +50,7 @@ def set_pace(pace: float) -> None:
     sets 0.02, so that a second lasts 20 ms.
 
     A pause lies between two tries, looks, or starts, or before somebody is told of a wait. The time that dates things
-    is not a pause, and neither is a limit, such as that of a command, of a request, or of a person's patience.
+    is not a pause, and neither is a limit, such as that of a command, of a request, or of a person's wait.
     """
     global _pace
     _pace = pace

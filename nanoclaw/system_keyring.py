@@ -53,7 +53,7 @@ def read(names: Iterable[str]) -> Entries:
     return Entries(there, {name: lacks.get(name, why) for name in wanted if name not in there})
 
 
-def put(name: str, value: str) -> None:
+def store(name: str, value: str) -> None:
     """Keep a value, in place of one with that name. Raises KeyringFailure."""
 
     def keep() -> bool:

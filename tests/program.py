@@ -21,7 +21,7 @@ from nanoclaw.core.app import App
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.events import Event, TurnEnded
-from nanoclaw.core.message_queue import Manners
+from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin, Tx
 from nanoclaw.core.provider import Provider
@@ -269,7 +269,7 @@ async def running(
     without: Collection[str] = (),
     wakes: bool = False,
     environment: dict[str, str] | None = None,
-    manners: Manners | None = None,
+    policy: QueuePolicy | None = None,
     after: float = 0,
     keeps_copy: bool = False,
     seconds: float = 100.0,
@@ -278,7 +278,7 @@ async def running(
     """The program at work. The owner is at terminal:main; the same folder may be opened again. The first provider is
     the configured one, /model finds the others by name. `settings` is the text of config.toml; `extra` are plugins
     beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background, `after` so many
-    seconds. `manners` take the place of the usual pauses; with `keeps_copy` the day's copy of the store is kept at the
+    seconds. `policy` take the place of the usual pauses; with `keeps_copy` the day's copy of the store is kept at the
     end; with `makes_store` a new store is made step by step, as a person's first start does."""
     config = config_of(root, settings, **(environment or {}))
     now, own = clock or HandClock(), channel or FakeChannel()
@@ -293,8 +293,8 @@ async def running(
     app.store.committer = AtOnce()
     if not keeps_copy:
         app.keep_copy = lambda path, today: ""
-    if manners:
-        app.conversations.manners = manners
+    if policy:
+        app.conversations.policy = policy
     serving = asyncio.create_task(app.run(wakes=wakes, after=after))
     try:
         await asyncio.sleep(0)

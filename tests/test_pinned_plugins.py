@@ -67,7 +67,7 @@ def trust(root: Path, name: str) -> None:
     config = Config(root)
     path = third_party.place(config, name)
     assert path
-    third_party.pins(config).put(name, third_party.read(path))
+    third_party.pins(config).set(name, third_party.read(path))
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def put(root: Path, name: str, code: str) -> None:
     path = root / "plugins" / f"{name}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(code)
-    third_party.pins(Config(root)).put(name, third_party.read(path))
+    third_party.pins(Config(root)).set(name, third_party.read(path))
 
 
 def test_the_page_has_each_hook_with_its_parameters_and_each_attribute_of_the_seam() -> None:

@@ -60,7 +60,7 @@ class Plain:
         self._address = Address(self.name, question.session)
         self._question, self._clock = question, clock
         self._model = model
-        self.takes_up = True
+        self.accepts_any = True
         """Work that earlier runs left in the conversation goes on here."""
         self._out = Pipe(stdout or sys.stdout)
         self._err = Pipe(stderr or sys.stderr)
@@ -100,7 +100,7 @@ class Plain:
     def question(self) -> Inbound:
         asked, message = self._question, UserMessage(self._question.text, self._clock())
         return Inbound(
-            self._address, "owner", self.id, message, asked.attachments, role="owner", patience=asked.timeout
+            self._address, "owner", self.id, message, asked.attachments, role="owner", wait_limit=asked.timeout
         )
 
     @property
@@ -110,7 +110,7 @@ class Plain:
 
     def serves(self, outbound: Outbound) -> bool:
         """Messages that nobody asked for wait for a terminal that stays: the reader here may be a script."""
-        own = outbound.reply_to == self.id or (self.takes_up and outbound.reply_to != "")
+        own = outbound.reply_to == self.id or (self.accepts_any and outbound.reply_to != "")
         return outbound.address == self._address and own
 
     async def send(self, outbound: Outbound) -> str:

@@ -48,7 +48,7 @@ def put(config: Config, options: argparse.Namespace) -> int:
             raise ConfigError("a key that begins or ends with a quote can't be in secrets.env. Nothing was saved.")
     else:
         try:
-            system_keyring.put(name, value)
+            system_keyring.store(name, value)
         except KeyringFailure as failure:
             raise ConfigError(f"the keyring can't be used: {failure}. {_way_out(name, str(failure))}") from None
         kept = f"{REFERENCE}{name}"

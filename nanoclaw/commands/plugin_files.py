@@ -94,7 +94,7 @@ def trust(config: Config, options: argparse.Namespace) -> int:
         if not code.sha256.startswith(options.sha256):
             shows = f"{start_command()} plugins show {name}"
             raise ConfigError(f"the plugin {name} is no longer what was shown: {shows} shows it.")
-        third_party.pins(config).put(name, code)
+        third_party.pins(config).set(name, code)
     runs = "" if name in config.plugins.enabled else f", once enabled in [plugins] of {config.file} names it"
     brings = _brings(config, name)
     told = "; ".join(f"{what}: {', '.join(names)}" for what, names in brings.items() if names)
@@ -147,7 +147,7 @@ def add(config: Config, options: argparse.Namespace) -> int:
                 _delete(there)
             _put(package, target, only)
     with _errors(name):
-        third_party.pins(config).put(name, package)
+        third_party.pins(config).set(name, package)
     _enable(config, name)
     _say(options, {"name": name, "sha256": package.sha256, "added": True}, _pinned(name, package))
     return 0
@@ -200,7 +200,7 @@ def _put(package: Package, target: Path, only: bool) -> None:
     if only:
         write_atomically(target, next(iter(package.files.values())).data, 0o600)
     else:
-        reading.put(package, target)
+        reading.write(package, target)
 
 
 def _delete(path: Path) -> None:

@@ -9,7 +9,7 @@ from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.errors import ConfigError, SkillError
 from nanoclaw.packages.pins import pin_of
-from nanoclaw.packages.reading import put, stem
+from nanoclaw.packages.reading import stem, write
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.package import read, read_folder
 from nanoclaw.start.config import Config
@@ -31,7 +31,7 @@ def add(config: Config, options: argparse.Namespace) -> int:
     if not options.yes and not says_yes(f"Use this skill, and {where}?"):
         return 1
     try:
-        put(package, folder)
+        write(package, folder)
     except OSError as error:
         raise SkillError(f"the skill cannot be written to {folder}: {error.strerror or error}") from error
     return carry_out(config, "skills", f"trust {folder} {package.sha256}", as_json=options.json)

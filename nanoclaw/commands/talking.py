@@ -75,7 +75,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
             tell_left_out(app)
             if command and command[0] != "stop":
-                channel.takes_up = app.commands.waits(channel.question)
+                channel.accepts_any = app.commands.waits(channel.question)
             elif not command and (lack or options.message is not None):
                 _check(app, channel, lack)
             await app.run()
@@ -100,7 +100,7 @@ def _check(app: App, channel: Plain, lack: str) -> None:
     except ConfigError:
         if not app.router.is_for_code(channel.question):
             raise
-        channel.takes_up = False
+        channel.accepts_any = False
 
 
 async def _model(config: Config, wanted: str = "") -> tuple[str, str]:

@@ -8,7 +8,7 @@ from nanoclaw.core.asks import Asks
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.conversation import Conversation
-from nanoclaw.core.message_queue import Manners
+from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import Inbox
@@ -18,17 +18,17 @@ class Actors:
     """One actor for each conversation, made when something is said there."""
 
     def __init__(
-        self, runner: Runner, commands: Commands, asks: Asks, channels: Channels, manners: Manners, inbox: Inbox
+        self, runner: Runner, commands: Commands, asks: Asks, channels: Channels, policy: QueuePolicy, inbox: Inbox
     ) -> None:
         self._runner, self._commands, self._asks = runner, commands, asks
-        self._channels, self.manners, self._inbox = channels, manners, inbox
+        self._channels, self.policy, self._inbox = channels, policy, inbox
         self._actors: dict[Address, Conversation] = {}
         asks.waiter = self
 
     def of(self, address: Address) -> Conversation:
         if address not in self._actors:
             self._actors[address] = Conversation(
-                address, self._runner, self._commands, self._asks, self._channels, self, self.manners
+                address, self._runner, self._commands, self._asks, self._channels, self, self.policy
             )
         return self._actors[address]
 

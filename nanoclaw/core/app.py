@@ -24,7 +24,7 @@ from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.host import spawned
-from nanoclaw.core.message_queue import Manners
+from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -114,7 +114,7 @@ class App:
         self.models = models
         reach, template, limits = settings.reach, settings.template, settings.prompt
         self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
-        self.model_calls = ModelCalls(models, self.chain, Calibration(_Lessons(self.store)), settings.purposes)
+        self.model_calls = ModelCalls(models, self.chain, Calibration(_PastCounts(self.store)), settings.purposes)
         self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
         outputs = Outputs(settings.workspace)
         self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
@@ -124,8 +124,8 @@ class App:
         self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self)
         commands = (*self._commands(), *self.chain.commands())
         self.commands = Commands(commands, self.transactions, self.redact)
-        manners = Manners(settings.queue)
-        self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, manners, self.inbox)
+        policy = QueuePolicy(settings.queue)
+        self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, policy, self.inbox)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
 
     @property
@@ -178,13 +178,13 @@ class App:
             answer = await model_call.complete(request)
             model_call.said = ""  # no one's answer
             return answer
-        book = _NoSession(self.transactions)
-        return await self.model_calls.of("", book, purpose=request.purpose).complete(request)
+        log = _NoSession(self.transactions)
+        return await self.model_calls.of("", log, purpose=request.purpose).complete(request)
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
         """Vectors of texts, accounted for and within every limit. Raises NanoclawError."""
-        book = _NoSession(self.transactions)
-        return await self.model_calls.embed(model, texts, book, self.clock(), is_query=is_query, seconds=seconds)
+        log = _NoSession(self.transactions)
+        return await self.model_calls.embed(model, texts, log, self.clock(), query=is_query, limit=seconds)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -203,10 +203,10 @@ class App:
         serving = [
             asyncio.create_task(self.channels.run(channel, self.deliver, again=self.is_gateway)) for channel in channels
         ]
-        self.asks.take_up()
+        self.asks.restore()
         self._wakes = wakes
         # before any of them has run, yet what it shows comes after a greeting; it may need the work of plugins
-        is_resuming = self.router.resume(self.takes_up)
+        is_resuming = self.router.resume(self.resumes)
         if wakes and not self.router.is_frozen:
             self.start_work(0 if is_resuming else after)
         ready()
@@ -227,7 +227,7 @@ class App:
             for channel in channels:
                 await self.delivery.flush(channel.name)
 
-    def takes_up(self, address: Address) -> bool:
+    def resumes(self, address: Address) -> bool:
         """True if a conversation that an earlier process left unfinished continues here."""
         if self.channels.get(address.channel) is None:
             return self._wakes and address.channel != TERMINAL  # tasks and heartbeats continue where plugins work
@@ -368,14 +368,14 @@ class App:
         self.models.of(self.sessions.of(conversation).model)
 
 
-class _Lessons:
+class _PastCounts:
     """Lessons of earlier requests about how a model counts."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def __call__(self, model: str) -> list[tuple[int, int]]:
-        return usage.lessons(self._store, model)
+        return usage.past_counts(self._store, model)
 
 
 class _NoSession:

@@ -103,7 +103,7 @@ class Asks:
         """True if the owner's yes to something else was extended to this call."""
         return bool(ask.scope and self.asker and self.asker.covers(ask, call, turn))
 
-    def put(self, tx: Transaction, turn: Turn | None, call: CheckedCall | None, ask: Ask, about: Address) -> int:
+    def wait_for(self, tx: Transaction, turn: Turn | None, call: CheckedCall | None, ask: Ask, about: Address) -> int:
         """Ask the owner, for a turn that is to wait; the question's number. There must be a `place`."""
         assert self.asker
         place = self.asker.place(about)
@@ -139,15 +139,15 @@ class Asks:
         tx.after(lambda: self._wait(number))
         return int(number)
 
-    def put_all(self, tx: Transaction, turn: Turn, asks: Iterable[tuple[CheckedCall, Ask]]) -> None:
+    def wait_for_all(self, tx: Transaction, turn: Turn, asks: Iterable[tuple[CheckedCall, Ask]]) -> None:
         for call, ask in asks:
-            self.put(tx, turn, call, ask, turn.address)
+            self.wait_for(tx, turn, call, ask, turn.address)
 
     async def ask(self, ask: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer:
         """The owner's answer to who waits for it in this process, such as a call of `turn`; a restart means none."""
         if self.place(about) is None:
             return without(ask)
-        number = await self._transactions.write(lambda tx: self.put(tx, turn, None, ask, about))
+        number = await self._transactions.write(lambda tx: self.wait_for(tx, turn, None, ask, about))
         future = self._futures[number] = asyncio.get_running_loop().create_future()
         try:
             answer: OwnersAnswer = await future
@@ -201,7 +201,7 @@ class Asks:
         """Give up all that a turn waits for, as it ends without it."""
         self._give_up([question for question in self.open() if question.turn == turn])
 
-    def take_up(self) -> None:
+    def restore(self) -> None:
         """After a start: what nobody waits for any more is given up, and the time of the others continues. A turn whose
         time was over meanwhile is not told: whoever resumes it looks."""
         self._give_up([one for one in self.open() if not one.call])

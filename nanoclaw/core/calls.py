@@ -127,7 +127,7 @@ class CallRunner:
         tool may have been added or removed since the context began."""
         if any(call.said or self._toolbox.find(call.name) is None for call in calls):
             await self._chain.before_context(turn)
-            self._toolbox.take(self._chain.tools(anew=True))
+            self._toolbox.use(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         if was_asked:  # about this list of calls, not about another one of the turn
             answers[ALL] = [one for one in answers.get(ALL, ()) if one.sha256 == sha256_of(_as_one_call(calls))]
@@ -190,7 +190,7 @@ class CallRunner:
         for ask in asks:
             if ask.options:
                 found = answer_to(checked, ask.options, asked)
-                is_there = turn.profile.can_ask and not turn.inbound.patience
+                is_there = turn.profile.can_ask and not turn.inbound.wait_limit
                 if found is None and is_there and self._asks.place(turn.address) is not None:
                     return judged._replace(asks=(ask,))
                 judged = judged._replace(answer=found or without(ask))
@@ -338,5 +338,5 @@ def _refusal(said: OwnersAnswer, asks: Sequence[Ask]) -> str:
 
 
 def _note_ended(key: str, turn: int | None, rows: list[int | None], ended: Sequence[Effect], tx: Transaction) -> None:
-    audit.settle(tx.db, rows, ended[: len(rows)])
+    audit.finish(tx.db, rows, ended[: len(rows)])
     audit.insert(tx.db, key, turn, tx.now, ended[len(rows) :])

@@ -102,7 +102,7 @@ class ContextBuilder:
         known = (*(snapshot.channels or ("",)), channel)  # the system message stays as it is
         return snapshot._replace(channels=known), sections.channel_line(channel, self._channels.hints(channel))
 
-    def settle(self, snapshot: PromptSnapshot, calls: Sequence[ToolCall], profile: Profile) -> PromptSnapshot:
+    def with_own_changes(self, snapshot: PromptSnapshot, calls: Sequence[ToolCall], profile: Profile) -> PromptSnapshot:
         """The snapshot after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""
         found = self._found("", profile)
         now, before = self._versions(found), snapshot.versions

@@ -12,7 +12,7 @@ from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands, is_talk, short
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
-from nanoclaw.core.message_queue import Accepted, Item, Manners, MessageQueue, PausedTurn, Resumed, Siblings
+from nanoclaw.core.message_queue import Accepted, Item, MessageQueue, PausedTurn, Peers, QueuePolicy, Resumed
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.runner import Runner
@@ -33,11 +33,11 @@ class Conversation:
         commands: Commands,
         asks: Asks,
         channels: Channels,
-        siblings: Siblings,
-        manners: Manners,
+        peers: Peers,
+        policy: QueuePolicy,
     ) -> None:
         self.address, self._runner, self._commands, self._asks = address, runner, commands, asks
-        self._channels, self._siblings, self._manners = channels, siblings, manners
+        self._channels, self._peers, self._policy = channels, peers, policy
         self._queue = MessageQueue(runner.inbox)
         self._worker: asyncio.Task[None] | None = None
         self._item: Item | None = None
@@ -45,13 +45,13 @@ class Conversation:
         self.paused: PausedTurn | None = None
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
         self._began: datetime | None = None  # when the last turn began, in whole seconds as platforms tell
-        self._asked_again_for = 0  # the row of a message that waits no longer than its patience
+        self._asked_again_for = 0  # the row of a message that waits no longer than its limit
         self.leaves_turn_open = self.is_closing = False  # the next start resumes the running turn; the process ends
 
     # --- the queue ---------------------------------------------------------------------------------------------------
 
-    def put(self, item: Item) -> None:
-        self._queue.put(item)
+    def enqueue(self, item: Item) -> None:
+        self._queue.push(item)
         if self._turn and self._joining(self._turn):
             self._turn.restart_request()
         if self._worker is None or self._worker.done():
@@ -85,7 +85,7 @@ class Conversation:
         """Handle one item after the other. A defect ends one message, never the queue."""
         me = asyncio.current_task()
         while self._queue:
-            item = self._item = self._queue.take()
+            item = self._item = self._queue.pop()
             try:
                 await self._handle(item)
             except Exception as error:
@@ -146,10 +146,10 @@ class Conversation:
 
     def _joining(self, turn: RunningTurn) -> list[Accepted]:
         """The waiting messages that can become part of the running turn. What was said before it has its own answer."""
-        joins = self._manners.queue == "steer" and not self._runner.answers_one(turn.inbound, turn.session)
+        joins = self._policy.queue == "steer" and not self._runner.answers_one(turn.inbound, turn.session)
         return self._queue.more_of(turn.inbound, since=self._began) if joins else []
 
-    async def take_in(self, turn: RunningTurn) -> None:
+    async def steer(self, turn: RunningTurn) -> None:
         """Make what the person said meanwhile part of the turn."""
         if not self._queue.has_news:
             return
@@ -169,7 +169,7 @@ class Conversation:
             batch = await self._collected(first, before)
             if await self._waits_behind(batch):
                 return
-            paused = self.take_paused()
+            paused = self.pop_paused()
             self._runner.check_model(self._runner.sessions.of(self.address), first.inbound)
             if paused:
                 turn = self._runner.reopen(self.address, paused.turn, after_crash=False)
@@ -194,19 +194,19 @@ class Conversation:
         if not is_talk(first.inbound) or first.is_left_over or self.paused:
             return [first]
         if self._channels.collects(first.address):
-            await self._queue.calm(self._manners)
+            await self._queue.calm(self._policy)
             first = self._queue.as_it_reads_now(first)
-        elif self._manners.queue == "steer" or before is None or first.inbound.message.at < before:
+        elif self._policy.queue == "steer" or before is None or first.inbound.message.at < before:
             return [first]
         is_small = self._runner.answers_one(first.inbound, self._runner.sessions.of(self.address))
-        most = timedelta(seconds=self._manners.burst_most_seconds)
+        most = timedelta(seconds=self._policy.burst_most_seconds)
         more = self._queue.more_of(first.inbound, until=first.inbound.message.at + most if is_small else None)
         self._queue.drop(len(more))
         return [first, *more]
 
     async def _resume(self, cut: OpenTurn) -> None:
         """Run a turn again that was interrupted or was paused."""
-        self._began, paused = self._runner.sessions.transactions.clock().replace(microsecond=0), self.take_paused()
+        self._began, paused = self._runner.sessions.transactions.clock().replace(microsecond=0), self.pop_paused()
         if paused is None and (cut.waits_for_model or cut.waits_for_owner):  # stopped, or part of a newer turn
             return
         try:
@@ -265,7 +265,7 @@ class Conversation:
         """Keep a turn until its model can be reached; the person is told at the first time."""
         assert turn.journal
         turn.journal.hold(None if tries else Outbound(turn.address, NO_MODEL, reply_to=turn.external_id))
-        seconds = self._manners.retry_seconds[: tries + 1][-1]
+        seconds = self._policy.retry_seconds[: tries + 1][-1]
         if cut := self._runner.inbox.open_turn(turn.id):
             timer = asyncio.get_running_loop().call_later(seconds, self.go_on, cut)
             self.paused = PausedTurn(cut, tries + 1, timer)
@@ -275,11 +275,11 @@ class Conversation:
     def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
         """Leave a turn to the owner's answer."""
         assert turn.journal
-        turn.journal.pause(paused.answer, lambda tx: self._asks.put_all(tx, turn, paused.asks))
+        turn.journal.pause(paused.answer, lambda tx: self._asks.wait_for_all(tx, turn, paused.asks))
         if cut := self._runner.inbox.open_turn(turn.id):
             self.paused = PausedTurn(cut)
 
-    def take_up(self, cut: OpenTurn) -> None:
+    def resume(self, cut: OpenTurn) -> None:
         """Resume a turn of an earlier process, or keep waiting if it waits for the owner."""
         if cut.waits_for_model or cut.waits_for_owner:
             self.paused = PausedTurn(cut, int(cut.waits_for_model))
@@ -289,33 +289,33 @@ class Conversation:
     def go_on(self, cut: OpenTurn) -> None:
         """Resume a turn; the messages behind it follow."""
         paused, self.paused = self.paused, self.paused and self.paused.alone()
-        self.put(Resumed(cut))
+        self.enqueue(Resumed(cut))
         left = dict(self._runner.inbox.waiting()) if paused and paused.behind else {}  # some may be answers since
         for item in (one for one in paused.behind if one.row in left) if paused else ():
-            self.put(item)
+            self.enqueue(item)
 
     async def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
         """True if messages wait for a turn that waits for the owner, or was asked for elsewhere."""
         paused = self.paused
-        impatient = batch[0].inbound.patience > 0
-        if paused is None or not (impatient or paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
+        has_limit = batch[0].inbound.wait_limit > 0
+        if paused is None or not (has_limit or paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
             return False
-        if impatient and (paused.turn.waits_for_owner or batch[0].row == self._asked_again_for):
+        if has_limit and (paused.turn.waits_for_owner or batch[0].row == self._asked_again_for):
             raise NanoclawError(waits_first(paused.turn.texts[0]))
         self.paused = paused._replace(behind=(*paused.behind, *batch))
-        if impatient:  # the model may be back
+        if has_limit:  # the model may be back
             self._asked_again_for = batch[0].row
             self.go_on(paused.turn)
         self._begins_to_end(batch[0].row)
-        for one in batch if not impatient else ():
+        for one in batch if not has_limit else ():
             if paused.turn.waits_for_owner:
                 self._channels.show(one.address, Queued(one.inbound.external_id))
             else:
                 told = Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id)
-                await self._runner.inbox.tell(one.row, told)
+                await self._runner.inbox.reply(one.row, told)
         return True
 
-    def take_paused(self) -> PausedTurn | None:
+    def pop_paused(self) -> PausedTurn | None:
         """Take the paused turn out, to continue with it or to end it now; the messages behind it enter the queue."""
         paused, self.paused = self.paused, None
         if paused is None:
@@ -324,7 +324,7 @@ class Conversation:
         if paused.turn.waits_for_owner:
             self._asks.drop(paused.turn.id)
         for item in paused.behind:
-            self.put(item)
+            self.enqueue(item)
         return paused
 
     # --- stops -------------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Conversation:
     def halt(self, row: int | None = None) -> bool:
         """End what runs and drop what waits, which stays on record until it is reported. True if something ran: then
         its turn reports, and ends the `row` of who asked for it too."""
-        paused = self.take_paused()
+        paused = self.pop_paused()
         for item in self._queue.clear():
             words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
             self._dropped.append((item.row, words))
@@ -358,7 +358,7 @@ class Conversation:
 
     def _cut(self, inbound: Inbound) -> tuple[str, list[int]]:
         """The text about a turn that was stopped, and the rows that end with it."""
-        dropped, others = self.dropped(), in_words(self._siblings.background_elsewhere(inbound, self.address))
+        dropped, others = self.dropped(), in_words(self._peers.background_elsewhere(inbound, self.address))
         still = f" Still running: {others}; /stop again ends that too." if others else ""
         return f"Stopped.{not_begun(dropped)}{still}", [row for row, _ in dropped]
 

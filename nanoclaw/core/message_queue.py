@@ -22,7 +22,7 @@ RETRY_SECONDS = (30, 60, 120, 300)
 """Pauses before a model that cannot be reached is asked again; the last one for ever."""
 
 
-class Manners(NamedTuple):
+class QueuePolicy(NamedTuple):
     """The same for all conversations. `queue` is from config.toml: messages that come while a turn runs join it
     ("steer") or wait ("followup"). The seconds are changed by tests alone."""
 
@@ -81,7 +81,7 @@ class PausedTurn(NamedTuple):
         return self._replace(behind=(), timer=None)
 
 
-class Siblings(Protocol):
+class Peers(Protocol):
     """The other conversations, as far as one must know of them."""
 
     # Other conversations in which a task or heartbeat runs that the sender may stop; none for guests and in groups.
@@ -100,12 +100,12 @@ class MessageQueue:
     def __bool__(self) -> bool:
         return bool(self._items)
 
-    def put(self, item: Item) -> None:
+    def push(self, item: Item) -> None:
         self._items.append(item)
         self.has_news = True
         self._news.set()
 
-    def take(self) -> Item:
+    def pop(self) -> Item:
         return self._items.popleft()
 
     def drop(self, count: int) -> None:
@@ -119,29 +119,29 @@ class MessageQueue:
 
     def as_it_reads_now(self, item: Accepted) -> Accepted:
         """A waiting message may have been edited; once begun, its first text counts."""
-        return item._replace(inbound=self._inbox.read(item.row)._replace(patience=item.inbound.patience))
+        return item._replace(inbound=self._inbox.read(item.row)._replace(wait_limit=item.inbound.wait_limit))
 
     def more_of(self, first: Inbound, since: datetime | None = None, until: datetime | None = None) -> list[Accepted]:
         """Messages next in the queue that can be answered together with the first: talk from the same address, under
         the same profile, said `since` and `until` then. A message that an earlier process left gets an answer of its
         own, and so does each of `nanoclaw -m`, which may be a script's."""
         found = list[Accepted]()
-        for item in self._items:
+        for item in self._items if not first.wait_limit else ():
             if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:
                 break
             inbound = (item := self.as_it_reads_now(item)).inbound
-            if not is_talk(inbound) or profile_of(inbound) != profile_of(first) or inbound.patience or first.patience:
+            if not is_talk(inbound) or profile_of(inbound) != profile_of(first) or inbound.wait_limit:
                 break
             if (since and inbound.message.at < since) or (until and inbound.message.at > until):
                 break
             found.append(item)
         return found
 
-    async def calm(self, manners: Manners) -> None:
+    async def calm(self, policy: QueuePolicy) -> None:
         """Wait until nothing has come for a moment."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + manners.burst_most_seconds
-        while (left := min(manners.burst_seconds, until - loop.time())) > 0:
+        until = loop.time() + policy.burst_most_seconds
+        while (left := min(policy.burst_seconds, until - loop.time())) > 0:
             self._news.clear()
             try:
                 async with asyncio.timeout(left):

@@ -327,8 +327,8 @@ class Inbound(NamedTuple):
     is said to the assistant; `overheard` is what others said before. `is_edit`: what the message of that id says now,
     which counts while nothing was begun of it.
 
-    `patience`: somebody waits for the answer, but no longer than so many seconds without a sign of the model; 0.0 for a
-    message that is answered whenever that is possible.
+    `wait_limit`: somebody waits for the answer, but no longer than so many seconds without a sign of the model; 0.0
+    for a message that is answered whenever that is possible.
 
     `role` and `conversation` are decided by the plugins (`on_message`): a message that has no role then is dropped;
     without a conversation of its own it belongs to its address. `profile` is the name of one of its own, '' for the
@@ -350,7 +350,7 @@ class Inbound(NamedTuple):
     role: Role | None = None
     conversation: Address | None = None
     profile: str = ""
-    patience: float = 0.0
+    wait_limit: float = 0.0
     quote_from: str = ""
 
 

@@ -102,7 +102,7 @@ class HasOthers(Protocol):
     def others(self) -> tuple[str, ...]: ...
 
 
-class Book(Protocol):
+class UsageLog(Protocol):
     """Records the usage of a request."""
 
     def called(self, call: Call) -> None: ...
@@ -118,31 +118,31 @@ class ModelCalls:
     def __init__(self, models: Models, chain: Chain, calibration: Calibration, purposes: Purposes) -> None:
         self.models, self.chain, self.calibration, self.purposes = models, chain, calibration, purposes
 
-    def of(self, model: str, book: Book, turn: Turn | None = None, purpose: str = "") -> ModelCall:
+    def of(self, model: str, log: UsageLog, turn: Turn | None = None, purpose: str = "") -> ModelCall:
         """The calls of one conversation for one purpose. Raises ConfigError."""
-        return ModelCall(self, self.models.of(model, purpose), book, turn, purpose)
+        return ModelCall(self, self.models.of(model, purpose), log, turn, purpose)
 
-    def of_turn(self, profile: Profile, chosen: str, book: Book, turn: Turn) -> ModelCall:
+    def of_turn(self, profile: Profile, chosen: str, log: UsageLog, turn: Turn) -> ModelCall:
         """The calls of a turn in a conversation that has `chosen` a model, '' for none. Raises ConfigError."""
-        return ModelCall(self, self.provider(profile, chosen), book, turn, profile.purpose, chosen)
+        return ModelCall(self, self.provider(profile, chosen), log, turn, profile.purpose, chosen)
 
     def provider(self, profile: Profile, chosen: str) -> Provider:
         """The model that such a turn goes to. Raises ConfigError."""
         return self.models.of(profile.model or chosen, "" if profile.model else profile.purpose)
 
     async def embed(
-        self, model: EmbeddingModel, texts: Sequence[str], book: Book, at: datetime, *, is_query: bool, seconds: float
+        self, model: EmbeddingModel, texts: Sequence[str], log: UsageLog, at: datetime, *, query: bool, limit: float
     ) -> Embedded:
         """Vectors of texts, accounted for and within every limit. Raises NanoclawError."""
         request = ModelRequest(SystemPrompt("\n".join(texts)), (), limits=Limits(output_tokens=1), model=model.name)
         answer: AssistantMessage | None = None
         await self.chain.before_model(request, None)
         try:
-            made = await self.models.embed(model, texts, is_query, seconds)
+            made = await self.models.embed(model, texts, query, limit)
             used = Usage(estimate_request(request) if made.tokens is None else made.tokens)
             answer = AssistantMessage("", at, usage=used, model=model.name)
             if used.input_tokens:  # else it was made in this process
-                book.called(Call(model.name, used, is_reported=made.tokens is not None, is_local=made.is_local))
+                log.called(Call(model.name, used, is_reported=made.tokens is not None, is_local=made.is_local))
         finally:
             self.chain.after_model(request, answer, None)
         return made
@@ -158,13 +158,13 @@ class ModelCall:
         self,
         model_calls: ModelCalls,
         provider: Provider,
-        book: Book,
+        log: UsageLog,
         turn: Turn | None,
         purpose: str = "",
         chosen: str = "",
     ) -> None:
         """`chosen` is the model of the conversation, which answers where that of the purpose cannot."""
-        self._model_calls, self.provider, self._book, self._turn = model_calls, provider, book, turn
+        self._model_calls, self.provider, self._log, self._turn = model_calls, provider, log, turn
         self.purpose, self._chosen = purpose, chosen
         self.model, self.said, self.usage = provider.model, "", Usage()
 
@@ -174,20 +174,20 @@ class ModelCall:
         if self._model_calls.purposes.of(purpose) == PurposeModel():
             return self
         provider = self._model_calls.models.of(self._chosen, purpose)
-        return ModelCall(self._model_calls, provider, self._book, self._turn, purpose, self._chosen)
+        return ModelCall(self._model_calls, provider, self._log, self._turn, purpose, self._chosen)
 
     def factor(self) -> float:
         """By how much the model's own count differs from the estimate."""
         return self._model_calls.calibration.factor(self.provider.model)
 
     async def complete(
-        self, request: ModelRequest, show: Callable[[Event], None] = silence, patience: float = 0.0
+        self, request: ModelRequest, show: Callable[[Event], None] = silence, limit: float = 0.0
     ) -> AssistantMessage:
-        """The model's answer, accounted for, also when it was interrupted. Raises ProviderError. With `patience`
+        """The model's answer, accounted for, also when it was interrupted. Raises ProviderError. With a `limit`
         somebody waits for it: they are told, a model that is down is asked again, and after so many seconds without
         output from it that ends."""
-        if patience:
-            return await _Wait(show, patience).of(lambda listen: self._seen(request, listen), self.provider.model)
+        if limit:
+            return await _Wait(show, limit).of(lambda listen: self._seen(request, listen), self.provider.model)
         return await self._seen(request, show)
 
     def look(self, history: Sequence[Message], show: Callable[[Event], None], *, is_blind: bool = False) -> bool:
@@ -259,14 +259,14 @@ class ModelCall:
         if answer and answer.model:
             self.model = answer.model
         call = self._model_calls.calibration.call(request, self.model, answer, self.said, is_first)
-        self._book.called(call._replace(is_local=self._model_calls.models.is_local(self.model)))
+        self._log.called(call._replace(is_local=self._model_calls.models.is_local(self.model)))
 
 
 class _Wait:
     """Somebody's wait for an answer."""
 
-    def __init__(self, show: Callable[[Event], None], patience: float) -> None:
-        self._show, self._patience = show, patience
+    def __init__(self, show: Callable[[Event], None], limit: float) -> None:
+        self._show, self._limit = show, limit
         self._time = asyncio.get_running_loop().time
         self._began = self._sign = self._time()  # the last sign of the model's life
         self._trouble: ProviderError | None = None
@@ -276,18 +276,18 @@ class _Wait:
     async def of(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]], model: str) -> T:
         asking = asyncio.ensure_future(self._asked(ask))
         try:
-            while (silent := self._time() - self._sign) < self._patience:
-                await asyncio.wait([asking], timeout=min(self._patience - silent, TOLD_SECONDS - silent % TOLD_SECONDS))
+            while (silent := self._time() - self._sign) < self._limit:
+                await asyncio.wait([asking], timeout=min(self._limit - silent, TOLD_SECONDS - silent % TOLD_SECONDS))
                 if asking.done():
                     return asking.result()
                 if (now := self._time() - self._sign) // TOLD_SECONDS > silent // TOLD_SECONDS:
                     why = f" ({self._told})" if self._told else ""
-                    self._tell(Notice(f"waiting for the model: {now:.0f} s of {self._patience:g} s{why}"))
+                    self._tell(Notice(f"waiting for the model: {now:.0f} s of {self._limit:g} s{why}"))
         finally:
             asking.cancel()
             await asyncio.wait([asking])
         why = f" ({self._told})" if self._told else ""
-        nothing = f"{model} has sent nothing for {self._patience:g} s{why}. Try again later, or raise --timeout."
+        nothing = f"{model} has sent nothing for {self._limit:g} s{why}. Try again later, or raise --timeout."
         raise self._trouble or ProviderUnavailable(nothing)
 
     async def _asked(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]]) -> T:
@@ -297,7 +297,7 @@ class _Wait:
             except ProviderUnavailable as error:
                 self._trouble = error
                 seconds = max(ASKED_AGAIN_SECONDS, error.retry_after or 0.0)
-                left = self._began + self._patience - self._time()
+                left = self._began + self._limit - self._time()
                 if seconds >= left:
                     await pause(left)
                     raise
@@ -363,9 +363,9 @@ class Calibration:
 
     def refused(self, model: str, counted: int, window: int) -> None:
         """A request of which we `counted` fewer tokens than the window has was too long for it: count more."""
-        factor, lessons = self._known(model)
+        factor, samples = self._known(model)
         if 0 < counted < window:
-            self._learned[model] = (min(HIGHEST, factor * window / counted), lessons)
+            self._learned[model] = (min(HIGHEST, factor * window / counted), samples)
 
     def call(self, request: ModelRequest, model: str, answer: AssistantMessage | None, said: str, first: bool) -> Call:
         """A request to be written down. Where the provider told no usage (no `answer`: it was cut off after it had
@@ -391,8 +391,8 @@ class Calibration:
 
 
 def _learned(known: tuple[float, int], estimated: int, reported: int) -> tuple[float, int]:
-    factor, lessons = known
+    factor, samples = known
     if estimated <= 0 or reported <= 0:
         return known
     ratio = min(HIGHEST, max(LOWEST, reported / estimated))
-    return factor + (ratio - factor) * max(0.2, 1 / (lessons + 1)), lessons + 1
+    return factor + (ratio - factor) * max(0.2, 1 / (samples + 1)), samples + 1

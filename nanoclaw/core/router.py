@@ -137,7 +137,7 @@ class Router:
             if isinstance(done, Reply):
                 return self._answered(inbound, tx, done)
             inbound = inbound._replace(message=done)
-        row = inbox.put(tx.db, inbound, tx.now)
+        row = inbox.insert(tx.db, inbound, tx.now)
         if row is not None and is_talk(inbound):
             self._runner.sessions.of(inbound.conversation or inbound.address)  # its own row, the first time
         return None if row is None else _Taken(row, inbound)
@@ -145,7 +145,7 @@ class Router:
     def _answered(self, inbound: Inbound, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
         """A message that code has answered: its row and its reply, both done with. With a `remark` the model of the
         conversation knows of it later."""
-        row = inbox.put(tx.db, inbound, tx.now, "done")
+        row = inbox.insert(tx.db, inbound, tx.now, "done")
         if row is None:
             return None
         if reply.text:
@@ -164,11 +164,11 @@ class Router:
         if self.is_frozen:
             from_guest = profile_of(inbound).name == "guest"
             kept = FROZEN_FOR_GUESTS if from_guest else FROZEN
-            await self._inbox.tell(row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
+            await self._inbox.reply(row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
             return
         if conversation.is_working:
             self._channels.show(inbound.address, Queued(inbound.external_id))
-        conversation.put(Accepted(row, inbound))
+        conversation.enqueue(Accepted(row, inbound))
 
     async def _carry_out(self, item: Accepted) -> None:
         """A command that takes time, but not its turn in the queue."""
@@ -178,7 +178,7 @@ class Router:
         finally:
             self._arriving.discard(item.row)
         if asked:
-            conversation.put(asked)
+            conversation.enqueue(asked)
 
     def _do_beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -191,7 +191,7 @@ class Router:
             self._delivery.wake(outbound.address.channel)
         for row, inbound in tx.delivered:
             if not self.is_frozen:
-                self._conversations.for_message(inbound).put(Accepted(row, inbound))
+                self._conversations.for_message(inbound).enqueue(Accepted(row, inbound))
 
     # --- what an earlier process left --------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class Router:
                 if reply := self._stop(Accepted(row, inbound)):
                     self._do_beside(reply)
             else:
-                self._conversations.for_message(inbound).put(Accepted(row, inbound, is_left_over=True))
+                self._conversations.for_message(inbound).enqueue(Accepted(row, inbound, is_left_over=True))
         return bool(cuts or left)
 
     def go_on(self) -> None:
@@ -244,12 +244,12 @@ class Router:
         still there."""
         conversation = self._conversations.for_message(cut.inbound)
         if cut.waits_for_owner or cut.waits_for_model:
-            conversation.take_up(cut)
+            conversation.resume(cut)
             return
         outside = sorted({name for name in cut.tools if self._runner.reach(name) == "outside"})
         waits = self._channels.stays(cut.address)
         if waits and not (outside or cut.resumed):
-            conversation.take_up(cut)
+            conversation.resume(cut)
             return
         reason: Reason = "failed"
         ran = ""

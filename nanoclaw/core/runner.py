@@ -251,9 +251,9 @@ class Runner:
         elif turn.calls:
             if any(self.reach(call.name) != "none" for call in turn.calls):
                 snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
-                turn.session.keep_snapshot(self.builder.settle(snapshot, turn.calls, turn.profile).dump())
-        elif turn.inbound.patience and reason == "failed":
-            self.sessions.take_back(tx, turn.session, turn.id)
+                turn.session.keep_snapshot(self.builder.with_own_changes(snapshot, turn.calls, turn.profile).dump())
+        elif turn.inbound.wait_limit and reason == "failed":
+            self.sessions.remove_turn(tx, turn.session, turn.id)
 
     def _last_of(self, turn: RunningTurn, ended: TurnEnded, was_cut: bool = False) -> Ended:
         answer = ended.answer

@@ -182,9 +182,9 @@ class Toolbox:
     ) -> None:
         """`redact` takes secrets out of lines of the audit log."""
         self._clock, self._redact = clock, redact
-        self.take(tools)
+        self.use(tools)
 
-    def take(self, tools: Iterable[Tool]) -> None:
+    def use(self, tools: Iterable[Tool]) -> None:
         """Use these tools from now on."""
         self._tools = {tool.spec.name.casefold(): tool for tool in tools}
 

@@ -51,7 +51,7 @@ UNKNOWN_AT = 3
 class Steering(Protocol):
     """Adds to a running turn what its person said meanwhile."""
 
-    async def take_in(self, turn: RunningTurn) -> None: ...
+    async def steer(self, turn: RunningTurn) -> None: ...
 
 
 class TurnParts(NamedTuple):
@@ -168,7 +168,7 @@ class RunningTurn:
             seconds = self.limits.seconds
             return self._limit(f"{seconds:g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes")
         except ProviderError as error:
-            self.is_down = isinstance(error, ProviderUnavailable) and not self.inbound.patience
+            self.is_down = isinstance(error, ProviderUnavailable) and not self.inbound.wait_limit
             return self._ended(f"The model gave no answer: {error}", "failed")
         except asyncio.CancelledError:
             self.final = self._begun_answer()
@@ -218,7 +218,7 @@ class RunningTurn:
         can be made shorter, or where somebody said more before anything of its answer was shown."""
         compaction, is_shorter = self._parts.compaction, False
         while True:
-            await steering.take_in(self)
+            await steering.steer(self)
             if not is_shorter:
                 await compaction.make_room(self, None)
             try:
@@ -241,7 +241,7 @@ class RunningTurn:
         self.model_call.look(self.history, self.show)
         request = ModelRequest(snapshot.system, self.history, snapshot.tools, self.limits, memo=memo)
         self._restarts = False
-        self._request = asyncio.create_task(self.model_call.complete(request, stream, self.inbound.patience))
+        self._request = asyncio.create_task(self.model_call.complete(request, stream, self.inbound.wait_limit))
         try:
             return self._parts.call_runner.meant(await self._request)
         except asyncio.CancelledError:

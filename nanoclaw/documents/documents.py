@@ -114,7 +114,7 @@ class _Found:
     text: list[str] = field(default_factory=list)
     heading: str = ""
 
-    def take(self, said: Mapping[str, Any]) -> None:
+    def update(self, said: Mapping[str, Any]) -> None:
         self.kind = said.get("kind", self.kind)
         self.parts = said.get("parts", self.parts)
         self.fault = said.get("fault", self.fault)
@@ -158,7 +158,7 @@ def _read(file: BinaryIO, suffix: str, name: str, budget: int, stopped: Callable
     found = _Found(late=late)
     for line in said.split(b"\n"):
         try:
-            found.take(json.loads(line or b"{}"))
+            found.update(json.loads(line or b"{}"))
         except ValueError:  # torn by the kill
             break
     if not late and child.returncode != 0:

@@ -48,7 +48,7 @@ class PinFile:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise PackageError(f"{self.path} is damaged") from error
 
-    def put(self, name: str, package: Package) -> None:
+    def set(self, name: str, package: Package) -> None:
         """Pin a package as it is. Raises OSError."""
         self._write({**self._whole(), name: pin_of(package)})
 

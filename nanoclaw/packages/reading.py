@@ -287,7 +287,7 @@ def stem(path: Path) -> str:
 # --- putting in place ------------------------------------------------------------------------------------------------
 
 
-def put(package: Package, folder: Path) -> None:
+def write(package: Package, folder: Path) -> None:
     """Write a package's files, in place of an older one as a whole. Raises OSError."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with draft_folder(folder.parent) as made:

@@ -10,7 +10,7 @@ from typing import Any
 from nanoclaw.channels.telegram.channel import Telegram
 from nanoclaw.channels.telegram.settings import TelegramSettings
 from nanoclaw.core.channel import ChannelHost, Hints
-from nanoclaw.core.message_queue import Manners
+from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.channels.telegram_talk import ANNA, GROUP
 from tests.live.telegram_chats import Chat, Message, Person
@@ -93,7 +93,7 @@ async def scene(
             channel=FakeChannel(hints=Hints(buttons=True, bursts=False)),
             others=[chat],  # type: ignore[list-item]
             clock=hand,
-            manners=Manners(burst_seconds=0, burst_most_seconds=0),
+            policy=QueuePolicy(burst_seconds=0, burst_most_seconds=0),
             **more,
         )
         home = await stack.enter_async_context(program)

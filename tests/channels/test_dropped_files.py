@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.channels.terminal.dropped_files import take_files
+from nanoclaw.channels.terminal.dropped_files import extract_files
 from nanoclaw.core.messages import Attachment
 
 
@@ -22,11 +22,11 @@ def attached(photo: Path) -> tuple[Attachment, ...]:
 def test_every_spelling_of_a_dropped_file_is_attached(photo: Path) -> None:
     escaped = str(photo).replace(" ", "\\ ").replace("'", "\\'")
     for spelling in (str(photo), f'"{photo}"', escaped, photo.as_uri(), f"  {photo} "):
-        assert take_files(spelling) == (f"[{photo.name}]", attached(photo)), spelling
+        assert extract_files(spelling) == (f"[{photo.name}]", attached(photo)), spelling
 
 
 def test_words_around_a_picture_stay(photo: Path) -> None:
-    text, pictures = take_files(f'what\'s on "{photo}", and again {photo.as_uri()}?\nTell me.')
+    text, pictures = extract_files(f'what\'s on "{photo}", and again {photo.as_uri()}?\nTell me.')
     assert text == f"what's on [{photo.name}], and again [{photo.name}]?\nTell me."
     assert pictures == attached(photo)
 
@@ -34,7 +34,7 @@ def test_words_around_a_picture_stay(photo: Path) -> None:
 def test_a_relative_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.png").touch()
     monkeypatch.chdir(tmp_path)
-    assert take_files("see a.png!") == ("see [a.png]!", (Attachment(str(tmp_path / "a.png"), "a.png", "image/png"),))
+    assert extract_files("see a.png!") == ("see [a.png]!", (Attachment(str(tmp_path / "a.png"), "a.png", "image/png"),))
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def test_a_relative_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_other_text_is_left_alone(text: str) -> None:
-    assert take_files(text) == (text, ())
+    assert extract_files(text) == (text, ())
 
 
 def test_a_folder_is_no_picture(tmp_path: Path) -> None:
     (tmp_path / "a.png").mkdir()
-    assert take_files(str(tmp_path / "a.png")) == (str(tmp_path / "a.png"), ())
+    assert extract_files(str(tmp_path / "a.png")) == (str(tmp_path / "a.png"), ())
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "my letter.DOCX", "notes.txt", "table.xlsx"])
 def test_a_document_is_attached_by_its_whole_path(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    text, files = take_files(f"sum up '{tmp_path / name}', please")
+    text, files = extract_files(f"sum up '{tmp_path / name}', please")
     assert text == f"sum up [{name}], please"
     assert [file.path for file in files] == [str(tmp_path / name)]
 
@@ -74,4 +74,4 @@ def test_a_document_is_attached_by_its_whole_path(tmp_path: Path, name: str) -> 
 def test_a_document_that_is_only_named_is_talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     (tmp_path / "todo.md").touch()
     monkeypatch.chdir(tmp_path)
-    assert take_files(text) == (text, ())
+    assert extract_files(text) == (text, ())

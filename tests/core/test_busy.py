@@ -14,7 +14,7 @@ import pytest
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
-from nanoclaw.core.message_queue import Manners
+from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Plugin, Turn, Tx
 from nanoclaw.core.store import inbox
@@ -22,7 +22,7 @@ from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, bare
 
-AT_ONCE = Manners(retry_seconds=(0,))
+AT_ONCE = QueuePolicy(retry_seconds=(0,))
 DOWN = ProviderUnavailable("the model cannot be reached")
 KEPT = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
 
@@ -46,7 +46,7 @@ class Gate:
 def leave(program: Program, *texts: str) -> None:
     """Accept messages and begin nothing, as a process does that ends at once."""
     said = [Inbound(MAIN, "me", f"m{number}", UserMessage(text, program.clock())) for number, text in enumerate(texts)]
-    program.app.transactions.write_now(lambda tx: [inbox.put(tx.db, one, tx.now) for one in said])
+    program.app.transactions.write_now(lambda tx: [inbox.insert(tx.db, one, tx.now) for one in said])
 
 
 def said(program: Program) -> list[str]:
@@ -221,7 +221,7 @@ async def test_a_stop_while_messages_have_joined_ends_the_turn_for_all_of_them(t
 
 async def test_a_message_is_kept_acknowledged_once_and_answered_when_the_model_is_back(tmp_path: Path) -> None:
     with ScriptedProvider(DOWN, DOWN, DOWN, "Here I am again.") as model:
-        async with bare(tmp_path, model, manners=AT_ONCE) as program:
+        async with bare(tmp_path, model, policy=AT_ONCE) as program:
             assert await program.ask("hello?") == KEPT
             assert await program.answer() == "Here I am again."
             assert said(program) == ["hello?"]
@@ -233,7 +233,7 @@ async def test_a_kept_message_is_answered_after_a_restart(tmp_path: Path) -> Non
         async with bare(tmp_path, model) as program:
             assert await program.ask("hello?") == KEPT
     with ScriptedProvider(DOWN, "Back.") as model:
-        async with bare(tmp_path, model, manners=AT_ONCE) as program:
+        async with bare(tmp_path, model, policy=AT_ONCE) as program:
             assert await program.answer() == "Back."
             assert said(program) == ["hello?"]
 
@@ -258,7 +258,7 @@ async def test_a_model_that_goes_away_between_rounds_keeps_what_the_tools_did_an
         return "acted"
 
     with ScriptedProvider(call("act"), DOWN, "All done.") as model:
-        async with bare(tmp_path, model, tools=[tool(act)], manners=AT_ONCE) as program:
+        async with bare(tmp_path, model, tools=[tool(act)], policy=AT_ONCE) as program:
             assert await program.ask("act") == KEPT
             assert await program.answer() == "All done."
             assert done == [1]

@@ -195,7 +195,7 @@ async def test_where_nobody_is_there_the_call_runs_at_once_with_the_default(tmp_
             beat = Inbound(MAIN, "", "1", UserMessage("look", program.clock(), "heartbeat"), role="owner")
             program.app.transactions.write_now(lambda tx: tx.deliver(beat))
             assert await program.answer() == "Red."
-            one = Inbound(MAIN, "me", "2", UserMessage("paint it", program.clock()), role="owner", patience=60.0)
+            one = Inbound(MAIN, "me", "2", UserMessage("paint it", program.clock()), role="owner", wait_limit=60.0)
             await program.deliver(one)
             assert await program.answer() == "Red."
             assert texts(program)[-1] == "door: red by nobody"

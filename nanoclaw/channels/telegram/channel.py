@@ -111,13 +111,13 @@ class Telegram:
     async def run(self, deliver: Deliver) -> None:
         """Poll until cancelled. What was delivered is acknowledged by the next poll, never before."""
         bot = await self._who()
-        await self._menu.tell()
+        await self._menu.publish()
         waited: frozenset[str] = frozenset()  # albums that had their time to become complete
         try:
             while True:
                 batch = await self._poll(0 if waited else POLL_SECONDS)
                 waited = await self._take(batch, bot, deliver, waited)
-                await self._menu.tell()
+                await self._menu.publish()
                 if waited:
                     await asyncio.sleep(ALBUM_SECONDS)
         except asyncio.CancelledError:

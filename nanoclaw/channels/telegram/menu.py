@@ -24,7 +24,7 @@ class CommandMenu:
         ][:_COMMANDS]
         self._told: frozenset[int] | None = None
 
-    async def tell(self) -> None:
+    async def publish(self) -> None:
         """Give it to chats that were linked, and take it from those that are not any more. Raises ChannelError."""
         wanted = frozenset(chat for one in self._access.owners_chats() if (chat := _number(Place.of(one).chat)) > 0)
         if wanted == self._told:

@@ -158,9 +158,9 @@ class Terminal:
         return ""
 
     def _hand_in(self, text: str) -> str:
-        from nanoclaw.channels.terminal.dropped_files import take_files
+        from nanoclaw.channels.terminal.dropped_files import extract_files
 
-        text, files = take_files(text)
+        text, files = extract_files(text)
         for file in files:
             self._view.note(f"attached {file.name}")
         inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)

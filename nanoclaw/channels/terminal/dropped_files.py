@@ -14,7 +14,7 @@ _WORD = re.compile(r"""'([^'\n]+)'|"([^"\n]+)"|((?:\\.|[^\s\\'"])(?:\\.|[^\s\\])
 _CHARACTERS = 20_000  # a longer text is not a line with a path
 
 
-def take_files(text: str) -> tuple[str, tuple[Attachment, ...]]:
+def extract_files(text: str) -> tuple[str, tuple[Attachment, ...]]:
     """The text with the path of each existing file replaced by `[its name]`, and the files.
 
     Pictures count by any path; documents by a whole one only, as a terminal writes it, since people who talk about
@@ -26,7 +26,7 @@ def take_files(text: str) -> tuple[str, tuple[Attachment, ...]]:
         return f"[{file.name}]", (file,)
     found: list[Attachment] = []
 
-    def take(word: re.Match[str]) -> str:
+    def extract(word: re.Match[str]) -> str:
         quoted = word[1] or word[2]
         spelling = quoted or re.sub(r"\\(.)", r"\1", word[3])
         bare = spelling if quoted else spelling.rstrip("?!.,;:)")
@@ -37,7 +37,7 @@ def take_files(text: str) -> tuple[str, tuple[Attachment, ...]]:
             found.append(file)
         return f"[{file.name}]{spelling[len(bare) :]}"
 
-    return _WORD.sub(take, text), tuple(found)
+    return _WORD.sub(extract, text), tuple(found)
 
 
 def _file(spelling: str) -> Attachment | None:

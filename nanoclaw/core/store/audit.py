@@ -38,7 +38,7 @@ def insert(
     return [db.execute(INSERT, row_of(effect, address, turn, now)).lastrowid for effect in effects]
 
 
-def settle(db: sqlite3.Connection, rows: Sequence[int | None], effects: Sequence[Effect]) -> None:
+def finish(db: sqlite3.Connection, rows: Sequence[int | None], effects: Sequence[Effect]) -> None:
     """Write the outcome of effects over the lines that `insert` made of them, inside the caller's transaction."""
     sql = "UPDATE ledger SET tool = ?, kind = ?, target = ?, text = ?, state = ?, before = ?, after = ? WHERE id = ?"
     db.executemany(sql, [(*_values(effect), row) for effect, row in zip(effects, rows, strict=True)])

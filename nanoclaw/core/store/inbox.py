@@ -88,7 +88,7 @@ class Inbox:
             if outbound:
                 tx.send(outbound, inbox=rows[0])
 
-    async def tell(self, row: int, outbound: Outbound) -> None:
+    async def reply(self, row: int, outbound: Outbound) -> None:
         """Say something once about a message that waits; it continues waiting."""
 
         def said(tx: Transaction) -> None:
@@ -159,7 +159,7 @@ def _stopped(bodies: Sequence[dict[str, Any]]) -> list[ToolCall]:
     return [ToolCall(*call) for call in newest if call[0] in stopped]
 
 
-def put(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "new") -> int | None:
+def insert(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "new") -> int | None:
     """Add a row inside the caller's transaction; its number, None for a message that was accepted before."""
     address, message = inbound.address, inbound.message
     body = {

@@ -69,11 +69,11 @@ class TurnJournal:
     async def join(self, inbox: Sequence[int], messages: Sequence[Message]) -> None:
         """Take messages into the turn that came while it ran."""
 
-        def taken(tx: Transaction) -> None:
-            take_up(tx.db, self.id, inbox)
+        def joined(tx: Transaction) -> None:
+            mark_running(tx.db, self.id, inbox)
             self.session.insert(tx, self.id, messages)
 
-        await self._write(taken)
+        await self._write(joined)
 
     def hold(self, told: Outbound | None) -> None:
         """Leave the turn open for another time, as its model cannot be reached; the person is told of it once."""
@@ -113,7 +113,7 @@ class TurnJournal:
 
         def noted(tx: Transaction) -> None:
             self._note_running(tx.db, answer, *(result for result in results if not result.images))
-            audit.settle(tx.db, self._begun, self.session.clean_effects(effects)[: len(self._begun)])
+            audit.finish(tx.db, self._begun, self.session.clean_effects(effects)[: len(self._begun)])
 
         await self._write(noted)
 
@@ -133,7 +133,7 @@ class TurnJournal:
             said, changed, count = self.session.clean(messages), self.session.clean_effects(effects), len(self._begun)
             self.session.insert(tx, self.id, said)
             if changed:
-                audit.settle(tx.db, self._begun, changed[:count])
+                audit.finish(tx.db, self._begun, changed[:count])
                 audit.insert(tx.db, *self._line(), changed[count:])
             tx.db.execute("UPDATE turns SET running = '[]', took_effect = '[]' WHERE id = ?", (self.id,))
 
@@ -213,7 +213,7 @@ class TurnJournal:
             close_rows(tx.db, (self.inbox, *also), tx.now)
             if last.outbound and (last.outbound.text.strip() or last.outbound.files):
                 tx.send(last.outbound, inbox=self.inbox)
-            session.tell_untold(tx, f"told/{self.id}")
+            session.add_sent_meanwhile(tx, f"told/{self.id}")
             tx.after(session.end_turn)
             return last
 
@@ -260,7 +260,7 @@ def _cleaned(session: Session, outbound: Outbound) -> Outbound:
     return outbound._replace(text=session.clean_text(outbound.text))
 
 
-def take_up(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:
+def mark_running(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:
     """Note that messages are running, in that turn."""
     db.executemany("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", [(turn, row) for row in inbox])
 

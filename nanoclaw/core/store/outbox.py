@@ -198,7 +198,7 @@ def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str
     db.execute(sql, (row, conversation, remark, outside))
 
 
-def take_untold(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str, str]]:
+def pop_sent_meanwhile(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str, str]]:
     """Remark, text and sources of what was sent while a turn ran there, in order; they are told now."""
     sql = (
         "SELECT remark, text, json_array_length(files), outside FROM untold JOIN outbox ON outbox.id = outbox"

@@ -25,7 +25,7 @@ from nanoclaw.core.store.compactions import SHORT
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import Placed, TurnRecord
 from nanoclaw.core.store.inbox import OpenTurn, unfinished
-from nanoclaw.core.store.journal import TurnJournal, origin_of, take_up
+from nanoclaw.core.store.journal import TurnJournal, mark_running, origin_of
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 Clean = Callable[[str, bool], str]
@@ -38,7 +38,7 @@ SENT = "Sent by the program."
 """Stands in a history where nobody gave a reason for a message."""
 
 
-class Homes(Protocol):
+class ConversationMap(Protocol):
     """Knows which conversation an address is part of, where that is another than its own."""
 
     def conversation_of(self, address: Address) -> Address | None: ...
@@ -207,8 +207,8 @@ class Session:
         def begin(tx: Transaction) -> None:
             sql = "INSERT INTO turns (id, session, inbox, started, manifest) VALUES (?, ?, ?, ?, ?)"
             tx.db.execute(sql, (id_, self.id, inbox[0], tx.now.isoformat(), manifest))
-            take_up(tx.db, id_, inbox)
-            self.tell_untold(tx, f"before/{id_}")
+            mark_running(tx.db, id_, inbox)
+            self.add_sent_meanwhile(tx, f"before/{id_}")
             self.insert(tx, id_, messages)
             if snapshot:
                 self.keep_snapshot(snapshot)
@@ -273,7 +273,7 @@ class Session:
 
     # --- what is said by itself --------------------------------------------------------------------------------------
 
-    def tell(self, tx: Transaction, key: str, said: Sequence[tuple[str, str, str]]) -> None:
+    def add_sent(self, tx: Transaction, key: str, said: Sequence[tuple[str, str, str]]) -> None:
         """Put what the program has sent by itself into the history: of each a remark, its text, and the sources of
         others' text that it was written from. `key` is unique."""
         now = tx.now.isoformat()
@@ -288,10 +288,10 @@ class Session:
             messages += [UserMessage(about, tx.now, "runtime", outside=outside), AssistantMessage(text, tx.now)]
         self.insert(tx, turn, messages)
 
-    def tell_untold(self, tx: Transaction, key: str) -> None:
+    def add_sent_meanwhile(self, tx: Transaction, key: str) -> None:
         """Put what was sent while a turn ran here into the history."""
-        if untold := outbox.take_untold(tx.db, self.key):
-            self.tell(tx, key, untold)
+        if untold := outbox.pop_sent_meanwhile(tx.db, self.key):
+            self.add_sent(tx, key, untold)
 
 
 class TurnNumbers:
@@ -309,7 +309,7 @@ class TurnNumbers:
 class Sessions:
     """All conversations; what was used lately is in memory."""
 
-    def __init__(self, transactions: Transactions, homes: Homes | None = None) -> None:
+    def __init__(self, transactions: Transactions, homes: ConversationMap | None = None) -> None:
         self.transactions, self._homes = transactions, homes
         self._open: dict[str, Session] = {}
         self._used: dict[str, datetime] = {}  # those whose history may be in memory, the longest unused first
@@ -358,9 +358,9 @@ class Sessions:
             outbox.keep_untold(tx.db, row, session.key, remark, outbound.outside)
         else:
             text = outbox.told_of(outbound.text, len(outbound.files))
-            session.tell(tx, f"sent/{row}", [(remark, text, outbound.outside)])
+            session.add_sent(tx, f"sent/{row}", [(remark, text, outbound.outside)])
 
-    def take_back(self, tx: Transaction, session: Session, turn: int) -> None:
+    def remove_turn(self, tx: Transaction, session: Session, turn: int) -> None:
         """Take the question of a turn that was given up out of the history: the next one goes without it."""
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)
         tx.after(session.unload)

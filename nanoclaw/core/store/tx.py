@@ -44,7 +44,7 @@ class Transaction:
     def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None:
         if profile:
             inbound = inbound._replace(profile=profiles.dump(profile))
-        row = inbox.put(self.db, inbound, self.now)
+        row = inbox.insert(self.db, inbound, self.now)
         if row is not None:
             self.delivered.append((row, inbound))
         return row

@@ -111,7 +111,7 @@ def _local(store: Store) -> str:
     return "is_local" if store.rows("PRAGMA user_version")[0][0] > 1 else "0"
 
 
-def lessons(store: Store, model: str, limit: int = 20) -> list[tuple[int, int]]:
+def past_counts(store: Store, model: str, limit: int = 20) -> list[tuple[int, int]]:
     """The newest pairs of our own count and the provider's, oldest first."""
     sql = (
         "SELECT estimated, input_tokens FROM usage WHERE model = ? AND estimated > 0 AND is_reported"

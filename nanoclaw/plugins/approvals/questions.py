@@ -223,7 +223,7 @@ class OwnerQuestions:
         if replied and _meaning(replied[0], text, is_said=True) is not None:
             return self.answer(tx, replied[0].number, text, place)
         heard = [one for one in here if _meaning(one, text) is not None]
-        if inbound.patience:  # `nanoclaw -m`, which may be a script's
+        if inbound.wait_limit:  # `nanoclaw -m`, which may be a script's
             heard = [one for one in heard if _meaning(one, text) in (one.ask.options or ("yes", "no"))]
         if not here:  # its turn is of this conversation, where nobody else would hear the word
             return self.which(text, place) if yes_or_no(text) is not None and self._in_reach(place) else None
@@ -249,7 +249,7 @@ class OwnerQuestions:
     def _queued(self, tx: Tx, here: list[Any], inbound: Inbound) -> str | None:
         """Say why a message is not answered yet: the turn of this chat waits for the owner."""
         one = next((one for one in here if one.turn and one.about == inbound.address), None)
-        if one and not inbound.patience:
+        if one and not inbound.wait_limit:
             below = (Button("It is my answer", f"/answer {one.number} {KEPT}"),) if one.ask.is_free else ()
             told = Outbound(inbound.address, _kept(one), reply_to=inbound.external_id, buttons=below)
             tx.send(told, is_news=False)

@@ -161,7 +161,7 @@ def unpack(file: Path, folder_of: Callable[[str], Path], name: Path | None = Non
         ):
             reader = _Reader(archive, folder_of)
             for member in archive:
-                reader.take(member)
+                reader.extract(member)
             while packed.read(1 << 20):  # to its check sum
                 pass
             reader.finish()
@@ -186,7 +186,7 @@ class _Reader:
         self._is_complete = False
         self.files = 0
 
-    def take(self, member: tarfile.TarInfo) -> None:
+    def extract(self, member: tarfile.TarInfo) -> None:
         if self._is_complete:
             raise _NotOurs("something follows its list of contents")
         if member.name == MANIFEST and member.isreg():

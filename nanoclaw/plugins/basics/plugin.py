@@ -37,7 +37,7 @@ class Basics(Plugin):
 
     def _new(self, said: Said, tx: Tx) -> str:
         core, dropped = self._core, ""
-        if paused := core.conversations.of(said.conversation).take_paused():
+        if paused := core.conversations.of(said.conversation).pop_paused():
             core.inbox.done((paused.turn.inbox,))
             dropped = f" Not answered: {'; '.join(_short(text, 60) for text in paused.turn.texts)}."
         core.chain.on_reset(said.conversation, tx)

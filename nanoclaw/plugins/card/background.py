@@ -192,6 +192,6 @@ class BackgroundCommands:
                 lambda tx: [undo.record(tx, effect=one, conversation=conversation) for one in effects]
             )
 
-    def take_over(self, turn: Turn, known: CardTurn, process: int) -> None:
+    def adopt(self, turn: Turn, known: CardTurn, process: int) -> None:
         """Have a turn that knows of a command's end ask about what it was held back from."""
-        self._steps.take_over(turn, known, process)
+        self._steps.adopt(turn, known, process)

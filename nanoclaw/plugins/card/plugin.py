@@ -139,7 +139,7 @@ class PlanCard(Plugin):
     async def before_turn(self, draft: Draft, turn: Turn) -> None:
         """Take up what a command in the background was held back from: its end begins this turn, or joins it."""
         if turn.id and draft.inbound:
-            self.public.take_over(turn, await self._of(turn), int(draft.inbound.external_id.rpartition("-")[2]))
+            self.public.adopt(turn, await self._of(turn), int(draft.inbound.external_id.rpartition("-")[2]))
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class PlanCard(Plugin):
             await self.public.pass_over(before)
             known.others.clear()
         if call.name == "process" and call.arguments.get("id"):  # its result may tell the end
-            self.public.take_over(turn, known, int(call.arguments["id"]))
+            self.public.adopt(turn, known, int(call.arguments["id"]))
         if known.before and call.reach != "none":  # others of the same answer begin with what is there by now
             known.before = dict.fromkeys(known.before, await self._watch.look())
         return result

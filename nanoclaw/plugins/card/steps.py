@@ -192,7 +192,7 @@ class CardSteps:
         sql = "DELETE FROM card_steps WHERE (turn, id) = (?, ?)"
         turn.later(lambda tx: (tx.execute(sql, turn.id, step.id), tx.execute(_DROP_LOSSES)))
 
-    def take_over(self, turn: Turn, known: CardTurn, process: int) -> None:
+    def adopt(self, turn: Turn, known: CardTurn, process: int) -> None:
         """Make what a process was held back from a step of a turn that knows of its end."""
         for step in [one for one in self.of(-process).values() if one.state == "noted"]:
             known.steps[step[:3]] = step = step._replace(id=known.next_id)

@@ -92,7 +92,7 @@ class Beats:
         """Until the next beat, telling meanwhile what is to be told."""
         due: datetime | None = None
         while True:
-            await self._safely(self.tell())
+            await self._safely(self.announce())
             now = self._local()
             following = self.following(now)
             due = following if due is None or (following and following < due) else due
@@ -201,7 +201,7 @@ class Beats:
         is_time = any(alert.urgency != "low" or alert.at < began for alert in waiting)
         return sorted(waiting, key=lambda alert: alert.urgency != "high") if is_time else []
 
-    async def tell(self) -> str:
+    async def announce(self) -> str:
         """Send what is ripe as one message, once no turn runs in the conversation; the text, '' for nothing."""
         if not self.ripe(self._host.now()):
             return ""
@@ -255,7 +255,7 @@ class Beats:
         await self._core.conversations.idle()
         if not beat.silent and self.trouble:
             raise ScheduleError(f"the heartbeat had no result, and its lines stay due. {self.trouble}")
-        return _outcome(beat, await self.tell(), self.waiting())
+        return _outcome(beat, await self.announce(), self.waiting())
 
     async def dry_run(self) -> str:
         """The outcome that a beat now would have. Looks at what is watched; changes nothing and asks no model."""

@@ -408,7 +408,7 @@ class Connection:
 
     def _takes(self, tool: Any) -> bool:
         name = tool.get("name") if isinstance(tool, dict) else None
-        return not isinstance(name, str) or self.settings.takes(name)
+        return not isinstance(name, str) or self.settings.allows(name)
 
     def _up(self) -> None:
         self.state, self.error, self._was_up = "connected", "", True

@@ -62,7 +62,7 @@ class ServerSettings(NamedTuple):
         if given := ", ".join((*self.env, *self.headers)):
             yield Finding(True, f"is given {given}", name, risk="note")
 
-    def takes(self, tool: str) -> bool:
+    def allows(self, tool: str) -> bool:
         from fnmatch import fnmatchcase
 
         allowed = not self.allow or any(fnmatchcase(tool, glob) for glob in self.allow)

@@ -89,7 +89,7 @@ class Attachments:
         identity = f"{channel} {inbound.external_id}/{number}"
         path = self._folder.place(inbound.message.at, file.name, file.mime, identity, is_guests=is_guests)
         if not self._folder.has(path):
-            if is_guests and self._folder.taken(by_guests=True)[1] >= self._guests_bytes:
+            if is_guests and self._folder.used(by_guests=True)[1] >= self._guests_bytes:
                 raise ChannelError("I keep no more files of guests")
             data = await self._bytes(channel, file)
             await asyncio.to_thread(self._folder.save, path, data)

@@ -62,7 +62,7 @@ class MediaFolder:
         """Its path as it is written in the workspace."""
         return path.relative_to(self._root).as_posix()
 
-    def taken(self, *, by_guests: bool = False) -> tuple[int, int]:
+    def used(self, *, by_guests: bool = False) -> tuple[int, int]:
         """The number of files that are kept, and their bytes; of all, or those of guests."""
         months = [one for one in _entries(self._folder) if one.is_dir(follow_symlinks=False)]
         counted = [one for one in months if not by_guests or one.name.startswith(_GUESTS)]

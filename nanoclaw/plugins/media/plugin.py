@@ -72,10 +72,10 @@ class Media(Plugin):
         from nanoclaw.plugins.media.folder import MediaFolder
 
         folder, most = MediaFolder(self._host.workspace), self._settings.guest_megabytes
-        count, size = folder.taken()
+        count, size = folder.used()
         files = f"{count} file{'s' * (count != 1)} that came with messages"
         found = [Finding(True, f"{files}, {size / 1e6:,.1f} MB (media/ in the workspace)")]
-        if most and folder.taken(by_guests=True)[1] >= most * 1_000_000:
+        if most and folder.used(by_guests=True)[1] >= most * 1_000_000:
             full = f"guests have sent {most:,} MB, and no more files of theirs are kept: delete some of media/guests-…"
             found.append(Finding(False, full))
         return found
@@ -176,7 +176,7 @@ class Media(Plugin):
         core = self._host.get("core")
         sql = "SELECT id FROM inbox WHERE channel = ? AND external_id = ?"
         for (row,) in self._host.read(sql, inbound.address.channel, inbound.external_id):
-            await core.inbox.tell(row, Outbound(inbound.address, said))
+            await core.inbox.reply(row, Outbound(inbound.address, said))
 
     # --- an answer ---------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ Which calls does it forbid, always? Answer with JSON alone, such as:
   same.
 - path: a file or folder as the rule writes it; "reading": true when it must not even be read.
 
-Answer {{"forbids": []}} for a wish about style or manners, for what is asked for or allowed, and where the person says
+Answer {{"forbids": []}} for a wish about style or policy, for what is asked for or allowed, and where the person says
 when it may be done (unless, without asking, until …).
 """
 """Asked of a model once, when a rule is pinned."""

@@ -263,7 +263,7 @@ def bring_back(tx: Tx, job: Job, next_due: datetime, now: datetime) -> JobState:
     return "done"
 
 
-def put_forward(tx: Tx, id_: int, next_due: datetime) -> None:
+def postpone(tx: Tx, id_: int, next_due: datetime) -> None:
     """Let it be due earlier than was thought."""
     tx.execute("UPDATE jobs SET next_due = ? WHERE id = ? AND state = 'active'", stamp(next_due), id_)
 

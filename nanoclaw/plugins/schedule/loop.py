@@ -148,7 +148,7 @@ class JobLoop:
         if self._host.channel(target.channel) is None:
             return False
         core = self._host.get("core")
-        return bool(core.takes_up(target) or core.channels.reaches(Outbound(target, "")))
+        return bool(core.resumes(target) or core.channels.reaches(Outbound(target, "")))
 
     # --- firing ------------------------------------------------------------------------------------------------------
 
@@ -228,4 +228,4 @@ def _give_up(tx: Tx, job: Job, why: str) -> None:
 def _put_forward(tx: Tx, job: Job, now: datetime) -> None:
     due = time_words.upcoming(job.reading, now)
     if job.next_due and job.next_due - due.astimezone(UTC) > JUMP:
-        rows.put_forward(tx, job.id, due)
+        rows.postpone(tx, job.id, due)

@@ -68,7 +68,7 @@ class Drafts:
 
     def _take(self, packages: Sequence[tuple[SkillDraft, Package]], tx: Tx) -> None:
         for draft, package in packages:
-            self._pins.put(tx, draft.place, package)
+            self._pins.set(tx, draft.place, package)
 
     def _show(self, drafts: Sequence[SkillDraft], about: Address, tx: Tx) -> None:
         text = "\n\n".join(self.in_full(one.skill) for one in drafts)

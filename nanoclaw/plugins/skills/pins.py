@@ -69,7 +69,7 @@ class Pins:
         rows = self._host.read("SELECT sha256, hashes, texts FROM skills_pins WHERE place = ?", place)
         return next((PackagePin(sha256, _parsed(hashes), _parsed(texts)) for sha256, hashes, texts in rows), None)
 
-    def put(self, tx: Tx, place: str, package: Package) -> None:
+    def set(self, tx: Tx, place: str, package: Package) -> None:
         """Pin a skill as it is in a package."""
         pin = pin_of(package)
         tx.execute(

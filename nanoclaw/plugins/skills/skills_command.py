@@ -102,7 +102,7 @@ def _trusted(found: FoundSkills, name: str, tx: Tx) -> Reply:
         package = packages[skill.name] = read_folder(str(skill.folder))
         if not package.sha256.startswith(sha256):
             raise SkillError(f"The skill {skill.name} is no longer what was shown: /skills show {skill.name} shows it.")
-        found.pins.put(tx, found.pins.place(skill), package)
+        found.pins.set(tx, found.pins.place(skill), package)
     (first, package), *more = packages.items()
     if more:
         return Reply(

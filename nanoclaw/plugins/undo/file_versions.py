@@ -130,7 +130,7 @@ class FileVersions:
 
     # --- taking back -------------------------------------------------------------------------------------------------
 
-    def take_back(self, effect: Effect, tx: Tx | None = None) -> None:
+    def revert(self, effect: Effect, tx: Tx | None = None) -> None:
         """Put a file back as it was before. Raises WorkspaceError, and changes nothing, if it is another one since or
         its copy is not kept any more."""
         name, now = effect.target, self.state(effect.target)
@@ -154,7 +154,7 @@ class FileVersions:
                 self._put(effect.target, self._content(effect))
                 self._write(tx, partial(self._log.add, effect=effect._replace(state="undone")))
             else:
-                self.take_back(effect, tx)
+                self.revert(effect, tx)
             return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
 

@@ -167,7 +167,7 @@ class Undo(Plugin):
             return said
         if not _has_changed(effect):
             return ""
-        self._versions.take_back(effect, tx)
+        self._versions.revert(effect, tx)
         if effect.before and (taint := self._host.get("taint")):
             taint.came_back(effect.target, effect.before, tx)
         became = "was removed again" if effect.before == "" else "is as it was before"

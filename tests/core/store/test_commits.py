@@ -15,7 +15,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.message_queue import Manners
+from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store
@@ -87,7 +87,7 @@ async def test_a_plain_turn_waits_for_the_disk_three_times_and_a_round_of_tools_
     options: dict[str, Any] = {
         "extra": [everybody_is("owner")],
         "without": ["access"],
-        "manners": Manners(burst_seconds=0),
+        "policy": QueuePolicy(burst_seconds=0),
     }
     async with running(tmp_path, model, channel=channel, **options) as program:
         disk = disk_of(program.app.store)

@@ -30,7 +30,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import list_sessions, whole_history
-from nanoclaw.core.store.inbox import Inbox, put
+from nanoclaw.core.store.inbox import Inbox, insert
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
@@ -71,7 +71,7 @@ def inbox_of(store: Store) -> Inbox:
 
 def accept(store: Store, message: Inbound) -> int | None:
     with store.transaction() as db:
-        return put(db, message, NOW)
+        return insert(db, message, NOW)
 
 
 async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -> None:

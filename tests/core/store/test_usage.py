@@ -14,7 +14,7 @@ from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.store.tx import Transactions
-from nanoclaw.core.store.usage import By, Call, Total, lessons, record, totals
+from nanoclaw.core.store.usage import By, Call, Total, past_counts, record, totals
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from tests.core.store.test_sessions import accept, inbound
@@ -89,7 +89,7 @@ def test_lessons_are_the_newest_reported_counts_of_one_model(store: Store) -> No
     for count in range(1, 31):
         keep(store, Call("a/b", Usage(count * 10, 1), count))
     keep(store, Call("a/b", Usage(7, 7)), Call("a/b", Usage(9, 9), 9, is_reported=False), Call("c/d", Usage(3, 3), 3))
-    assert lessons(store, "a/b") == [(count, count * 10) for count in range(11, 31)]
+    assert past_counts(store, "a/b") == [(count, count * 10) for count in range(11, 31)]
 
 
 def begun(store: Store) -> tuple[Session, int]:

@@ -84,7 +84,7 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_what_is_kept_can_be_counted(tmp_path: Path) -> None:
     media = MediaFolder(tmp_path)
-    assert media.taken() == (0, 0)
+    assert media.used() == (0, 0)
     for number in range(3):
         media.save(media.place(THEN, "x.bin", "", str(number)), b"12345")
-    assert media.taken() == (3, 15)
+    assert media.used() == (3, 15)

@@ -310,7 +310,7 @@ async def test_of_one_question_the_plan_is_the_answer(tmp_path: Path) -> None:
     model = ScriptedProvider(present(), "I would copy it.")
     async with running(tmp_path, model) as program:
         message = UserMessage("/plan Tidy up", NOON)
-        asked = Inbound(Address("terminal", "main"), "owner", "m1", message, role="owner", patience=60)
+        asked = Inbound(Address("terminal", "main"), "owner", "m1", message, role="owner", wait_limit=60)
         await program.deliver(asked)
         assert (await program.answer()).startswith("I would copy it.\n\n(Plan mode is on")
         assert "Nobody is there to approve it" in results(program.history)[0].text

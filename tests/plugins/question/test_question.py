@@ -315,7 +315,7 @@ async def test_where_nobody_can_be_asked_the_default_is_taken_at_once(tmp_path: 
             await program.say("Paint the door")
         else:
             message = UserMessage("Paint the door", program.clock())
-            await program.deliver(Inbound(MAIN, "me", "1", message, role="owner", patience=60.0))
+            await program.deliver(Inbound(MAIN, "me", "1", message, role="owner", wait_limit=60.0))
         assert await program.answer() == "Red."
         assert said(program) == ["Nobody is there to be asked, so the default is taken: red"]
         assert program.rows("SELECT 1 FROM asks") == []

@@ -173,7 +173,7 @@ async def test_where_nobody_can_be_asked_the_question_is_told(tmp_path: Path) ->
         await program.write_from(GUEST, "777", EIGHT, role="guest")
         told = (await chat.sent.get()).text
         assert "Nothing was set yet. When is “tomorrow at 8:15”? (Today, Tue 24 Nov 2026, 08:15 or Wed 25 " in told
-        await program.deliver(Inbound(MAIN, "me", "script", UserMessage(EIGHT, NIGHT), patience=60.0))
+        await program.deliver(Inbound(MAIN, "me", "script", UserMessage(EIGHT, NIGHT), wait_limit=60.0))
         assert "nobody said which time it should be: “tomorrow at 8:15”. Do you mean" in await program.answer()
 
 

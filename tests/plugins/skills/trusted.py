@@ -11,4 +11,4 @@ def trust_all(here: Program) -> None:
     with here.app.transactions.open() as tx:
         for skill, _ in found.surveyed():
             if skill.draft:
-                found.pins.put(tx, found.pins.place(skill), read_folder(str(skill.folder)))
+                found.pins.set(tx, found.pins.place(skill), read_folder(str(skill.folder)))

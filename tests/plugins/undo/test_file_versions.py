@@ -112,7 +112,7 @@ def test_a_change_under_one_by_another_hand_is_not_taken_back(hands: Hands, fact
     hands("memory_add", text="x", kind="fact")
     facts.write_text("by hand")
     with pytest.raises(WorkspaceError, match="changed since by another hand"):
-        undo.take_back(hands.effects[0])
+        undo.revert(hands.effects[0])
     assert facts.read_text() == "by hand"
 
 
@@ -168,7 +168,7 @@ def test_a_file_is_put_back_by_its_own_place_though_it_was_named_otherwise(hands
     hands("write_file", path="link/../link/a.txt", content="x")
     (effect,) = hands.effects
     assert (effect.target, effect.text) == ("real/a.txt", "wrote real/a.txt")
-    undo.take_back(effect)
+    undo.revert(effect)
     assert list((hands.root / "real").iterdir()) == []
 
 
@@ -180,7 +180,7 @@ def test_nothing_is_put_back_through_a_link_that_was_set_since(
     (hands.root / "notes").rename(tmp_path / "outside")
     (hands.root / "notes").symlink_to(tmp_path / "outside")
     with pytest.raises(WorkspaceError, match="is not undone"):
-        undo.take_back(hands.effects[0])
+        undo.revert(hands.effects[0])
     assert (tmp_path / "outside/a.txt").read_text() == "two"
 
 
@@ -251,7 +251,7 @@ def test_forgotten_words_leave_the_copies_and_the_rest_can_still_be_undone(
     path.write_text(path.read_text().replace("zebra\n", ""))
     assert not any(b"zebra" in copy for copy in copies(tmp_path))
     for effect in hands.effects:
-        undo.take_back(effect)
+        undo.revert(effect)
     assert path.read_text() == "a\nb\n"
 
 

@@ -15,9 +15,9 @@ from tests.program import MAIN, Program, bare
 from tests.virtual_time import passed, virtual_time
 
 
-async def ask(program: Program, patience: float) -> str:
+async def ask(program: Program, wait_limit: float) -> str:
     message = UserMessage("hi", program.clock())
-    await program.deliver(Inbound(MAIN, "owner", "1", message, patience=patience))
+    await program.deliver(Inbound(MAIN, "owner", "1", message, wait_limit=wait_limit))
     return await program.answer()
 
 
