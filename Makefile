@@ -11,8 +11,12 @@ chat: .venv/chat
 test: lint
 	@$(MAKE) --no-print-directory --jobs=2 types suite
 
-suite: .venv/dev
+suite: .venv/dev | tests/__pycache__
 	$(BIN)/pytest
+
+# of a fresh clone the tests are compiled once, not by each process that runs them
+tests/__pycache__:
+	-@$(BIN)/pytest -n 0 --collect-only -q >/dev/null
 
 live: .venv/chat .venv/dev .venv/semantic .venv/bots
 	$(BIN)/nanoclaw local pull $(LIVE_MODEL)

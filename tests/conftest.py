@@ -19,20 +19,36 @@ import hypothesis
 import pytest
 
 from nanoclaw import clock
-from tests import workers
 from tests.model_server import ModelServer
 from tests.virtual_time import PACE
 
 LONGEST = (
-    *("plugins/mcp/test_mcp.py", "test_removal.py", "journeys/test_one_answer.py", "documents/test_documents.py"),
-    *(
-        "torture/test_torture.py",
-        "providers/test_litellm_provider.py",
-        "test_installation.py",
-        "channels/test_terminal.py",
-    ),
-    *("test_kills.py", "core/test_compaction.py", "core/store/test_recovery.py", "sandbox/test_limits.py"),
-    *("plugins/access/test_gatekeeper.py", "plugins/web/test_fetch.py", "journeys/test_forget.py", "test_keys.py"),
+    "test_removal.py",
+    "torture/test_torture.py",
+    "documents/test_documents.py",
+    "plugins/mcp/test_mcp.py",
+    "journeys/test_one_answer.py",
+    "journeys/test_read_only.py",
+    "core/store/test_recovery.py",
+    "journeys/test_gateway.py",
+    "channels/test_terminal.py",
+    "torture/test_damage.py",
+    "journeys/test_kill.py",
+    "journeys/test_patience.py",
+    "plugins/schedule/test_killed.py",
+    "providers/test_wire_forms.py",
+    "journeys/test_safe_mode.py",
+    "plugins/access/test_gatekeeper.py",
+    "test_installation.py",
+    "sandbox/test_attacks.py",
+    "plugins/shell/test_killed.py",
+    "journeys/test_cron_command.py",
+    "plugins/taint/test_goals.py",
+    "journeys/test_link.py",
+    "plugins/heartbeat/test_heartbeat.py",
+    "sandbox/test_protected.py",
+    "test_doctor.py",
+    "test_keys.py",
 )
 """Files that take longest: they come first, so that none keeps one core busy after the others are done."""
 
@@ -41,7 +57,6 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--order", help="the order of files and of the tests in them: reversed, or random:SEED")
-    parser.getgroup("workers")._addoption("-n", type=int, default=0, help="how many processes run tests")
 
 
 def pytest_configure() -> None:
@@ -94,15 +109,6 @@ def pytest_collection_finish() -> None:
     """What was collected is there to the end: no garbage collection looks through it, a third of the tests' time."""
     gc.freeze()
     gc.enable()
-
-
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    config = session.config
-    number = min(config.option.n, len({item.path for item in session.items}))
-    if number < 2 or session.testsfailed or config.option.collectonly or config.option.usepdb:
-        return None
-    workers.run(session, number)
-    return True
 
 
 _SECONDS = dict[str, float]()
