@@ -257,7 +257,7 @@ class Shrink:
         if lines:
             self._session.shorten(whole[cut - 1].id, lines=lines)
         if any(is_said(one.message) and one != was for one, was in zip(now[cut:], short[cut:], strict=True)):
-            text = f"what you wrote is longer than {self._model} can read at once, so its middle is left out"
+            text = f"what you sent is more than {self._model} can read at once, so a part of it is left out"
             self._turn.show(Notice(text, stays="here"))
         if lines and not was_told:
             text = f"the older part of this conversation {problem}. Nothing is lost: it is sent shortened for now"

@@ -23,6 +23,7 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
+    Image,
     Inbound,
     Message,
     ModelRequest,
@@ -31,7 +32,7 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.plugin import Ended, Host, Plugin, Profile, Section, Turn, Tx
+from nanoclaw.core.plugin import Draft, Ended, Host, Plugin, Profile, Section, Turn, Tx
 from nanoclaw.core.provider import OnEvent, chat_messages, chat_tools, estimate_message, estimate_request
 from nanoclaw.core.store.history import Placed
 from nanoclaw.core.summary import BEGIN, END, LINES, SUMMARY, cut_before, cut_within
@@ -728,14 +729,34 @@ async def test_a_message_and_a_result_that_are_longer_than_the_window_are_sent_w
         assert await program.ask(wordy("a very long message", 60_000)) == "ok"
         sent = texts(model.requests[-1].history)[-1]
         assert sent.startswith("a very long message of the garden") and "characters were left out later" in sent
-        told = [text for text in notices(program) if "so its middle is left out" in text]
-        assert told == ["what you wrote is longer than scripted/model can read at once, so its middle is left out"]
+        told = [text for text in notices(program) if "a part of it is left out" in text]
+        assert told == ["what you sent is more than scripted/model can read at once, so a part of it is left out"]
         model.script += [
             AssistantMessage("", NOON, tuple(ToolCall(f"c{n}", "look", f'{{"name": "n{n}"}}') for n in range(4)))
         ]
         assert await program.ask("Look at four at once.") == "ok"
         assert "left out later" in results(model.requests[-1].history)[-1].text
         assert await program.ask("Go on.") == "ok"
+    assert not model.refused
+
+
+async def test_of_many_pictures_in_one_message_the_oldest_give_way_to_a_line_each(tmp_path: Path) -> None:
+    class Camera(Plugin):
+        name = "camera"
+
+        async def before_turn(self, draft: Draft, turn: Turn) -> Draft:
+            many = range(40 if "40" in draft.message.text else 0)
+            shots = tuple(Image("image/png", b"%d" % number, f"{number}.png") for number in many)
+            return draft._replace(message=draft.message._replace(images=shots))
+
+    model = Model(summary="", window=24_000)
+    async with home_of(tmp_path, model, plugins=[Camera], window=24_000) as program:
+        for said in ("hello", "What do these 40 show?", "Thanks."):
+            assert await program.ask(said) == "ok"
+        (sent,) = [one for one in model.requests[-1].history if isinstance(one, UserMessage) and one.images]
+        assert len(sent.images) < 13 and sent.images[-1].name == "39.png"
+        assert "show?\n[image 0.png was left out later, to make room]\n[image 1.png" in sent.text
+        assert len([text for text in notices(program) if "a part of it is left out" in text]) == 1
     assert not model.refused
 
 
@@ -895,13 +916,19 @@ async def test_what_plugins_write_later_in_a_compaction_by_hand_is_written(tmp_p
         assert program.rows("SELECT count(*) FROM later_asked") == [(before + 2,)]
 
 
-async def test_compact_of_a_conversation_of_one_turn_says_that_there_is_nothing_to_sum_up(tmp_path: Path) -> None:
+async def test_compact_of_a_short_conversation_says_that_all_of_it_stays_and_asks_no_model(tmp_path: Path) -> None:
     model = Model(summary=SUMMED_UP)
+    nothing = "Nothing to summarize yet:"
     async with home_of(tmp_path, model) as program:
-        assert await program.ask("/compact") == "Nothing to summarize yet: nothing was said."
+        assert await program.ask("/compact") == f"{nothing} nothing was said."
         await program.ask(wordy("hello", 5_000))
-        assert await program.ask("/compact") == "Nothing to summarize yet: the newest turn always stays as it is."
-    assert not model.asked("flush")
+        assert await program.ask("/compact") == f"{nothing} the newest turn always stays as it is."
+        await program.ask("/new")
+        program.app.models.learned_window(model.model, 200_000)
+        await talk(program, 2, 20)
+        text = f"{nothing} everything since the beginning is within the newest 20,000 tokens"
+        assert await program.ask("/compact hello") == f"{text}, which stay word for word."
+    assert [kind_of(request) for request in model.requests] == ["talk"] * 3
 
 
 async def test_compact_leaves_the_newest_20_000_tokens_as_they_were_said(tmp_path: Path) -> None:
@@ -918,15 +945,6 @@ async def test_compact_leaves_the_newest_20_000_tokens_as_they_were_said(tmp_pat
         text = "Nothing to summarize yet: everything since the last summary is within the newest 20,000 tokens"
         assert await program.ask("/compact") == f"{text}, which stay word for word."
     assert len(model.asked("summary")) == 1
-
-
-async def test_compact_of_a_short_conversation_says_that_all_of_it_stays_and_asks_no_model(tmp_path: Path) -> None:
-    model = Model(summary=SUMMED_UP)
-    async with home_of(tmp_path, model, window=None) as program:
-        await talk(program, 2, 20)
-        text = "Nothing to summarize yet: everything since the beginning is within the newest 20,000 tokens"
-        assert await program.ask("/compact hello") == f"{text}, which stay word for word."
-    assert [kind_of(request) for request in model.requests] == ["talk"] * 2
 
 
 async def test_history_is_shown_in_pages(tmp_path: Path) -> None:

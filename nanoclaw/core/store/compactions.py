@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from nanoclaw.core.messages import Message, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.core.store.db import Store
 
 SHORT = 1_000
 """Characters that are left of an old result of a tool where room is needed."""
 
-OTHER_TEXTS = 10
-"""So many times more are left of any other text."""
+OTHER_TEXTS, PICTURE = 10, 6_000
+"""So many times more are left of any other text; a picture counts for so many characters."""
 
 NOTE = 80
 """Characters for the words in their place: what was shortened once is short enough."""
@@ -39,10 +39,14 @@ def instead(
 
 
 def shortened(message: Message, chars: int = SHORT) -> Message:
-    """Leave out the middle of a long text; 0: none."""
-    most = chars if isinstance(message, ToolResult) else chars * OTHER_TEXTS
-    if not most or len(message.text) <= most:
+    """Leave out the middle of a long text, and the oldest of many pictures; 0: none."""
+    most, pictures = chars if isinstance(message, ToolResult) else chars * OTHER_TEXTS, getattr(message, "images", ())
+    gone = pictures[: max(0, len(pictures) - most // PICTURE)] if most else ()
+    if most and len(message.text) > most:
+        end = (most - NOTE) // 2
+        left_out = f"\n[... {len(message.text) - 2 * end:,} characters were left out later, to make room ...]\n"
+        message = message._replace(text=message.text[:end] + left_out + message.text[-end:])
+    if not gone or isinstance(message, AssistantMessage):
         return message
-    end = (most - NOTE) // 2
-    left_out = f"\n[... {len(message.text) - 2 * end:,} characters were left out later, to make room ...]\n"
-    return message._replace(text=message.text[:end] + left_out + message.text[-end:])
+    lines = [f"[image {one.name or 'without a name'} was left out later, to make room]" for one in gone]
+    return message._replace(text="\n".join(filter(None, (message.text, *lines))), images=pictures[len(gone) :])

@@ -111,14 +111,13 @@ class Inbox:
         )
         return [Path(path) for (path,) in self._store.rows(sql, turn) if path]
 
-    def open_turns(self) -> list[OpenTurn]:
-        """Begun but not ended, in order: what an earlier process was doing when it ended."""
-        sql = "SELECT id, inbox, running, resumed, took_effect FROM turns WHERE ended IS NULL ORDER BY id"
-        return [found for turn in self._store.rows(sql) if (found := self._open_turn(*turn))]
+    def open_turns(self, turn: int | None = None) -> list[OpenTurn]:
+        """Begun but not ended, in order: what an earlier process was doing when it ended; or one of them."""
+        sql = "SELECT id, inbox, running, resumed, took_effect FROM turns WHERE ended IS NULL AND id = ifnull(?, id)"
+        return [found for row in self._store.rows(f"{sql} ORDER BY id", turn) if (found := self._open_turn(*row))]
 
     def open_turn(self, turn: int) -> OpenTurn | None:
-        sql = "SELECT id, inbox, running, resumed, took_effect FROM turns WHERE ended IS NULL AND id = ?"
-        return next((self._open_turn(*found) for found in self._store.rows(sql, turn)), None)
+        return next(iter(self.open_turns(turn)), None)
 
     def _open_turn(self, turn: int, first: int, running: str, resumed: int, took_effect: str) -> OpenTurn | None:
         sql = (
@@ -126,8 +125,6 @@ class Inbox:
             " WHERE state = 'running' AND (turn = ? OR id = ?) ORDER BY id"
         )
         rows = self._store.rows(sql, turn, first)
-        if not rows:
-            return None
         inbounds = [inbound for row in rows if (inbound := _undamaged(row))]
         if not inbounds:
             return None
@@ -282,9 +279,8 @@ def _undamaged(row: Sequence[Any]) -> Inbound | None:
 def _inbound(channel: str, chat: str, external_id: str, text: str) -> Inbound:
     body = json.loads(text)
     is_group, is_mention, overheard = (*body.get("group", ()), False, False, "")[:3]
-    message = UserMessage(
-        body["text"], datetime.fromisoformat(body["at"]), body["origin"], outside=body.get("outside", "")
-    )
+    said_at, outside = datetime.fromisoformat(body["at"]), body.get("outside", "")
+    message = UserMessage(body["text"], said_at, body["origin"], outside=outside)
     attachments = tuple(Attachment(*file) for file in body["attachments"])
     return Inbound(
         Address(channel, chat),

@@ -28,20 +28,28 @@ RAN: list[str] = []
 
 
 class Git(Plugin):
-    """A tool whose commands ask, each with the scope of its shape; `rm` asks without one, `cd` names a place."""
+    """A tool whose commands ask, each with the scope of its shape; `rm` asks without one, `cd` names a place, `send`
+    asks while it runs."""
 
     name = "git"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
 
     def tools(self) -> Iterable[Tool]:
         async def git(command: str) -> str:
             """Runs git."""
             RAN.append(command)
-            return "done"
+            ask = Ask("Send it?", scope=Scope("send", "sending"))
+            if command != "send" or self._host.get("core").asks.covers(ask, *self._judged):
+                return "done"
+            return (await self._host.ask(ask, MAIN, self._judged[1])).by
 
         yield tool(git)
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        if call.name != "git":
+        self._judged = call, turn
+        if call.name != "git" or call.arguments["command"] == "send":
             return None
         command = str(call.arguments["command"])
         shape = command.split()[0]
@@ -51,28 +59,6 @@ class Git(Plugin):
 
 def git(*commands: str) -> Say:
     return Say(calls=tuple(("git", {"command": one}) for one in commands))
-
-
-class Sending(Plugin):
-    """A tool that asks amid its call."""
-
-    name = "sending"
-
-    def __init__(self, host: Host, settings: None) -> None:
-        self._host = host
-
-    def tools(self) -> Iterable[Tool]:
-        async def send() -> str:
-            """Sends."""
-            ask = Ask("Send it?", scope=Scope("send", "sending"))
-            is_granted = self._host.get("core").asks.covers(ask, *self._judged)
-            return "granted" if is_granted else (await self._host.ask(ask, MAIN, self._judged[1])).by
-
-        yield tool(send)
-
-    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        self._judged = call, turn
-        return None
 
 
 class Both:
@@ -93,7 +79,7 @@ async def program(root: Path, *steps: Any, clock: HandClock | None = None, **mor
     provider = ScriptedProvider(*steps)
     clock = clock or HandClock()
     async with running(
-        root, provider, settings=settings, channel=own, others=[chat], clock=clock, extra=[Git, Sending], **more
+        root, provider, settings=settings, channel=own, others=[chat], clock=clock, extra=[Git], **more
     ) as home:
         yield Both(home, chat, clock)
         await home.app.conversations.idle()
@@ -146,12 +132,11 @@ async def test_for_an_hour_calls_of_the_same_scope_are_not_asked_about(tmp_path:
 
 
 async def test_a_yes_that_is_given_amid_a_call_goes_on_too_and_a_restart_gives_its_question_up(tmp_path: Path) -> None:
-    send = Say(calls=(("send", {}),))
-    async with program(tmp_path, send, "One.", send, "Two.") as home:
+    async with program(tmp_path, git("send"), "One.", git("send"), "Two.") as home:
         assert "2. Yes for an hour: sending\n" in await home.ask("send")
         assert "One." in await said(home, "hour")
         assert await home.ask("send") == "Two."
-        assert [one.text for one in results(home.history)] == ["owner", "granted"]
+        assert [one.text for one in results(home.history)] == ["owner", "done"]
         home.hand.now += timedelta(hours=1)
         home.app.store.db.execute("UPDATE asks SET answer = '', by = ''")  # as where the process was killed then
     async with program(tmp_path) as home:
