@@ -1,8 +1,5 @@
-"""Writing that leaves every file whole: a draft beside it, synced, put in its place, and the folder synced.
-
-Exempt, because a lost line does no harm there: logs, the terminal's history of typed lines, and what can be made again
-(index.db, the small model's saved states).
-"""
+"""Writing that leaves every file whole: a draft beside it, synced, put in its place, and the folder synced. Logs, the
+terminal's history and what can be made again are exempt: a lost line does no harm there."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import os
 import re
 import shutil
 import stat
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +17,9 @@ from pathlib import Path
 REWRITTEN_BYTES = 256_000
 """A file up to this size grows through a draft, so that a crash never leaves half a line. A larger one, a log for
 example, grows in place by one write: a power cut may cost the end of what was added, never what was there before."""
+
+
+WRITTEN = deque[tuple[int, int, int]](maxlen=1_000)  # number, time and size of files that this program wrote last
 
 
 class NotSaved(OSError):
@@ -53,6 +54,8 @@ def replace_in(folder: int, name: str, content: str | bytes, mode: int = 0o666) 
                     _keep_owner_and_mode(descriptor, found)
                 _write_all(descriptor, content.encode() if isinstance(content, str) else content)
                 os.fsync(descriptor)
+                made = os.fstat(descriptor)
+                WRITTEN.append((made.st_ino, made.st_mtime_ns, made.st_size))
             finally:
                 os.close(descriptor)
             os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -82,11 +85,8 @@ def drafted(path: Path) -> Iterator[Path]:
 
 def put_in_place(draft: Path, path: Path) -> None:
     """A finished draft becomes the file. Raises OSError, also if the disk did not confirm it."""
-    descriptor = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
     draft.replace(path)
     sync_folder(path.parent)
 

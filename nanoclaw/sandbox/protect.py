@@ -1,35 +1,24 @@
-"""Finds, in folders that commands change, what programs of the person run later: hooks and configuration of
-repositories, settings of editors and shells."""
+"""Finds, in folders that commands change, the files that no command writes, and those of repositories."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-RUN_BY = {
-    **dict.fromkeys((".envrc", ".direnv"), "direnv"),
-    **dict.fromkeys((".vscode", ".idea", ".zed", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc"), "your editor"),
-    **dict.fromkeys((".dir-locals.el", ".dir-locals-2.el"), "your editor"),
-    **dict.fromkeys((".mcp.json", ".claude", ".cursor", ".windsurf"), "other assistants"),
-    **dict.fromkeys((".git", ".husky", ".githooks", ".gitconfig"), "git"),
-    **dict.fromkeys((".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"), "your shell"),
-    **dict.fromkeys((".zshrc", ".zshenv", ".zprofile", ".zlogin"), "your shell"),
-}
-"""In each folder: what a program of the person runs later, outside of the sandbox, and which program that is."""
+from nanoclaw.beneath.reach import is_all_inside
+from nanoclaw.kept_files import MAY_GO, NAMES, OWN, is_harmless, is_named, who_runs
 
-NAMES = frozenset(RUN_BY) - {".git"}
-"""Those that are protected whole; of a repository only parts are."""
-
-OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
+OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
 """The same in the folder of a repository."""
 
 LOOKED_THROUGH, DEEP = 3_000, 12
@@ -38,12 +27,13 @@ LOOKED_THROUGH, DEEP = 3_000, 12
 MADE = 10_000
 """Further ones that a command made or changed, wherever they lie."""
 
-MOST_PLACES, MOST_PATHS = 500, 3_000
-"""Places with something to protect, and what there is to protect in all of them."""
+MOST_PLACES, MOST_PATHS, MOST_LINKED = 500, 3_000, 40
+"""Places with something to protect, what there is to protect in all of them, and files with names elsewhere."""
 
-LEADS_NOWHERE = frozenset({errno.ELOOP, errno.ENAMETOOLONG})
-"""Errors of a path below which nothing is that a program could open: a link to itself, a path that is too long."""
+LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+"""Errors of a path at which nothing is that a program could open: none there, a link to itself, one too long."""
 
+MOST_FILE_BYTES = 2_000_000
 _MOST_ENTRIES = 10_000
 _MODULES_DEEP = 4
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", "site-packages", ".venv", "venv", ".cache", ".tox"})
@@ -51,9 +41,10 @@ _SETTLED_NS = 100_000_000
 """Age of a change from which a later one is sure to have another time."""
 
 
-Kind = Literal["kept", "named", "around", "todo"]
+Kind = Literal["kept", "named", "around", "todo", "closed"]
 """It must stay as it is; it must, and not come where it is missing with its folder; it is a folder around such, which
-must stay where it is; it is a list of what git does next, in which no command must be put."""
+must stay where it is; it is a list of what git does next, in which no command must be put; it has a name elsewhere (a
+hard link), and is nothing to be read."""
 
 
 class Protected(NamedTuple):
@@ -69,9 +60,10 @@ class ProtectedPaths(NamedTuple):
 
 
 class ProtectedPlaces(NamedTuple):
-    """The same of the folders that they are in."""
+    """The same of the folders that they are in; `new` are paths that came to be there."""
 
     places: list[str]
+    new: list[str]
     is_whole: bool
 
 
@@ -81,27 +73,30 @@ class TooManyError(Exception):
 
 class _Look(NamedTuple):
     """Contents of a folder, as far as they count; `others` are folders that are looked into only where they are new.
-    `git` is a repository's folder or file in it, or, where it is a bare
-    repository, the folder itself."""
+    `git` is a repository's folder or file in it, or, where it is a bare repository, the folder itself."""
 
     change: tuple[int, int]
     folders: tuple[str, ...]
     others: tuple[str, ...]
     names: tuple[str, ...]
     git: Literal["", "folder", "file", "bare"]
+    linked: tuple[str, ...]
     is_whole: bool
 
 
 class Search:
-    """Finds what to protect below some folders. Places that were found stay known, in that order: later ones don't
-    push them out. `makes`: in repositories what is missing, and would count, is made."""
+    """Finds what to protect below some folders, the first of which is the workspace. Places that were found stay known,
+    in that order: later ones don't push them out. `makes`: in repositories what is missing, and would count, is made,
+    and files with names elsewhere are found."""
 
     def __init__(self, folders: Iterable[Path], known: Iterable[str] = (), *, makes: bool) -> None:
         self._tops = list(map(str, folders))
         below = tuple(f"{top}/" for top in self._tops)
-        self._known = dict.fromkeys(one for one in known if one in self._tops or one.startswith(below))
+        self._known = dict.fromkeys((one for one in known if one in self._tops or one.startswith(below)), True)
         self._makes = makes
         self._looks: dict[str, _Look] = {}
+        self._own = tuple(f"{self._tops[0]}/{name}" for name in (*OWN, MAY_GO))
+        self._elsewhere: dict[tuple[int, int], bool] = {}
         self._looking = threading.Lock()
 
     @property
@@ -114,24 +109,36 @@ class Search:
         with self._looking:
             return self._find()
 
-    def places(self, since_ns: int) -> ProtectedPlaces:
-        """Places with something to protect when a command that began then has ended. Raises OSError."""
+    def places(self, since_ns: int, before: Collection[str]) -> ProtectedPlaces:
+        """Places with something to protect when a command that began then has ended, and what came to be there that was
+        not to be protected before. Raises OSError."""
         with self._looking:
-            is_whole = self._look_through(since_ns)
-            return ProtectedPlaces(list(self._known), is_whole)
+            is_whole, new = self._look_through(since_ns), list[str]()
+            for place in [one for one in self._looks if one in self._known and not self._is_own(one)]:
+                look = self._looks[place]
+                paths = [f"{place}/{name}" for name in look.names]
+                came = [one for one in paths if one not in before and _changed(one) >= since_ns]
+                new += (one for one in came if not is_harmless(one, read_plain))
+                if came == paths and not self._known[place]:
+                    del self._known[place]
+            return ProtectedPlaces([one for one in self._known if not self._is_own(one)], new, is_whole)
+
+    def _is_own(self, path: str) -> bool:
+        return any(path == one or path.startswith(f"{one}/") for one in self._own)
 
     def _find(self) -> ProtectedPaths:
         is_whole = self._look_through()
         if len(self._known) > MOST_PLACES:
-            self._known = {one: None for one in self._known if os.path.lexists(one)}
+            self._known = {one: had for one, had in self._known.items() if os.path.lexists(one)}
         if len(self._known) > MOST_PLACES:
-            raise TooManyError(_too_many(self._known))
-        found: dict[str, Kind] = {}
+            raise TooManyError(_TOO_MANY.format(os.path.dirname([*self._known][-1])))
+        found: dict[str, Kind] = dict.fromkeys(self._own, "kept")
         for place in self._known:
-            for path, kind in self._to_protect(place):
+            for path, kind in () if self._is_own(place) else self._to_protect(place):
                 found[path] = "kept" if "kept" in (kind, found.get(path)) else kind
                 if len(found) > MOST_PATHS:
-                    raise TooManyError(_too_many([place]))
+                    raise TooManyError(_TOO_MANY.format(place))
+        found.update(dict.fromkeys(self._linked(), "closed") if self._makes else {})
         return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
 
     def _look_through(self, since_ns: int = 0) -> bool:
@@ -157,7 +164,7 @@ class Search:
             looks[path] = look
             is_whole = is_whole and look.is_whole
             if look.git or look.names:
-                self._known.setdefault(path)
+                self._known[path] = bool(look.git) or self._known.get(path, False)
             if look.git != "bare" and depth < DEEP:
                 waiting.extend((f"{path}/{name}", depth + 1) for name in look.folders)
             elif since_ns:
@@ -175,8 +182,10 @@ class Search:
             if (known := self._looks.get(path)) and known.change == change:
                 return known
             with os.scandir(path) as entries:
-                seen = {one.name: one.is_dir(follow_symlinks=False) for one in islice(entries, _MOST_ENTRIES + 1)}
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+                there = list(islice(entries, _MOST_ENTRIES + 1))
+                seen = {one.name: one.is_dir(follow_symlinks=False) for one in there}
+                linked = [one.name for one in there if self._makes and not seen[one.name] and _is_linked(one.path)]
+        except PermissionError:
             return None
         except OSError as error:
             if error.errno in LEADS_NOWHERE:
@@ -195,17 +204,30 @@ class Search:
         inner = [name for name, is_folder in seen.items() if is_folder and name != ".git"]
         folders = tuple(name for name in inner if name not in _SKIPPED | NAMES)
         others = tuple(name for name in inner if name in _SKIPPED | NAMES)
+        top = next(one for one in self._tops if path == one or path.startswith(f"{one}/"))
+        names = () if _IN_PACKAGES.search(path, len(top)) else tuple(one for one in seen if is_named(one))
         settled = time.time_ns() - at.st_ctime_ns > _SETTLED_NS
-        return _Look(change if settled else (0, 0), folders, others, tuple(NAMES & seen.keys()), git, is_whole)
+        return _Look(change if settled else (0, 0), folders, others, names, git, tuple(linked), is_whole)
+
+    def _linked(self) -> Iterator[str]:
+        """Files with names outside of the folders; of very many only the first ones."""
+        found = dict[tuple[int, int], list[str]]()
+        for path in [f"{folder}/{name}" for folder, look in self._looks.items() for name in look.linked]:
+            if at := stat_of(path):
+                found.setdefault((at.st_ino, at.st_ctime_ns), []).append(path)
+        for key, paths in islice(found.items(), MOST_LINKED):
+            if key not in self._elsewhere:
+                at = stat_of(paths[0])
+                self._elsewhere[key] = not (at is None or is_all_inside(at, (), self._tops, ()))
+            yield from paths if self._elsewhere[key] else ()
 
     def who_runs(self, path: Path) -> str:
         """The program that runs a file later, '' for none. `path` is free of links, and in one of the folders; its file
         need not be there. Raises OSError if it could not look."""
         top = next(one for one in self._tops if path.is_relative_to(one))
         parts = path.relative_to(top).parts
-        for part in parts:
-            if found := RUN_BY.get(part.casefold()):
-                return found
+        if who := who_runs(parts):
+            return who
         for many in range(len(parts)):  # what the configuration of a repository around it names
             place = str(Path(top, *parts[:many]))
             if (look := self._look(place)) and look.git:
@@ -230,12 +252,12 @@ class Search:
             yield f"{place}/.git", "kept"
         elif look and look.git == "bare":
             yield from self._of_repository(place, place, top)
-        else:  # also of one that is gone, maybe only for now
+        elif self._known.get(place, True):  # also of one that is gone, maybe only for now
             yield from self._of_repository(f"{place}/.git", place, top)
 
     def _of_repository(self, git: str, place: str, top: str, depth: int = 0) -> Iterator[tuple[str, Kind]]:
         yield git, "around"
-        config = _text(f"{git}/config")
+        config = read_plain(f"{git}/config").decode("utf-8", "replace")
         if self._makes and os.path.isdir(git) and not os.path.islink(git):
             _make(git, has_worktree_config="worktreeconfig" in config.lower())
         for path in [f"{git}/{name}" for name in OF_REPOSITORIES]:
@@ -268,6 +290,9 @@ class Search:
                 yield from self._of_modules(inner, place, top, depth + 1)
 
 
+_IN_PACKAGES = re.compile(rf"/(?:{'|'.join(map(re.escape, sorted(_SKIPPED)))})(?:/|$)")
+"""In what package managers install nobody works: of it only the repositories count."""
+
 _NAMED = re.compile(r"^[ \t]*(hookspath|path)[ \t]*=[ \t]*(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 """Keys of a configuration of git whose values it runs, or reads as part of itself."""
 
@@ -286,11 +311,18 @@ def _made(path: str, names: Iterable[str], since_ns: int) -> list[str]:
     return [one for one in (f"{path}/{name}" for name in names) if _changed(one) >= since_ns]
 
 
+def _at(path: str) -> os.stat_result | None:
+    with suppress(OSError):
+        return os.stat(path, follow_symlinks=False)
+    return None
+
+
 def _changed(path: str) -> int:
-    try:
-        return os.stat(path, follow_symlinks=False).st_ctime_ns
-    except OSError:
-        return 0
+    return at.st_ctime_ns if (at := _at(path)) else 0
+
+
+def _is_linked(path: str) -> bool:
+    return bool((at := _at(path)) and at.st_nlink > 1)
 
 
 def _make(git: str, *, has_worktree_config: bool) -> None:
@@ -308,10 +340,16 @@ def _make(git: str, *, has_worktree_config: bool) -> None:
 
 
 def _folders(path: str) -> list[str]:
+    return [
+        name for name in names_in(path, MOST_PATHS) if (at := stat_of(f"{path}/{name}")) and stat.S_ISDIR(at.st_mode)
+    ]
+
+
+def names_in(path: str, most: int) -> list[str]:
     try:
         with os.scandir(path) as entries:
-            return [one.name for one in islice(entries, MOST_PATHS) if one.is_dir(follow_symlinks=False)]
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return sorted(one.name for one in islice(entries, most))
+    except PermissionError:
         return []
     except OSError as error:
         if error.errno in LEADS_NOWHERE:
@@ -319,29 +357,33 @@ def _folders(path: str) -> list[str]:
         raise
 
 
-def _text(path: str) -> str:
+def read_plain(path: str) -> bytes:
+    """The content of a file, b'' if there is none; never that of one that a link leads to."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return ""
+        at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
+        return b""
     except OSError as error:
         if error.errno in LEADS_NOWHERE or os.path.islink(path):
-            return ""
+            return b""
         raise
-    with open(opened, "rb") as file:
-        try:
-            return file.read(200_000).decode("utf-8", "replace")
-        except IsADirectoryError:
-            return ""
+    with open(at, "rb") as file:
+        return file.read(MOST_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(at).st_mode) else b""
 
 
-def _too_many(places: Iterable[str]) -> str:
-    named = list(places)
-    where = os.path.dirname(named[-1]) if len(named) > 1 else named[0]
-    return (
-        f"there are more repositories and settings of editors than can be kept as they are, many of them in {where}: "
-        "remove or move some"
-    )
+def stat_of(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in LEADS_NOWHERE:
+            return None
+        raise
+
+
+_TOO_MANY = (
+    "there are more repositories and settings of editors than can be kept as they are, many of them in {}: "
+    "remove or move some"
+)
 
 
 def opened(top: Path, path: Path) -> int:

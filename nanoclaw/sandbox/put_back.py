@@ -10,16 +10,19 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw import scratch_folders
+from nanoclaw.atomic_write import WRITTEN
+from nanoclaw.beneath.descriptors import open_folder_beneath
 from nanoclaw.escapes import one_line
-from nanoclaw.sandbox.protect import LEADS_NOWHERE, LOOKED_THROUGH, Protected
+from nanoclaw.kept_files import MAY_GO
+from nanoclaw.sandbox.protect import LOOKED_THROUGH, MOST_FILE_BYTES, Protected, names_in, read_plain, stat_of
 from nanoclaw.sandbox.repositories import TakenOut
+from nanoclaw.snapshots.places import KeptFile, make_folder, restore
 
-MOST_FILES, MOST_BYTES, MOST_FILE_BYTES = 3_000, 32_000_000, 2_000_000
+MOST_FILES, MOST_BYTES = 3_000, 32_000_000
 """Of all copies together; of what is more it is only noticed that it changed."""
 
 NAMED = 4
@@ -62,7 +65,7 @@ class Copies:
             name = str(path)
             if kind == "todo":
                 todos[name] = frozenset(_commands(read_plain(name)))
-            elif kind == "around" and (at := _stat(name)) and stat.S_ISDIR(at.st_mode):
+            elif kind == "around" and (at := stat_of(name)) and stat.S_ISDIR(at.st_mode):
                 around[name] = _Held(name, at.st_ino, is_open=len(around) < _MOST_OPEN)
             elif kind in ("kept", "named"):
                 tree: _Tree = {}
@@ -80,7 +83,7 @@ class Copies:
         waiting = [top]
         while waiting:  # a command may nest folders deeper than Python's stack
             path = waiting.pop()
-            if (at := _stat(path)) is None:
+            if (at := stat_of(path)) is None:
                 continue
             if (found := self._known.get(path)) is None or not found.settled or found.change != _change(at):
                 has_room = (
@@ -90,7 +93,7 @@ class Copies:
             self._bytes += len(found.content or b"")
             tree[path] = known[path] = found
             if stat.S_ISDIR(found.mode):
-                waiting += (f"{path}/{name}" for name in reversed(_names(path, MOST_FILES)))
+                waiting += (f"{path}/{name}" for name in reversed(names_in(path, MOST_FILES)))
 
 
 class _Held:
@@ -132,12 +135,10 @@ class Snapshot:
             with self._told(path):
                 self._put_folder_back(path, held)
         for path in self._absent:
-            if os.path.lexists(path):
-                with self._told(path):
-                    self._remove(path)
-                    self._done.append(path)
+            with self._told(path):
+                self._put_away(path, self._done)
         for top, tree in self._trees.items():
-            if os.path.lexists(os.path.dirname(top)):
+            if os.path.lexists(top if top.endswith(f"/{MAY_GO}") else os.path.dirname(top)):
                 self._put_tree_back(top, tree)  # else all of it was removed: nothing is left that could be run
         for path, had in self._todos.items():
             with self._told(path):
@@ -146,6 +147,20 @@ class Snapshot:
                     self._done.append(path)
         told = (("put back", self._done), ("changed, and could not be put back", self._failed))
         return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
+
+    def put_away(self, new: Iterable[str]) -> str:
+        """Put away what came; a few words about that, '' for nothing. Raises nothing."""
+        came, self._failed = list[str](), []
+        for path in new:
+            with self._told(path):
+                self._put_away(path, came)
+        told = (("put away, as no command may make it", came), ("made, and could not be put away", self._failed))
+        return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
+
+    def _put_away(self, path: str, done: list[str]) -> None:
+        if os.path.lexists(path) and not _is_ours(path):
+            self._remove(path)
+            done.append(path)
 
     def take_out(self, found: Iterable[TakenOut]) -> str:
         """Remove what git would run; a few words about that, '' for nothing. Raises nothing."""
@@ -169,7 +184,7 @@ class Snapshot:
     def _put_folder_back(self, path: str, held: _Held) -> None:
         """Undo that a folder was put elsewhere, or that a link or another repository stands in its place; one that is
         only gone stays so."""
-        at = _stat(path)
+        at = stat_of(path)
         is_other = at is not None and (not stat.S_ISDIR(at.st_mode) or path.endswith("/.git"))
         if (at and (at.st_ino == held.inode or not is_other)) or not os.path.lexists(os.path.dirname(path)):
             return
@@ -213,21 +228,20 @@ class Snapshot:
         for path, was in tree.items():
             at = None
             with self._told(path):
-                at = _stat(path)
+                at = stat_of(path)
             if not is_flooded and stat.S_ISDIR(was.mode) and at and stat.S_ISDIR(at.st_mode):
-                new = [name for name in _names(path, len(tree) + _MOST_NEW) if f"{path}/{name}" not in tree]
+                new = [name for name in names_in(path, len(tree) + _MOST_NEW) if f"{path}/{name}" not in tree]
                 is_flooded = len(new) >= _MOST_NEW
                 for name in new if not is_flooded else ():
                     with self._told(f"{path}/{name}"):
-                        self._remove(f"{path}/{name}")
-                        self._done.append(f"{path}/{name}")
+                        self._put_away(f"{path}/{name}", self._done)
         if is_flooded:
             with self._told(top):
                 self._remove(top)
                 self._done.append(top)
         for path, was in tree.items():
             with self._told(path):
-                if not _is_same(was, path):
+                if not _is_same(was, path) and not _is_ours(path):
                     self._restore(path, was)
                     self._done.append(path)
 
@@ -246,30 +260,14 @@ class Snapshot:
     def _restore(self, path: str, was: _Kept) -> None:
         if was.content is None:
             raise OSError("too large to be kept")
-        if (at := _stat(path)) and stat.S_IFMT(at.st_mode) != stat.S_IFMT(was.mode):
+        if stat.S_ISDIR(was.mode):
+            if (at := stat_of(path)) and not stat.S_ISDIR(at.st_mode):
+                self._remove(path)
+            make_folder(self._top_of(path), path, stat.S_IMODE(was.mode), was.change[1])
+            return
+        if os.path.lexists(path):
             self._remove(path)
-        with self._folder_of(path, makes=True) as (folder, name):
-            if stat.S_ISDIR(was.mode):
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=folder)
-            elif not _is_same(was._replace(mode=at.st_mode) if at else was, path):
-                self._keep_aside(folder, name)
-                draft = f".{name}.{os.urandom(4).hex()}"
-                if stat.S_ISLNK(was.mode):
-                    os.symlink(was.content, draft, dir_fd=folder)
-                elif stat.S_ISREG(was.mode):
-                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                    with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
-                        file.write(was.content)
-                else:
-                    return
-                os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-            if not stat.S_ISLNK(was.mode):
-                there = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-                try:
-                    os.fchmod(there, stat.S_IMODE(was.mode))
-                finally:
-                    os.close(there)
+        restore(self._top_of(path), path, KeptFile(was.mode, was.content))
 
     def _remove(self, path: str) -> None:
         with self._folder_of(path) as (folder, name):
@@ -282,34 +280,20 @@ class Snapshot:
         self._rewrite(path, text.encode("utf-8", "surrogateescape"))
 
     def _rewrite(self, path: str, text: bytes) -> None:
-        with self._folder_of(path) as (folder, name):
-            draft = f".{name}.{os.urandom(4).hex()}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(draft, flags, 0o644, dir_fd=folder), "wb") as file:
-                file.write(text)
-            os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        restore(self._top_of(path), path, KeptFile(stat.S_IFREG | 0o644, text))
+
+    def _top_of(self, path: str) -> str:
+        return next(str(one) for one in self._copies.tops if path.startswith(f"{one}/"))
 
     @contextmanager
-    def _folder_of(self, path: str, *, makes: bool = False) -> Iterator[tuple[int, str]]:
-        """A descriptor of the folder of a path, and its name there. Links on the way go: no link leads it elsewhere."""
-        top = next(one for one in self._copies.tops if path.startswith(f"{one}/"))
-        parts = Path(path).relative_to(top).parts
-        at = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _folder_of(self, path: str) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder of a path, and its name there. No link on the way leads it elsewhere."""
+        *above, name = path[len(self._top_of(path)) + 1 :].split("/")
+        folder = open_folder_beneath(self._top_of(path), above)
         try:
-            for name in parts[:-1]:
-                inner = _opened_folder(at, name)
-                if inner < 0 and makes:
-                    with suppress(FileNotFoundError):
-                        self._keep_aside(at, name)
-                    os.mkdir(name, dir_fd=at)
-                    inner = _opened_folder(at, name)
-                if inner < 0:
-                    raise OSError("its folder is gone")
-                os.close(at)
-                at = inner
-            yield at, parts[-1]
+            yield folder, name
         finally:
-            os.close(at)
+            os.close(folder)
 
     def _keep_aside(self, folder: int, name: str) -> None:
         """Put something away, for the person to look at."""
@@ -333,16 +317,16 @@ class Snapshot:
             os.unlink(name, dir_fd=folder)
 
 
-def _opened_folder(at: int, name: str) -> int:
-    """A descriptor of a folder in another one; -1 if there is none, or a link."""
-    try:
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-    except OSError:
-        return -1
+def _is_ours(path: str, deep: int = 3) -> bool:
+    """True for what the program's own tools wrote meanwhile, and for a folder with such."""
+    at = stat_of(path)
+    if at and stat.S_ISDIR(at.st_mode):
+        return deep > 0 and any(_is_ours(f"{path}/{name}", deep - 1) for name in names_in(path, _MOST_NEW))
+    return at is not None and (at.st_ino, at.st_mtime_ns, at.st_size) in WRITTEN
 
 
 def _is_same(was: _Kept, path: str) -> bool:
-    at = _stat(path)
+    at = stat_of(path)
     if at is None or at.st_mode != was.mode:
         return False
     if stat.S_ISDIR(was.mode) or _change(at) == was.change:
@@ -363,32 +347,9 @@ def _change(at: os.stat_result) -> tuple[int, int, int]:
     return at.st_ino, at.st_ctime_ns, at.st_size
 
 
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path, follow_symlinks=False)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        if error.errno in LEADS_NOWHERE:
-            return None
-        raise
-
-
 def _inode(path: str) -> int:
-    at = _stat(path)
+    at = stat_of(path)
     return at.st_ino if at else 0
-
-
-def _names(path: str, most: int) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return sorted(one.name for one in islice(entries, most))
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []
-    except OSError as error:
-        if error.errno in LEADS_NOWHERE:
-            return []
-        raise
 
 
 _COMMAND = re.compile(rb"^[ \t]*((?:exec|x)[ \t].*?)[ \t\r]*$", re.MULTILINE)
@@ -396,17 +357,3 @@ _COMMAND = re.compile(rb"^[ \t]*((?:exec|x)[ \t].*?)[ \t\r]*$", re.MULTILINE)
 
 def _commands(todo: bytes) -> list[str]:
     return [one.decode("utf-8", "surrogateescape") for one in _COMMAND.findall(todo)]
-
-
-def read_plain(path: str) -> bytes:
-    """The content of a file, b'' if there is none; never that of one that a link leads to."""
-    try:
-        at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return b""
-    except OSError as error:
-        if error.errno in LEADS_NOWHERE or os.path.islink(path):
-            return b""
-        raise
-    with open(at, "rb") as file:
-        return file.read(MOST_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(at).st_mode) else b""

@@ -20,10 +20,11 @@ from typing import Literal, NamedTuple
 
 from nanoclaw import scratch_folders
 from nanoclaw.beneath.reach import has_name_in
+from nanoclaw.kept_files import MAY_GO
 from nanoclaw.sandbox import landlock, seccomp, view
 from nanoclaw.sandbox.launch import Task
-from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
-from nanoclaw.sandbox.put_back import Copies, Snapshot, read_plain
+from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened, read_plain
+from nanoclaw.sandbox.put_back import Copies, Snapshot
 from nanoclaw.sandbox.repositories import MadeRepositories
 from nanoclaw.sandbox.view import Grants, Visible
 
@@ -115,6 +116,9 @@ class Encloser:
         self, grants: Grants, strength: Strength, known: Iterable[str] = (), aside: Path | None = None
     ) -> None:
         self._grants, self.strength = grants, strength
+        for name in ("memory", "skills"):  # what is there can be kept from a command while it runs
+            with suppress(OSError):
+                (grants.workspace / name).mkdir()
         self._search = Search(grants.writable, known, makes=strength.level == "full")
         self._copies = Copies(grants.writable, aside)
         self._repositories = MadeRepositories(grants.writable, read_plain)
@@ -160,17 +164,20 @@ class Encloser:
                         return entry.path
         return ""
 
-    def _put_back(self, snapshot: Snapshot, mounted: Collection[str], began_ns: int) -> str:
+    def _put_back(
+        self, snapshot: Snapshot, protected: Sequence[Protected], mounted: Collection[str], began_ns: int
+    ) -> str:
         """Undo what a command must not have done; a few words about that. Raises nothing. What is `mounted` it could
         not change; a path that is neither that nor in the snapshot may have a repository that it made."""
-        told = snapshot.put_back()
+        told, before = [snapshot.put_back()], {str(one.path) for one in protected}
         try:
-            places, is_whole = self._search.places(began_ns)
+            places, new, is_whole = self._search.places(began_ns, before)
+            self.has_searched_all = self.has_searched_all and is_whole
+            told.append(snapshot.put_away(new))
+            told.append(snapshot.take_out(self._repositories.judged(places, snapshot.kept.union(mounted))))
         except OSError as error:
-            return "; ".join(filter(None, (told, f"not looked for new repositories: {error.strerror}")))
-        self.has_searched_all = self.has_searched_all and is_whole
-        kept = snapshot.kept.union(mounted)
-        return "; ".join(filter(None, (told, snapshot.take_out(self._repositories.judged(places, kept)))))
+            told.append(f"not looked for new repositories: {error.strerror}")
+        return "; ".join(filter(None, told))
 
     @property
     def known(self) -> list[str]:
@@ -198,8 +205,8 @@ class Encloser:
         options += ["--dir", "/run", *self._places(limits)]
         others, mounted = list[Protected](), list[str]()
         try:
-            for one in protected:
-                if one.kind == "todo" or len(given) >= MOUNTED:
+            for one in sorted(protected, key=lambda one: len(one.path.parts)):  # a mount hides those below
+                if one.kind == "todo" or one.path.name == MAY_GO or len(given) >= MOUNTED:
                     others.append(one)
                 elif (descriptor := opened(self._top_of(one.path), one.path)) < 0:
                     others.append(one)  # nothing to be kept as it is, and nothing that may come
@@ -207,11 +214,14 @@ class Encloser:
                     given.append(descriptor)
                     if stat.S_ISLNK(os.fstat(descriptor).st_mode):
                         others.append(one)
+                    elif one.kind == "closed":
+                        options += ["--ro-bind", "/dev/null", str(one.path)]
                     else:
                         how = "--bind" if one.kind == "around" else "--ro-bind"
                         options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
                         mounted += [str(one.path)] if one.kind != "around" else []
-            put_back = partial(self._put_back, self._copies.take(others), mounted, time.time_ns() - _SETTLED_NS)
+            began_ns = time.time_ns() - _SETTLED_NS
+            put_back = partial(self._put_back, self._copies.take(others), protected, mounted, began_ns)
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
@@ -275,7 +285,8 @@ class Encloser:
         self, command: Sequence[str], environment: dict[str, str], limits: Allowance, protected: Sequence[Protected]
     ) -> Enclosed:
         rules = self._rules
-        put_back = partial(self._put_back, self._copies.take(protected), (), time.time_ns() - _SETTLED_NS)
+        began_ns = time.time_ns() - _SETTLED_NS
+        put_back = partial(self._put_back, self._copies.take(protected), protected, (), began_ns)
         folder = scratch_folders.make("exec")
         own_home = Path(folder, "home")
         own_home.mkdir()

@@ -7,12 +7,13 @@ import os
 import resource
 import shlex
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from nanoclaw import scratch_folders
+from nanoclaw.atomic_write import write_atomically
+from nanoclaw.kept_files import NAMES
 from nanoclaw.sandbox import protect, sandbox
 from nanoclaw.sandbox.protect import Protected
 from nanoclaw.sandbox.put_back import Copies
@@ -34,10 +35,7 @@ class Place:
         self.workspace.mkdir(parents=True)
         self.grants = Grants(self.workspace, (self.workspace.parent,), root / "home", os.environ["PATH"])
         self.aside = root / "aside"
-        self.restart()
-
-    def restart(self, known: Iterable[str] = ()) -> None:
-        self.encloser = Encloser(self.grants, strengths()[self.level], known, self.aside)
+        self.encloser = Encloser(self.grants, strengths()[self.level], (), self.aside)
 
     def run(self, command: str) -> Exit:
         return asyncio.run(run(self.encloser, self.grants, command))
@@ -83,22 +81,6 @@ def test_folders_nested_deeper_than_a_stack_are_protected_too(tmp_path: Path) ->
 
 
 @at_each_level
-def test_a_known_repository_stays_protected_however_many_folders_come(tmp_path: Path, level: str, few: None) -> None:
-    place = Place(tmp_path, level)
-    (place.workspace / "app").mkdir()
-    place.git("init", "-q", "app")
-    place.run("true")
-    before = place.state("app/.git/hooks", "app/.git/config")
-    place.run("mkdir d{1..100}")
-    place.run("echo 1 > app/.git/hooks/post-checkout; echo 1 >> app/.git/config")
-    assert place.state("app/.git/hooks", "app/.git/config") == before
-    assert not place.encloser.has_searched_all
-    place.restart(place.encloser.known)
-    place.run("echo 1 > app/.git/hooks/post-checkout; echo 1 >> app/.git/config")
-    assert place.state("app/.git/hooks", "app/.git/config") == before
-
-
-@at_each_level
 def test_repositories_made_to_use_up_the_mounts_push_none_out(tmp_path: Path, level: str, few: None) -> None:
     place = Place(tmp_path, level)
     place.run("for i in {1..20}; do mkdir -p a$i/.git/hooks; done")
@@ -139,6 +121,64 @@ def test_without_descriptors_nothing_is_run(tmp_path: Path) -> None:
     finally:
         os.close(free)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+OWN = ("AGENTS.md", "HEARTBEAT.md", "MEMORY.md", "SOUL.md", "USER.md", "memory", "skills", "BOOTSTRAP.md")
+
+
+@at_each_level
+def test_a_planted_makefile_changes_nothing_of_what_the_assistant_is_and_knows(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    note, fact = place.workspace / "memory" / "2026-03-01.md", place.workspace / "MEMORY.md"
+    for path in (note, fact, *(place.workspace / one for one in ("AGENTS.md", "BOOTSTRAP.md", "skills/tea/SKILL.md"))):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine\n")
+    before = place.state(*OWN)
+    for line in (
+        "for i in AGENTS HEARTBEAT MEMORY SOUL BOOTSTRAP; do echo obey >> $$i.md; done; touch memory/new.md",
+        "mkdir -p skills/evil; echo obey > skills/evil/SKILL.md; echo obey >> memory/2026-03-01.md; mkfifo skills/x",
+        "mv AGENTS.md a; mv memory m; rm -rf skills; mkdir skills; ln -s /etc USER.md; mkdir HEARTBEAT.md",
+        "ln AGENTS.md hard; echo obey >> hard; chmod 777 MEMORY.md",
+    ):
+        (place.workspace / "Makefile").write_text(f"all:\n\t-{line}\n")
+        place.run("make")
+        assert place.state(*OWN) == before, line
+    assert place.run("rm BOOTSTRAP.md; true").remark == ""
+    assert "BOOTSTRAP" in place.run("echo obey > BOOTSTRAP.md").remark
+    assert not (place.workspace / "BOOTSTRAP.md").exists()
+    made = place.encloser.enclose(("/bin/true",), {})
+    for path in (note, fact):  # what its own tools write meanwhile
+        write_atomically(path, "learned\n")
+    assert (made.put_back(), made.close(), note.read_text(), fact.read_text()) == ("", None, "learned\n", "learned\n")
+
+
+@at_each_level
+def test_what_other_programs_run_later_is_put_away_and_a_flood_of_it_stops_nothing(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "app")
+    made = " ".join([*sorted(NAMES), "my.code-workspace", "../../app/.git/info/attributes", "x/attributes"])
+    ended = place.run(f"mkdir -p deep/er/x; cd deep/er; for i in {made}; do echo plant > $i; cp $i ../..; done")
+    assert "put away, as no command may make it: " in ended.remark
+    assert place.run("grep -rl plant . | sort").head == b"./attributes\n./deep/er/x/attributes\n"
+    (place.workspace / "mine" / ".vscode").mkdir(parents=True)
+    place.git("init", "-q", "mine/app")  # which is a mount over what is beside it
+    place.run("touch mine/.vscode/x; for i in {1..520}; do mkdir -p d$i/.vscode; done")
+    assert place.run("echo on").status == 0
+    assert place.run("find . -name '.vscode*' -o -path '*.vscode/*'").head == b"./mine/.vscode\n"
+    plain = r"[submodule \"a\"]\n\tpath = a\n\turl = ../a\n"
+    assert place.run(f"mkdir node_modules a; echo > node_modules/.npmrc; printf '{plain}' > a/.gitmodules").remark == ""
+    assert place.run(f"printf '{plain}\tupdate = !x\n' > deep/.gitmodules").remark.endswith(": deep/.gitmodules")
+
+
+@at_full
+def test_a_file_with_a_name_outside_of_the_workspace_is_closed(tmp_path: Path) -> None:
+    place, outside = Place(tmp_path, "full"), tmp_path / "diary.txt"
+    outside.write_text("secret\n")
+    (place.workspace / "a").write_text("mine\n")
+    (place.workspace / "b").hardlink_to(place.workspace / "a")
+    (place.workspace / "diary").hardlink_to(outside)
+    assert place.run("(cat a b; cat diary; echo evil >> diary) 2> /dev/null").head == b"mine\nmine\n"
+    assert outside.read_text() == "secret\n"
 
 
 KEPT = (
@@ -214,7 +254,8 @@ def test_what_a_configuration_names_does_not_come_into_being(tmp_path: Path, lev
     made = ("app/later/hooks", "app/later.config", "app/.git/config.worktree")
     ended = place.run("cd app; mkdir -p later/hooks; touch later/hooks/pre-commit later.config .git/config.worktree")
     assert not [one for one in made if (place.workspace / one).exists()], ended
-    assert ended.remark == "put back: app/.git/config.worktree, app/later/hooks, app/later.config"
+    told = ("app/.git/config.worktree", "app/later/hooks", "app/later.config")
+    assert ended.remark.startswith("put back: ") and all(one in ended.remark for one in told)
 
 
 @at_each_level
@@ -281,7 +322,7 @@ def test_no_file_is_made_that_others_run_with_the_rights_of_its_owner(tmp_path: 
     place = Place(tmp_path, level)
     open_it = "import os; os.umask(0); os.open('b', os.O_CREAT | os.O_WRONLY, 0o4755)"
     place.run(f"cp /bin/true a; chmod u+s a; chmod 2755 a; chmod 755 a; python3 -c {shlex.quote(open_it)}; echo 1 > c")
-    modes = {path.name: path.stat().st_mode & 0o7777 for path in place.workspace.iterdir()}
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in place.workspace.iterdir() if path.is_file()}
     assert modes == {"a": 0o755, "c": 0o644}
 
 

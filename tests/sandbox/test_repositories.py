@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.sandbox.git_config import harmless
-from nanoclaw.sandbox.put_back import read_plain
+from nanoclaw.sandbox.protect import read_plain
 from nanoclaw.sandbox.repositories import MadeRepositories, gitlinks
+from nanoclaw.sandbox.sandbox import Encloser
 from tests.sandbox.enclosed import strengths
 from tests.sandbox.test_protected import Place, at_each_level
 
@@ -136,7 +137,7 @@ def test_a_repository_made_where_one_was_deleted_is_judged_like_any_other(tmp_pa
     place.run("true")
     known = place.encloser.known
     shutil.rmtree(place.workspace / "app")
-    place.restart(known)
+    place.encloser = Encloser(place.grants, strengths()[level], known, place.aside)
     ended = place.run("git init -q app && git -C app config core.fsmonitor ./x && echo x > app/.git/hooks/pre-push")
     told = "app/.git/config (core.fsmonitor), app/.git/hooks/pre-push"
     assert ended.remark == f"removed, as git would run it outside of the sandbox: {told}"
@@ -145,7 +146,8 @@ def test_a_repository_made_where_one_was_deleted_is_judged_like_any_other(tmp_pa
 @at_each_level
 def test_a_link_to_itself_keeps_nothing_from_being_judged(tmp_path: Path, level: str) -> None:
     place = Place(tmp_path, level)
-    place.run("mkdir a && ln -s ../x a/.envrc && touch a/.inputrc")
+    (place.workspace / "a").mkdir()
+    (place.workspace / "a" / ".envrc").symlink_to("../x")
     place.run("true")
     ended = place.run("mv a b; ln -s a a; git init -q new && git -C new config core.fsmonitor ./x")
     assert "removed, as git would run it outside of the sandbox: new/.git/config (core.fsmonitor)" in ended.remark

@@ -5,17 +5,14 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from nanoclaw.beneath.paths import name_beneath, open_folder, open_named, open_parent_for_writing
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import name_beneath, open_named
 from nanoclaw.core.plugin import Host, Turn, Tx
-from nanoclaw.snapshots.listing import FileLister, FileListing, changes, listed
-from nanoclaw.snapshots.places import KeptFile, kept, restore
+from nanoclaw.snapshots.listing import FileLister, FileListing, changes
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.taint.repositories import Repositories
@@ -308,13 +305,11 @@ class CommandFiles(NamedTuple):
     inboxes: Sequence[str] | None = None
 
 
-class Guarded(NamedTuple):
-    """All files as they were before a command, with the contents of those that say what the assistant is, knows and
-    does; None where the owner said yes to the command. `brings` is the source of files that come by it: of the network,
-    of an archive."""
+class Before(NamedTuple):
+    """All files as they were before a command. `brings` is the source of those that come by it: of the network, of an
+    archive."""
 
     listing: FileListing
-    contents: dict[str, KeptFile] | None = None
     brings: str = ""
 
 
@@ -330,75 +325,12 @@ def brought(found: Iterable[str], before: FileListing) -> list[str]:
     return list(came)
 
 
-_SHAPING = ("agents.md", "soul.md", "user.md", "tools.md", "identity.md", "heartbeat.md")
-FILES = frozenset({*_SHAPING, "bootstrap.md", "memory.md"})
-FOLDERS = ("memory", "skills")
-MOST_BYTES = 20_000_000
-
-
 def is_guarded(root: Path, path: str) -> bool:
     """True for a file that a model reads as the person's, and for what other programs of theirs run."""
-    from nanoclaw.sandbox.protect import RUN_BY
+    from nanoclaw.kept_files import is_own, who_runs
 
-    name = name_beneath(root, path)
-    parts = [part.casefold() for part in Path(name or path).parts]
-    return bool(parts) and (
-        (len(parts) == 1 and parts[0] in FILES) or parts[0] in FOLDERS or not RUN_BY.keys().isdisjoint(parts)
-    )
-
-
-def guarded_contents(root: Path) -> dict[str, KeptFile] | None:
-    """The guarded files as they are; None where they are too large to be kept."""
-    contents, size, top = dict[str, KeptFile](), 0, os.path.realpath(root)
-    for path in _guarded(root):
-        try:
-            size += os.lstat(root / path).st_size
-            if size > MOST_BYTES:
-                return None
-            if found := kept(top, f"{top}/{path}"):
-                contents[path] = found
-        except OSError:
-            continue
-    return contents
-
-
-def put_back(root: Path, contents: Mapping[str, KeptFile]) -> tuple[list[str], list[str]]:
-    """Make the guarded files what they were; which had changed, and which could not be put back."""
-    changed, failed, top = list[str](), list[str](), os.path.realpath(root)
-    for path in sorted({*contents, *_guarded(root)}):
-        was = contents.get(path)
-        try:
-            now = kept(top, f"{top}/{path}")
-            if now == was or (was and was.says(now)):
-                continue
-            changed.append(path)
-            if now:
-                _put_aside(root, path)
-            if was:
-                restore(top, f"{top}/{path}", was)
-        except OSError:
-            failed.append(path)
-    return changed, failed
-
-
-def _put_aside(root: Path, path: str) -> None:
-    """Move a file out of the way; no link on the way of either place leads elsewhere."""
-    above, _, name = path.rpartition("/")
-    aside = f"outputs/put-back-{os.urandom(4).hex()}-{path.replace('/', '-')}"
-    reach = Reach(root)
-    with open_folder(reach, above or ".") as source, open_parent_for_writing(reach, aside) as (target, new):
-        os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
-
-
-def _guarded(root: Path) -> Iterator[str]:
-    names = [one.name for one in root.iterdir()] if root.is_dir() else []
-    yield from (name for name in names if name.casefold() in FILES and not (root / name).is_dir())
-    for folder in (name for name in names if name.casefold() in FOLDERS):
-        if (root / folder).is_symlink():
-            yield folder
-            continue
-        found = listed([root / folder], most=sys.maxsize)
-        yield from names_in(os.path.realpath(root), found.files)
+    parts = Path(name_beneath(root, path) or path).parts
+    return is_own(parts) or bool(who_runs(parts))
 
 
 def _can_run(root: Path, path: str) -> bool:

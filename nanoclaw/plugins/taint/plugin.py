@@ -14,7 +14,7 @@ from nanoclaw.core.plugin import Ask, Command, Ended, Finding, Host, Plugin, Ref
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.taint.acts import Act
-    from nanoclaw.plugins.taint.files import CommandFiles, Guarded, MarkedFiles
+    from nanoclaw.plugins.taint.files import Before, CommandFiles, MarkedFiles
     from nanoclaw.plugins.taint.sources import Trusted
 
 SHOWN_SOURCES = 3
@@ -101,7 +101,7 @@ class Taint(Plugin):
 
     def __init__(self, host: Host, settings: TaintSettings) -> None:
         self._host, self._settings = host, settings
-        self._before: dict[tuple[int, str], Guarded] = {}
+        self._before: dict[tuple[int, str], Before] = {}
         self._commands: dict[tuple[int, str], CommandFiles] = {}
         self.public: Provenance = Provenance(settings, self._came_back)
 
@@ -134,8 +134,12 @@ class Taint(Plugin):
         if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
             return refused
         brings = await self._brings(call) if call.name == "exec" else ""
-        if brings:
-            self._before[turn.id, call.id] = (await self._begun())._replace(brings=brings)
+        if call.name == "exec" and (read or brings):
+            import asyncio
+
+            from nanoclaw.plugins.taint.files import Before
+
+            self._before[turn.id, call.id] = Before(await asyncio.to_thread(self._files.listed), brings)
         if not (read or brings or any(getattr(message, "outside", "") for message in turn.history)):
             return None
         from nanoclaw.plugins.taint.acts import act_of
@@ -144,8 +148,10 @@ class Taint(Plugin):
         sources = self._behind(act, call, turn, read) if act else []
         if act and sources and turn.profile.name != "person":
             return Refuse(_REFUSED.format(words=act.words, sources=_named(sources)))
-        if (read or brings) and (why := await self._before_change(call, turn, read, is_asked=bool(sources))):
-            return why
+        if read and call.name in _WRITES and not sources:
+            from nanoclaw.beneath.paths import name_beneath
+
+            self._files.mark(turn, [name_beneath(self._host.workspace, str(call.arguments["path"]))], read)
         if not act:
             return None
         if self._was_refused(act, call, turn):
@@ -227,67 +233,32 @@ class Taint(Plugin):
         sandbox = self._host.get("sandbox")
         return not (sandbox and await sandbox.confines())
 
-    async def _begun(self) -> Guarded:
-        import asyncio
-
-        from nanoclaw.plugins.taint.files import Guarded
-
-        return Guarded(await asyncio.to_thread(self._files.listed))
-
-    async def _before_change(
-        self, call: CheckedCall, turn: Turn, read: Sequence[str], *, is_asked: bool
-    ) -> Refuse | None:
-        """Have what a call writes marked, and keep what a command must not change."""
-        from nanoclaw.beneath.paths import name_beneath
-        from nanoclaw.plugins.taint import files
-
-        if call.name in _WRITES and not is_asked:
-            self._files.mark(turn, [name_beneath(self._host.workspace, str(call.arguments["path"]))], read)
-        elif call.name == "exec":
-            import asyncio
-
-            kept = None if is_asked else await asyncio.to_thread(files.guarded_contents, self._host.workspace)
-            if kept is None and not is_asked:
-                return Refuse("not run: the memory and the skills are too large to be kept safe from this command.")
-            before = self._before.get((turn.id, call.id)) or await self._begun()
-            self._before[turn.id, call.id] = before._replace(contents=kept)
-        return None
-
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        kept = self._before.pop((turn.id, call.id), None)
+        before = self._before.pop((turn.id, call.id), None)
         if call.name in _WRITES and not result.is_error:
             if call.name == "write_file" and not self._read(call, turn):
                 from nanoclaw.beneath.paths import name_beneath
 
                 self._files.unmark(turn, name_beneath(self._host.workspace, str(call.arguments["path"])))
             return None
-        if kept is not None:
-            result = await self._after_command(call, result, turn, kept)
+        if before is not None:
+            await self._mark_changed(call, turn, before)
         if not result.outside and (sources := await self._shown(call, result, turn)):
             return result._replace(outside=", ".join(sources))
         return result
 
-    async def _after_command(self, call: CheckedCall, result: ToolResult, turn: Turn, before: Guarded) -> ToolResult:
-        """Mark what a command changed, and put back what it must not change."""
+    async def _mark_changed(self, call: CheckedCall, turn: Turn, before: Before) -> None:
+        """Mark what a command changed."""
         import asyncio
 
         from nanoclaw.plugins.taint import files
 
-        root = self._host.workspace
-        changed, failed = list[str](), list[str]()
-        if before.contents is not None:
-            changed, failed = await asyncio.to_thread(files.put_back, root, before.contents)
         found = await asyncio.to_thread(self._files.changed_since, before.listing)
         read = self._read(call, turn)
         came = files.brought(found, before.listing) if before.brings and not read else found
-        own = [one for one in came if not files.is_guarded(root, one)]
+        own = [one for one in came if not files.is_guarded(self._host.workspace, one)]
         if sources := read or list(filter(None, [before.brings])):
             self._files.mark(turn, files.in_short(own), sources)
-        if changed or failed:
-            said = _PUT_BACK.format(files=", ".join(changed or failed))
-            lost = f" {', '.join(failed)} could not be put back: tell the person." if failed else ""
-            return result._replace(text=f"{result.text}\n{said}{lost}", is_error=True)
-        return result
 
     async def _shown(self, call: CheckedCall, result: ToolResult, turn: Turn) -> list[str]:
         """Sources of the text that a result shows."""
@@ -392,10 +363,6 @@ class Taint(Plugin):
 
 
 _INBOXES = "All that lies in media/, downloads/ and outputs/ counts as others' text, but for what commands printed."
-_PUT_BACK = (
-    "[put back as it was: {files}. A command may not change that after others' text was read, or with files of an "
-    "archive or the network; what it wrote is in outputs/. write_file asks the person.]"
-)
 _SAID_NO = (
     "not done: the person said no to exactly this within the last hour. Accept that, and don't do it another way; they "
     "can say it themselves."

@@ -89,7 +89,7 @@ async def test_what_a_stopped_command_took_away_is_put_back_and_told(tmp_path: P
 @pytest.mark.parametrize("command", ["rm MEMORY.md", "echo > MEMORY.md", "rm -f memory/*; exit 3"])
 async def test_a_memory_file_that_a_command_empties_is_put_back_and_asked_about(tmp_path: Path, command: str) -> None:
     steps: list[Say | str] = [call("exec", {"command": command}), "Tidy.", "Done."]
-    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+    async with running(tmp_path, ScriptedProvider(*steps), settings='[plugins]\noff = ["sandbox"]') as program:
         fill(program, "MEMORY.md", "memory/2026-05-01.md")
         before = program.workspace / "MEMORY.md", program.workspace / "memory/2026-05-01.md"
         assert f"1. `{command}` " in await program.ask("Go")

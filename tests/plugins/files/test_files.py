@@ -382,6 +382,8 @@ RUN_LATER = {
     ".vscode/tasks.json": "your editor",
     ".claude/settings.json": "other assistants",
     ".profile": "your shell",
+    "app/mise.toml": "your tools",
+    "x.code-workspace": "your editor",
     ".GIT/config": "git",
     "app/Makefile": "",
     "app/scripts/build.sh": "",
