@@ -15,7 +15,7 @@ from nanoclaw.core.store.inbox import Inbox
 
 
 class Actors:
-    """One actor for each conversation, made when something is said there."""
+    """One actor for each conversation, made when its first message arrives."""
 
     def __init__(
         self, runner: Runner, commands: Commands, asks: Asks, channels: Channels, policy: QueuePolicy, inbox: Inbox
@@ -42,7 +42,7 @@ class Actors:
         return [address for address, inbound in found if inbound and inbound.message.origin != "person"]
 
     def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]:
-        """The same without one conversation, limited to what the sender of a message may end."""
+        """Such conversations except `here`, limited to those that the sender of a message may stop."""
         from_owner = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
         return [one for one in self.unasked() if one != here] if from_owner else []
 
@@ -52,7 +52,7 @@ class Actors:
             self.for_message(cut.inbound).go_on(cut)
 
     def halt_all(self) -> dict[Address, bool]:
-        """Stop every conversation; those where something ran."""
+        """Stop every conversation. Returns by address whether something was running there."""
         return {address: actor.halt() for address, actor in list(self._actors.items())}
 
     async def idle(self) -> None:

@@ -57,7 +57,7 @@ from nanoclaw.redaction import Redactor
 from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
 
 RESTART_SECONDS = 5.0
-"""Pause before a plugin's background work that failed is started again."""
+"""Pause before background work of a plugin that failed is restarted."""
 
 
 class AppSettings(NamedTuple):
@@ -88,11 +88,11 @@ class App:
         self.asks = Asks(self.transactions)
         self.chat_apps: ChatApps
         self.redact = Redactor()
-        """Hides values that must never show; what comes while running is added: `redact.add(token)`."""
+        """Hides values that must never show; add those that appear later with `redact.add(token)`."""
         self.channels = Channels((), clock, self.redact)
         self.is_gateway = self.is_terminated = self._wakes = False
         self.keep_copy = keep_daily_copy
-        """Keeps the daily copy when it ends."""
+        """Makes the daily copy at the end of the process."""
         self.inherits = False
         """It succeeds a process that has ended, whose terminals reconnect one by one."""
         self.left_out: Mapping[str, str] = {}
@@ -130,7 +130,7 @@ class App:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that must never show, as of now."""
+        """All values that must never show at the moment."""
         return self.redact.values
 
     # --- for plugins -------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class App:
         return self._by_name[name].public if name in self._by_name else None
 
     def used(self, name: str) -> Any:
-        """The same if something in this process has asked for it, else None: making it may be expensive."""
+        """The public object, but only if it was made already, else None: making it may be expensive."""
         return vars(self._by_name[name]).get("public") if name in self._by_name else None
 
     def publish(self, plugin: Plugin) -> None:
@@ -369,7 +369,7 @@ class App:
 
 
 class _PastCounts:
-    """Lessons of earlier requests about how a model counts."""
+    """Token counts that providers reported for earlier requests."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -379,7 +379,7 @@ class _PastCounts:
 
 
 class _NoSession:
-    """Books a request that belongs to no conversation."""
+    """Records the usage of a request that belongs to no conversation."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions

@@ -1,4 +1,4 @@
-"""Questions to the owner: on disk with the turn that waits for them, until they are answered or their time is over."""
+"""Questions to the owner: stored with the turn that waits for them, until they are answered or expire."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from nanoclaw.core.plugin import Turn
 
 SECONDS = 900.0
-"""The time in which a question is open that says nothing else."""
+"""How long a question stays open unless it says otherwise."""
 
 LOOK_SECONDS = 60.0
-"""Pause after which the clock is looked at: time continues while the machine sleeps."""
+"""Pause between looks at the clock: time goes on while the machine sleeps."""
 
 
 class Question(NamedTuple):
@@ -45,34 +45,34 @@ class Question(NamedTuple):
 
 
 class Asker(Protocol):
-    """Says where and how the owner is asked; a plugin is it."""
+    """Decides where and how the owner is asked; a plugin implements it."""
 
     def place(self, about: Address) -> Address | None:
         """Address at which the owner can be asked now about what goes on at an address; None for nowhere."""
         ...
 
     def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:
-        """A question with exactly what its yes is to, and what the owner has to know of the turn."""
+        """A question extended by exactly what a yes allows and what the owner has to know about the turn."""
         ...
 
     def ask(self, tx: Transaction, question: Question) -> int:
-        """Send the question; its row in the outbox."""
+        """Send the question. Returns its row in the outbox."""
         ...
 
     def still_open(self, question: Question) -> None:
-        """A question that an earlier process asked waits for its answer on."""
+        """Continue to wait for the answer to a question of an earlier process."""
         ...
 
     def reminder(self, question: Question, place: Address) -> str:
-        """An open question again, for somebody at a place who has not seen it asked; '' for nothing."""
+        """The text of an open question for somebody who has not seen it yet; '' for none."""
         ...
 
     def over(self, tx: Transaction, question: Question) -> None:
-        """The time of a question with options is over: say what becomes of it."""
+        """A question with options has expired: say what happens now."""
         ...
 
     def settled(self, question: Question) -> None:
-        """A question is answered, or over."""
+        """A question was answered or has expired."""
         ...
 
     def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
@@ -81,7 +81,7 @@ class Asker(Protocol):
 
 
 class Waiter(Protocol):
-    """Takes a turn up again whose questions are all answered."""
+    """Resumes a turn whose questions are all answered."""
 
     def answered(self, turn: int) -> None: ...
 
@@ -167,7 +167,7 @@ class Asks:
         return [told for question in asked if self.asker and (told := self.asker.reminder(question, place))]
 
     def expire(self) -> None:
-        """End those whose time is over, also where nobody has looked at the clock since, as after a sleep."""
+        """Close expired questions, also if nobody has checked the clock since, as after a sleep."""
         for question in self.open():
             if question.expires <= self._transactions.clock():
                 self._end(question.number, OwnersAnswer(question.ask.default, "time"))
@@ -188,7 +188,7 @@ class Asks:
         return found
 
     def was_refused(self, call: CheckedCall, turn: Turn, since: datetime) -> bool:
-        """True if the owner has said no to exactly this before, since a time and in what a turn's history shows."""
+        """True if the owner has refused exactly this since a time, in a turn that is still in the history."""
         found = self._questions("by = 'owner' AND answer = 'no' AND sha256 = ?", sha256_of(call))
         shown = {one.call_id for one in turn.history if isinstance(one, ToolResult)} if found else ()
         return any(one.conversation == turn.conversation and one.asked >= since and one.call in shown for one in found)
@@ -198,12 +198,12 @@ class Asks:
         return bool(self._store.rows("SELECT 1 FROM asks WHERE turn = ? AND by = '' LIMIT 1", turn))
 
     def drop(self, turn: int) -> None:
-        """Give up all that a turn waits for, as it ends without it."""
+        """Close all questions of a turn, as it ends without the answers."""
         self._give_up([question for question in self.open() if question.turn == turn])
 
     def restore(self) -> None:
-        """After a start: what nobody waits for any more is given up, and the time of the others continues. A turn whose
-        time was over meanwhile is not told: whoever resumes it looks."""
+        """After a start: close questions that nobody waits for any more, and let the time of the others go on. A turn
+        whose question expired meanwhile is not told here: whoever resumes it checks."""
         self._give_up([one for one in self.open() if not one.call])
         for question in self.open():
             self._wait(question.number, goes_on=False)
@@ -217,7 +217,7 @@ class Asks:
     # --- its end -----------------------------------------------------------------------------------------------------
 
     def _wait(self, number: int, until: float | None = None, *, goes_on: bool = True) -> None:
-        """Look at the clock again and again, until the time of an open question is over."""
+        """Check the clock from time to time until an open question expires."""
         question, loop = self.find(number), asyncio.get_running_loop()
         if question is None or question.answer:
             return
@@ -232,7 +232,7 @@ class Asks:
         self._timers[number] = loop.call_later(min(left, LOOK_SECONDS), self._wait, number, until)
 
     def _end(self, number: int, answer: OwnersAnswer, *, goes_on: bool = True) -> Question | None:
-        """Note what a question came to; None for one that is not open."""
+        """Store the outcome of a question; None if it is not open."""
         question = self.find(number)
         if question is None or question.answer:
             return None
@@ -247,7 +247,7 @@ class Asks:
         return question
 
     def _give_up(self, questions: list[Question]) -> None:
-        """End what nobody continues with."""
+        """Close questions that nobody waits for."""
         if not questions:
             return
         with self._transactions.open():
@@ -293,6 +293,6 @@ def _question(*row: Any) -> Question:
 
 
 def sha256_of(call: CheckedCall) -> str:
-    """Of a call's name and arguments: what is allowed is exactly this."""
+    """Hash of a call's name and arguments: a yes allows exactly this call."""
     said = json.dumps([call.name, dict(call.arguments)], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()

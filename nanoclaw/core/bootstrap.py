@@ -23,7 +23,7 @@ FILE_LIMIT, TOTAL_LIMIT = 20_000, 60_000
 """Characters of one file, and of all together, that reach the prompt."""
 
 READ_LIMIT = 20_000_000
-"""Bytes; a larger file is none that a person wrote by hand."""
+"""Bytes; nobody writes a larger file by hand."""
 
 HEAD_SHARE, TAIL_SHARE = 0.7, 0.2
 

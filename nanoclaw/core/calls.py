@@ -38,18 +38,18 @@ _REFUSED = {
     "time": "the person was asked for a yes and did not answer in time, so nothing was done. Tell them.",
     "nobody": "nobody is there to be asked for a yes{}, so nothing was done. Say in your answer what needs their yes.",
 }
-"""The result of a call that was not allowed, by whom."""
+"""The result of a refused call, by who refused it."""
 
 
 WARN_AT, END_AT = 3, 6
-"""A result that came before, for the same call or for others: warned at the third time, ended at the sixth."""
+"""How often one result may come again, from the same call or others: a warning at 3, the end at 6."""
 
 AGAIN = "(The same result again, after several tries: do something else, or answer.)"
 
 
 class Judged(NamedTuple):
-    """A call of one answer: to be run as `checked`, or its `result` where it is not run (any more), or what to ask
-    first: for a yes, or one question with options; `answer` is that to it."""
+    """One call of an answer: `checked` is to be run, or `result` is set where it is not run (any more), or `ask` is to
+    be asked first; `answer` is the owner's answer to that."""
 
     call: ToolCall
     checked: CheckedCall | None = None
@@ -59,8 +59,8 @@ class Judged(NamedTuple):
 
 
 def to_ask(judged: Sequence[Judged]) -> tuple[tuple[CheckedCall, Ask], ...]:
-    """All that the owner is to allow, as one question where that is for all; else one question with options, so that
-    plain words can only be its answer."""
+    """The questions of an answer, as one question where it applies to all of them; else one question with options, so
+    that plain words can only be its answer."""
     asks = [(one.checked, one.asks) for one in judged if one.checked and one.asks]
     if shared := [ask for _, of_call in asks if _is_for_all(of_call) for ask in of_call]:
         whole = _as_one_call([one.call for one in judged])
@@ -99,7 +99,7 @@ class CallEffects:
         return own + others
 
     def reports(self, number: int) -> Callable[[Effect], None]:
-        """The function by which the call with this number tells what it has changed."""
+        """The function through which the call with this number reports its changes."""
         reports = self._reported.setdefault(number, [])
         return lambda effect: reports.append(self._clean(effect))
 
@@ -112,13 +112,13 @@ class CallEffects:
 
 
 class CallRunner:
-    """Takes calls through every gate: schema, plugins, the owner, the tool, plugins again, bounds."""
+    """Passes calls through every check: schema, plugins, the owner, the tool, plugins again, limits."""
 
     def __init__(self, toolbox: Toolbox, chain: Chain, asks: Asks, outputs: Outputs) -> None:
         self._toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
 
     def meant(self, answer: AssistantMessage) -> AssistantMessage:
-        """The answer with the calls that are meant, if some of them use CALL_TOOL."""
+        """The answer with the calls that the model meant, if it used CALL_TOOL for some."""
         calls = tuple(map(self._toolbox.meant, answer.tool_calls))
         return answer if calls == answer.tool_calls else answer._replace(tool_calls=calls)
 
@@ -174,7 +174,7 @@ class CallRunner:
         turn: RunningTurn,
         answers: Mapping[str, Sequence[Question]],
     ) -> Judged:
-        """Judge a call by what the owner said, or is to be asked: first for a yes to it, then to choose."""
+        """Judge a call by the owner's answer, or by what the owner has to be asked: first for a yes, then to choose."""
         asked = answers.get(checked.id, ())
         if wanted := [ask for ask in asks if not ask.options]:
             if _is_for_all(wanted):
@@ -288,14 +288,14 @@ class Repeats:
 
 
 def warned_of(result: ToolResult, repeats: int) -> ToolResult:
-    """The result, with a warning where it came too often."""
+    """The result, with a warning if it came too often."""
     if repeats < WARN_AT:
         return result
     return result._replace(text=f"{result.text}\n{AGAIN}")
 
 
 def answer_to(call: CheckedCall, options: tuple[str, ...], asked: Sequence[Question]) -> OwnersAnswer | None:
-    """The answer that was given about exactly this call, None for none yet. A yes to another call of the same id is a
+    """The owner's answer about exactly this call; None for none yet. A yes to another call with the same id counts as a
     no."""
     for question in reversed(asked):
         if question.answer and question.ask.options == options:
@@ -307,11 +307,11 @@ def answer_to(call: CheckedCall, options: tuple[str, ...], asked: Sequence[Quest
 
 
 ALL = "*"
-"""replaces a call's id where a question is about all calls of an answer."""
+"""Replaces a call's id where one question is about all calls of an answer."""
 
 
 def _as_one_call(calls: Sequence[ToolCall]) -> CheckedCall:
-    """All calls of an answer as one, for a hash that no other list has."""
+    """All calls of an answer as one text, for a hash that no other list of calls has."""
     return CheckedCall(ALL, ALL, {"calls": [[one.id, one.name, one.arguments] for one in calls]})
 
 
@@ -320,7 +320,7 @@ def _is_for_all(asks: Iterable[Ask]) -> bool:
 
 
 def _as_one(asks: Sequence[Ask]) -> Ask:
-    """All that is asked at once, as one question. Its yes can be extended where it is to one scope for all."""
+    """Several questions as one. Its yes can be extended if all of them have the same scope."""
     if len(asks) == 1:
         return asks[0]
     scopes = {ask.scope for ask in asks}

@@ -58,7 +58,7 @@ NARROWED = (
     *("before_turn", "before_model", "after_model", "stream", "before_tool", "after_tool"),
     *("before_answer", "on_end"),
 )
-"""Those that a plugin may narrow in its `hears`."""
+"""Hooks that a plugin may limit in its `hears`."""
 
 _VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 
@@ -80,7 +80,7 @@ class Chain:
     def _about(
         self, hook: str, turn: Turn | None, *, origin: str = "", call: CheckedCall | None = None
     ) -> Iterator[Plugin]:
-        """Those that are asked in a hook about a turn, or a message or call of it, as they say in `hears`."""
+        """The plugins that are called for a hook about a turn, or a message or call of it, as their `hears` says."""
         origin, channel = origin or (turn.origin if turn else ""), turn.address.channel if turn else ""
         for one in self._of[hook]:
             try:
@@ -106,7 +106,7 @@ class Chain:
         return [tool for tool in self._tools if tool.is_there and tool.is_open(profile)]
 
     def _restricted(self, one: Plugin, tools: list[Tool]) -> list[Tool]:
-        """The tools as a plugin leaves them open. Raises ConfigError."""
+        """The tools after a plugin has restricted them. Raises ConfigError."""
         try:
             if (given := one.restrict_tools(tuple(tools))) is None:
                 return tools
@@ -245,7 +245,7 @@ class Chain:
             )
 
     def on_progress(self, text: str, turn: Turn) -> str:
-        """Text of a running tool as the plugins let it be shown; "" if one fails."""
+        """Output of a running tool after the plugins' filters; "" if one fails."""
         for one in self._of["on_progress"]:
             try:
                 text = _checked(one.on_progress(text, turn), str) or text
@@ -291,7 +291,7 @@ class Chain:
             self._in_part(one, "on_reset", tx, partial(one.on_reset, conversation, tx), ())
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]:
-        """The texts with which a summary ends, and why the model gave no answer to a plugin, if it gave none."""
+        """Texts that plugins want at the end of a summary, and the error of a model that a plugin asked in vain."""
         found, failed = list[str](), None
         for one in self._of["before_compaction"]:
             try:
@@ -305,7 +305,7 @@ class Chain:
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def fault(self, one: Plugin, hook: str, error: BaseException) -> None:
-        """A plugin's step went wrong: it is skipped, logged once for each kind, and named in status."""
+        """A plugin's step failed: it is skipped, logged once for each kind, and named in status."""
         said = f"{hook}: {type(error).__name__}: {error}".rstrip(": ")
         if self.faults.get(one.name) == said:
             return
@@ -323,7 +323,7 @@ class Chain:
             return None
 
     def _in_part(self, one: Plugin, hook: str, tx: Transaction, step: Callable[[], T | None], kinds: Kinds) -> T | None:
-        """A step inside a transaction: what it wrote is taken back alone when it raises."""
+        """A step inside a transaction: if it raises, only its own writes are rolled back."""
         try:
             with tx.part():
                 return _checked(step(), kinds)
@@ -333,7 +333,7 @@ class Chain:
 
 
 def _is_about(heard: Hears | None, origin: str, channel: str, call: CheckedCall | None) -> bool:
-    """True for a turn, or a call of it, that a plugin wants to hear of; None: it hears of all."""
+    """True if a plugin wants to be called for a turn, or a call of it; None: always."""
     if heard is None or origin in heard.origins or channel in heard.channels:
         return True
     if call is None:  # what names tools alone narrows nothing where there is no call
@@ -356,7 +356,7 @@ def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
 
 
 def _checked(given: T, kinds: Kinds) -> T:
-    """The answer of a hook, which must be None or of these kinds. Raises TypeError."""
+    """The return value of a hook, which must be None or of these types. Raises TypeError."""
     if given is None or isinstance(given, kinds):
         return given
     if isinstance(given, Coroutine):

@@ -27,10 +27,10 @@ Ids = Annotated[tuple[str, ...], int]
 """A setting with a list of stable ids, which may also be written as numbers: 555 is "555"."""
 
 UNVERIFIED = "unverified:"
-"""Prefix of an id that its platform does not vouch for, such as the sender of a mail that anybody may have written."""
+"""Prefix of an id that its platform does not verify, such as the sender of a mail that anybody may have written."""
 
 UNPROVEN = f"{UNVERIFIED}said:"
-"""Prefix of an id that its platform vouches for in a way that others may be able to forge."""
+"""Prefix of an id that its platform verifies in a way that others may be able to forge."""
 
 _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ConversationStore:
-    """The seam's `Conversations` over sessions and actors."""
+    """Implements `Conversations` for plugins by sessions and actors."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -152,7 +152,7 @@ class PluginHost:
         return PROFILES[name]
 
     def owner(self) -> Address | None:
-        """Address at which the owner spoke last."""
+        """Address at which the owner wrote last."""
         sql = (
             "SELECT channel, chat FROM inbox WHERE CASE json_type(body, '$.role') WHEN 'text' THEN"
             " json_extract(body, '$.role') = 'owner' WHEN 'null' THEN 0 ELSE 1 END"
@@ -177,7 +177,7 @@ class PluginHost:
         return await self._app.call(call, turn, parent)
 
     async def carry_out(self, command: str, said: Said) -> Reply:
-        """Raises NanoclawError where it cannot be carried out."""
+        """Raises NanoclawError if the command cannot be carried out."""
         return await self._app.commands.for_said(command, said)
 
     async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:

@@ -75,14 +75,14 @@ class PausedTurn(NamedTuple):
     behind: tuple[Accepted, ...] = ()
 
     def alone(self) -> PausedTurn:
-        """The turn itself, which the clock no longer resumes."""
+        """The turn itself, without its timer."""
         if self.timer:
             self.timer.cancel()
         return self._replace(behind=(), timer=None)
 
 
 class Peers(Protocol):
-    """The other conversations, as far as one must know of them."""
+    """What a conversation must know of the others."""
 
     # Other conversations in which a task or heartbeat runs that the sender may stop; none for guests and in groups.
     def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]: ...
@@ -113,7 +113,7 @@ class MessageQueue:
             self._items.popleft()
 
     def clear(self) -> list[Item]:
-        """All that waited."""
+        """Remove and return everything that waited."""
         items, self._items = list(self._items), deque()
         return items
 
@@ -150,6 +150,6 @@ class MessageQueue:
                 return
 
     def words_of(self, item: Accepted) -> str:
-        """Words with which a stop names a message; '' if it became a stop itself."""
+        """Words that name a message in the reply to /stop; '' if it was a stop itself."""
         text = self._inbox.read(item.row).message.text
         return "" if is_stop(text) else text

@@ -60,7 +60,7 @@ class ToolCall(NamedTuple):
 
     @property
     def as_said(self) -> ToolCall:
-        """The call as its model wrote it, and reads it again."""
+        """The call as the model wrote it and will read it again."""
         return ToolCall(self.id, CALL_TOOL, self.said) if self.said else self
 
 
@@ -96,7 +96,7 @@ class Refuse(NamedTuple):
 
 
 class Instead(NamedTuple):
-    """The call is not run; this is its result (a plan, a rehearsal)."""
+    """The call is not run and gets this result (a plan, a rehearsal)."""
 
     text: str
 

@@ -19,7 +19,7 @@ _HARMLESS = {ord("["): "(", ord("［"): "（"}
 
 
 def escape(text: str) -> str:
-    """Text from outside, with our tag made harmless."""
+    """Text from outside in which our tag can no longer be mistaken for one by the program."""
     if "[" not in text and "［" not in text:
         return text
     return re.sub(_TAG, lambda run: run[0].translate(_HARMLESS), text)
@@ -53,8 +53,8 @@ def runtime_metadata(
 
 
 def in_short(text: str) -> str:
-    """The runtime metadata for a model to which every word is dear: the time, who wrote, and all that came with the
-    message. Any other text of the program's is as it was."""
+    """The runtime metadata for a small model: only the time, who wrote, and what came with the message. Other text by
+    the program stays as it was."""
     if not text.startswith(OPEN):
         return text
     lines = text.removesuffix(CLOSE).rstrip().split("\n")[1:]
@@ -85,8 +85,8 @@ def _offset(now: datetime) -> str:
 
 
 def below(text: str) -> str:
-    """A text of somebody's for the prompt: with our tag made harmless, and headings like ours below ours, so that it
-    cannot end its section."""
+    """A text by somebody else for the prompt: our tag is made harmless and headings go below ours, so that it cannot
+    end its section."""
     return re.sub(_OUR_HEADING, r"###\1", escape(text), flags=re.IGNORECASE | re.MULTILINE)
 
 

@@ -19,18 +19,18 @@ from nanoclaw.core.store.usage import Call
 from nanoclaw.tokens.tokens import estimate
 
 MOST_TOKENS = 1_000_000_000
-"""Of one request, far beyond what any model takes."""
+"""Most tokens that one request can report, far beyond what any model takes."""
 
 TOLD_SECONDS, ASKED_AGAIN_SECONDS = 10.0, 5.0
-"""Pauses until somebody who waits for an answer is told so, and until a model that is down is asked again."""
+"""Seconds until somebody who waits for an answer is told so, and until a model that is down is asked again."""
 
 LOWEST, HIGHEST = 0.5, 2.0
-"""The most by which a model's own count can differ from ours before it is taken for a mistake."""
+"""The most by which a model's own count may differ from our estimate before it is considered a mistake."""
 
 T = TypeVar("T")
 
 LONGEST_ANSWER = 400_000
-"""Characters of one answer that are shown and kept."""
+"""Most characters of one answer that are shown and kept."""
 
 
 @runtime_checkable
@@ -43,11 +43,11 @@ class Models(Protocol):
         ...
 
     def troubles(self) -> Mapping[str, str]:
-        """By purpose why its own model cannot answer at present."""
+        """By purpose, why its own model cannot answer at present."""
         ...
 
     def listing(self, chosen: str) -> Reply:
-        """All that is known of models, without asking anybody; `chosen` is the conversation's own."""
+        """Everything known about models, without asking any server; `chosen` is the conversation's own."""
         ...
 
     def choose(self, wanted: str) -> tuple[str, str]:
@@ -84,7 +84,7 @@ class Models(Protocol):
         ...
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:
-        """The text that is spoken in an audio file. Raises NanoclawError."""
+        """The transcript of an audio file. Raises NanoclawError."""
         ...
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
@@ -109,7 +109,7 @@ class UsageLog(Protocol):
 
 
 def silence(event: Event) -> None:
-    """Shows nothing of an answer that is not for the person."""
+    """Shows nothing: for an answer that is not for the person."""
 
 
 class ModelCalls:
@@ -127,7 +127,7 @@ class ModelCalls:
         return ModelCall(self, self.provider(profile, chosen), log, turn, profile.purpose, chosen)
 
     def provider(self, profile: Profile, chosen: str) -> Provider:
-        """The model that such a turn goes to. Raises ConfigError."""
+        """The model that answers a turn with this profile. Raises ConfigError."""
         return self.models.of(profile.model or chosen, "" if profile.model else profile.purpose)
 
     async def embed(
@@ -169,15 +169,15 @@ class ModelCall:
         self.model, self.said, self.usage = provider.model, "", Usage()
 
     def for_purpose(self, purpose: str) -> ModelCall:
-        """The calls of the same turn for another purpose; these where that has nothing of its own. Raises ConfigError,
-        and NanoclawError for a purpose that there is not."""
+        """Calls of the same turn for another purpose; the same object if that has no settings of its own. Raises
+        ConfigError, and NanoclawError for an unknown purpose."""
         if self._model_calls.purposes.of(purpose) == PurposeModel():
             return self
         provider = self._model_calls.models.of(self._chosen, purpose)
         return ModelCall(self._model_calls, provider, self._log, self._turn, purpose, self._chosen)
 
     def factor(self) -> float:
-        """By how much the model's own count differs from the estimate."""
+        """The factor between the model's own count and our estimate."""
         return self._model_calls.calibration.factor(self.provider.model)
 
     async def complete(
@@ -206,7 +206,7 @@ class ModelCall:
         return self.purpose != "pictures" and bool(self._model_calls.purposes.of("pictures").name)
 
     async def _seen(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:
-        """The answer, by the model of pictures where this one turns out to see none."""
+        """The answer; from the vision model if this one turns out to see no images."""
         try:
             return await self._once(request._replace(must_see=self._wants_eyes), show)
         except CannotSee:
@@ -263,7 +263,7 @@ class ModelCall:
 
 
 class _Wait:
-    """Somebody's wait for an answer."""
+    """Waits for an answer on behalf of somebody who is waiting, for a limited time."""
 
     def __init__(self, show: Callable[[Event], None], limit: float) -> None:
         self._show, self._limit = show, limit
@@ -321,8 +321,8 @@ class _Wait:
 
 
 def _bounded(answer: AssistantMessage) -> AssistantMessage:
-    """An answer of endless text would be too long for every screen, and for the model that reads it again. Figures that
-    no request can have taken are none: then they are estimated."""
+    """Shortens an endless answer, which would be too long for screens and for the model that reads it again. Token
+    counts that no request can have are dropped: then they are estimated."""
     if (used := answer.usage) and not all(0 <= tokens < MOST_TOKENS for tokens in used):
         answer = answer._replace(usage=None)
     if len(answer.text) <= LONGEST_ANSWER:
@@ -362,14 +362,14 @@ class Calibration:
         self._learned[model] = _learned(self._known(model), estimated, reported)
 
     def refused(self, model: str, counted: int, window: int) -> None:
-        """A request of which we `counted` fewer tokens than the window has was too long for it: count more."""
+        """A request that we `counted` as smaller than the window was too long for it: count more from now on."""
         factor, samples = self._known(model)
         if 0 < counted < window:
             self._learned[model] = (min(HIGHEST, factor * window / counted), samples)
 
     def call(self, request: ModelRequest, model: str, answer: AssistantMessage | None, said: str, first: bool) -> Call:
-        """A request to be written down. Where the provider told no usage (no `answer`: it was cut off after it had
-        `said` something) it is estimated; where it did, the `first` one of a turn is a lesson."""
+        """The usage record of a request. If the provider reported none (no `answer`: it was cut off after it had `said`
+        something) it is estimated; if it did, the `first` one of a turn calibrates the estimate."""
         usage = answer.usage if answer else None
         if usage and not first:
             return Call(model, usage)
