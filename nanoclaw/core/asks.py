@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.plugin import Turn
 
 SECONDS = 900.0
-"""How long a question stays open unless it says otherwise."""
+"""Time for which a question stays open unless it says otherwise."""
 
 LOOK_SECONDS = 60.0
 """Pause between looks at the clock: time goes on while the machine sleeps."""

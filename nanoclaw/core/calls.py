@@ -42,7 +42,7 @@ _REFUSED = {
 
 
 WARN_AT, END_AT = 3, 6
-"""How often one result may come again, from the same call or others: a warning at 3, the end at 6."""
+"""Limits of how often one result may come again, from the same call or others: a warning at 3, the end at 6."""
 
 AGAIN = "(The same result again, after several tries: do something else, or answer.)"
 

@@ -101,8 +101,8 @@ class Channel(Protocol):
         ...
 
     async def run(self, deliver: Deliver) -> None:
-        """Receive until cancelled or until the person leaves. Raises ChannelError, or whatever went wrong, if the
-        connection is lost: whoever runs it waits and runs it again, longer each time until `alive` is a new one."""
+        """Receive until cancelled or until the person leaves. Raises ChannelError, or any other exception, if the
+        connection is lost: the caller waits and runs it again, longer each time until `alive` changes."""
         ...
 
     def serves(self, outbound: Outbound) -> bool:
@@ -138,7 +138,7 @@ class Proves(Protocol):
         ...
 
     async def prove(self, *, anew: bool = False) -> tuple[bool, str]:
-        """Test it if that is due, or in any case with `anew`, and keep the result. Failures are in the sentence."""
+        """Run the test if it is due, or in any case with `anew`, and keep the result. The sentence names failures."""
         ...
 
 
@@ -153,10 +153,10 @@ class Holds(Protocol):
 
 
 class ChannelAccess(Protocol):
-    """The people of a channel, as far as it must know them by itself. Nobody is known unless something says so."""
+    """The people of a channel, as far as the channel itself must know them. By default nobody is known."""
 
     def is_known(self, sender: str) -> bool:
-        """True for people who are let in, whose invitations are accepted."""
+        """True for people with access, whose invitations are accepted."""
         return False
 
     def awaits_code(self) -> bool:
@@ -173,7 +173,7 @@ class ChannelAccess(Protocol):
 
 
 class Nobody(ChannelAccess):
-    """The people of a channel of which nothing is known."""
+    """A channel of which no people are known."""
 
 
 class ChannelHost(NamedTuple):
@@ -219,13 +219,13 @@ class ChannelSpec(NamedTuple):
     """A NamedTuple with defaults: the keys of [channels.NAME] besides those that say who is let in. None: the channel
     is given the table as it is."""
     needed: tuple[str, ...] = ()
-    """Settings without which it is not served; without the first of them it counts as not configured."""
+    """Settings that it needs to run; without the first of them it counts as not configured."""
     secrets: tuple[str, ...] = ()
-    """Settings that must never show; without `settings` all whose names say so."""
+    """Settings that must never show; without `settings`, all whose names suggest it."""
     libraries: tuple[str, ...] = ()
-    """Libraries that are there when the package's extra NAME is installed."""
+    """Libraries that the package's extra NAME installs."""
     ids: Literal["any", "numbers", "addresses"] = "any"
-    """The stable ids of people; of addresses small and large letters are the same."""
+    """The kind of stable ids of people; in addresses upper and lower case are the same."""
     link: LinkHelp | None = None
     is_tried: bool = False
     """Its channel `Proves` that the platform can be trusted about senders: `nanoclaw link` tests it."""
@@ -246,7 +246,7 @@ class ChannelTable(NamedTuple):
 
     @property
     def lacks(self) -> str:
-        """The first setting without which it is not served, '' for none."""
+        """The first setting that is needed and missing; '' for none."""
         return next((key for key in self.spec.needed if not getattr(self.settings, key)), "")
 
     @property
@@ -264,9 +264,9 @@ class ChannelTable(NamedTuple):
 class ChatApps(Protocol):
     @property
     def tables(self) -> Mapping[str, ChannelTable]:
-        """Those that the configuration has, by name."""
+        """The configured channels by name."""
         ...
 
     def names(self) -> list[str]:
-        """Names of all that there could be, each that of its folder in the home."""
+        """Names of all possible channels, which are also the names of their folders in the home."""
         ...

@@ -13,17 +13,16 @@ from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import Address, Outbound
 
 TERMINAL = "terminal"
-"""The channel whose person is the owner, as nobody else sits there."""
+"""The channel that only the owner can use."""
 
 MAIN = Address(TERMINAL, "main")
 """The terminal's usual conversation."""
 
 OFFLINE_SECONDS = 3.0
-"""Pause before a platform that cannot be reached, or is in trouble, is retried: what waits goes out, and comes in, soon
-after it is back."""
+"""Seconds before an unreachable or failing platform is tried again, so that messages flow soon after it is back."""
 
 RESTART_SECONDS = (2, 4, 8, 16, 32, 60)
-"""Pauses before a failed channel is restarted, the last one for ever; a sign of life resets them."""
+"""Seconds before a failed channel is restarted, the last one for every further time; a sign of life resets them."""
 
 
 class Channels:
@@ -32,7 +31,7 @@ class Channels:
     def __init__(
         self, channels: Iterable[Channel], clock: Callable[[], datetime], redact: Callable[[str], str] = str
     ) -> None:
-        """`redact` takes known secrets out of what a model has written into a call."""
+        """`redact` hides known secrets in the calls that a model wrote."""
         self._channels = {channel.name: channel for channel in channels}
         self._clock, self._redact = clock, redact
         self._troubles: dict[str, tuple[datetime | None, str]] = {}  # the last sign of life before, and the reason
@@ -65,7 +64,7 @@ class Channels:
         return hints is None or hints.stays
 
     def collects(self, address: Address) -> bool:
-        """True if messages that follow each other at once are one thought."""
+        """True if messages in quick succession are answered as one."""
         hints = self.hints(address.channel)
         return hints is not None and hints.bursts
 
@@ -99,7 +98,7 @@ class Channels:
             await pause(seconds)
 
     def _broke_off(self, channel: Channel, error: Exception, seconds: float) -> None:
-        """Note it, and log it unless it is the same outage as before."""
+        """Remember an interruption, and log it unless it is the same outage as before."""
         from nanoclaw.log import logger
 
         said = str(error) or type(error).__name__

@@ -22,12 +22,12 @@ GROUPS = {
     "safety": "what it may do, and what it did",
     "more": "the program and its users",
 }
-"""The groups of /help, each with what it is about. A command of none of them is of the last."""
+"""The groups of /help, each with its subject. Commands without a group are in the last."""
 
 _COMMAND = re.compile(r"/(?:([A-Za-z][\w-]*:)(?=.)|([A-Za-z][A-Za-z0-9_-]*)(?:@\S+)?(?!\S))\s*(.*)", re.DOTALL)
 
 SHORT = 60
-"""Characters of a text that is only named."""
+"""Most characters of a text that is quoted as a name."""
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -54,7 +54,7 @@ class Commands:
     def __init__(
         self, commands: Iterable[Command], transactions: Transactions, redact: Callable[[str], str] = str
     ) -> None:
-        """`redact` takes known secrets out of what commands say."""
+        """`redact` hides known secrets in what commands say."""
         self._commands: dict[str, Command] = {}
         for command in commands:
             for name in (command.name, *command.also):
@@ -62,27 +62,27 @@ class Commands:
         self._transactions, self._redact = transactions, redact
 
     def __iter__(self) -> Iterator[Command]:
-        """Those that are listed."""
+        """The commands that /help lists."""
         return iter(self._listed(self.open_to("person")))
 
     def open_to(self, profile: str) -> dict[str, Command]:
-        """Those that are open to a profile, without their older names."""
+        """The commands that a profile may use, without their older names."""
         return {name: one for name, one in self._commands.items() if name == one.name and profile in one.open_to}
 
     def _listed(self, commands: Mapping[str, Command]) -> list[Command]:
-        """Those that are no part of another."""
+        """The commands that are not part of another command."""
         return [one for one in commands.values() if one.part_of not in commands]
 
     def find(self, name: str) -> Command | None:
         return self._commands.get(name)
 
     def is_command(self, inbound: Inbound) -> bool:
-        """False for one that the person only hands on, as what an inline bot wrote for them."""
+        """False for a forwarded one, such as the text of an inline bot."""
         is_own = inbound.message.origin == "person" and not inbound.message.outside
         return is_own and parse(inbound.message.text) is not None
 
     def waits(self, inbound: Inbound) -> bool:
-        """True for what takes its turn in the queue: talk, and commands that change what a turn works on."""
+        """True for messages that wait in the queue: talk, and commands that change what a turn works on."""
         if not self.is_command(inbound):
             return True
         found = self.find(self._said(inbound)[0])
@@ -98,7 +98,7 @@ class Commands:
         return self.is_command(inbound) and not self.takes_time(inbound) and not self.waits(inbound)
 
     def run_in(self, inbound: Inbound, tx: Transaction) -> Reply | UserMessage:
-        """Carry out a command inside a transaction; what it wrote is taken back where it fails."""
+        """Carry out a command inside a transaction; its writes are rolled back if it fails."""
         name, said = self._said(inbound)
         if refused := self._refused(name, inbound):
             return Reply(refused)
@@ -117,7 +117,7 @@ class Commands:
             return self._sorry(error, inbound)
 
     async def for_said(self, name: str, said: Said) -> Reply:
-        """Carry a command out outside any message. Raises NanoclawError where it cannot be."""
+        """Carry out a command without a message. Raises NanoclawError if that is not possible."""
         name, argument = self.named(name, said.argument)
         found, said = self.find(name), said._replace(argument=argument)
         if found is None or said.profile not in found.open_to:
@@ -134,14 +134,14 @@ class Commands:
         return reply
 
     def _reply(self, done: Done) -> Reply | UserMessage:
-        """A result as it may be shown: a model's words in it may be a secret."""
+        """A result that may be shown: words of a model in it may contain a secret."""
         if isinstance(done, UserMessage):
             return done
         reply = Reply(done) if isinstance(done, str) else done
         return reply._replace(text=self._redact(reply.text), data=within(reply.data, self._redact))
 
     def _sorry(self, error: BaseException, inbound: Inbound) -> Reply:
-        """A sentence about a command that failed. What went wrong is the owner's business."""
+        """A sentence about a failed command. Only the owner is told the reason."""
         from nanoclaw.core.runner import NOT_NOW
         from nanoclaw.core.wording import sorry
         from nanoclaw.log import logger
@@ -169,7 +169,7 @@ class Commands:
         return name, self.said(inbound, argument)
 
     def named(self, name: str, argument: str) -> tuple[str, str]:
-        """Name and argument of what is meant: "/memory search tea" is "/search tea", which is a part of /memory."""
+        """The command that is meant, and its argument: "/memory search tea" is "/search tea", a part of /memory."""
         whole, part, rest = self.find(name), *(*argument.split(maxsplit=1), "", "")[:2]
         found = self.find(part.lower())
         return (found.name, rest) if whole and found and found.part_of == whole.name else (name, argument)

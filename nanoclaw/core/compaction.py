@@ -46,22 +46,22 @@ from nanoclaw.core.turn import RunningTurn
 from nanoclaw.tokens.tokens import estimate
 
 SUMMARY_TOKENS = 4_000
-"""The most that a summary may take."""
+"""Most tokens of a summary."""
 
 FLUSH_TOKENS = 4_000
-"""Room for what plugins ask of the model before messages are lost."""
+"""Tokens reserved for what plugins ask the model before messages are lost."""
 
 WHOLE_TURNS = 3
 """The newest turns, whose tool results are shortened only when nothing else is left."""
 
 ENOUGH = 0.7
-"""Shortening must bring a request down to this share of its room, or the next turn would outgrow it again."""
+"""Shortening must reduce a request to this share of its room, or the next turn would exceed it again."""
 
 LOW = 0.5
-"""The share that lines leave of it: so many turns go by until the next change, and the model's next try."""
+"""Lines reduce a request to this share of its room, so that some turns pass until the next try."""
 
 LEVELS = (16_000, 4_000, SHORT, 300)
-"""Characters that are left of each result, of other texts ten times as many, where no older part can give way."""
+"""Characters kept of each result, and ten times as many of other texts, when no older part can be dropped."""
 
 PASSES = 12
 """Tries to summarize one part of a conversation after the other."""
@@ -71,17 +71,17 @@ INSTRUCTION_TOKENS = 500
 INFINITE = float("inf")
 
 LEAST_TOKENS = 200
-"""A shorter part is not worth a summary."""
+"""Tokens; a shorter part is not worth a summary."""
 
 MADE_ROOM = "the older part of this conversation is now a summary; /history shows all of it"
 
 LEAST_SUMMARY_TOKENS = 4
-"""The shortest useful summary of a long part: less says nothing, such as a small model's “fine”."""
+"""Tokens of the shortest useful summary of a long part; a small model may just say “fine”."""
 
 CALLED = "it was a call of a tool, not a text"
 
 LEAST_SHARE = 1 / 6
-"""The share of what is to be summarized that a window must hold: so many requests may be made one after the other."""
+"""The share of the text that a window must hold: this limits the requests for one summary."""
 
 
 class NoSummary(NanoclawError):
@@ -97,11 +97,11 @@ class Compaction:
         self.builder, self.chain, self.model_calls, self.clock = builder, chain, model_calls, clock
 
     async def make_room(self, turn: RunningTurn, error: ContextTooLong | None) -> bool:
-        """Make room if a request would be too long, or was with this `error`. True: it became shorter."""
+        """Make room if a request would be too long, or was too long with this `error`. True if it became shorter."""
         return await Shrink(self, turn).make_room(error)
 
     async def by_hand(self, turn: RunningTurn, focus: str) -> str:
-        """Summarize all but the newest part, whatever the window; what to tell. Raises NanoclawError."""
+        """Summarize all but the newest part. Returns the sentence for the person. Raises NanoclawError."""
         return await Shrink(self, turn).by_hand(focus)
 
 
@@ -120,7 +120,7 @@ class Shrink:
         return SummaryModel(self._model_call, self._models, lambda one: show(one) if isinstance(one, Notice) else None)
 
     async def make_room(self, error: ContextTooLong | None) -> bool:
-        """True: the next request is shorter."""
+        """Returns True if the next request is shorter."""
         window = self._learn(error, None) if error else self._window
         if window is None:
             return False
@@ -194,7 +194,7 @@ class Shrink:
         return [self._size(one.message) for one in placed]
 
     def _learn(self, error: ContextTooLong, placed: Sequence[Placed] | None) -> int:
-        """The window that an overflow told, or that follows from what was too long."""
+        """The window that the provider named, or that follows from the size that was too long."""
         tokens, known = self._tokens(placed), self._window
         window = error.window or min(tokens, known or tokens)
         if window != known:
@@ -205,7 +205,7 @@ class Shrink:
     # --- making room -------------------------------------------------------------------------------------------------
 
     def _shorten(self, placed: Sequence[Placed], upto: int, room: float) -> bool:
-        """Shorten results up to there if that is enough."""
+        """Shorten results up to this message if that is enough."""
         short = shortened_upto(placed, upto, SHORT)
         is_enough = short != placed and self._tokens(short) <= room
         if is_enough:
@@ -264,8 +264,8 @@ class Shrink:
             self._turn.show(Notice(f"{text}, and /history shows all of it", stays="here"))
 
     def _lines_within(self, placed: Sequence[Placed], cuts: Sequence[int], most: float) -> tuple[int, str] | None:
-        """The first of the cuts with which a request has at most a number of tokens, and the lines for what is before
-        it; with the first of all cuts nothing changes."""
+        """The first cut that brings a request below a number of tokens, and the lines that replace what is before it;
+        the first of all cuts changes nothing."""
         begin, left, now = cuts[0], most - self._tokens(()), self._session.history
         sizes = self._sizes(placed[begin:])
         taken = sum(map(self._size, now[: len(now) - len(sizes)]))
@@ -279,7 +279,7 @@ class Shrink:
         return None
 
     def _lines(self, placed: Sequence[Placed], cut: int, tokens: float) -> str:
-        """Lines of half as many characters as there are tokens, and so of an eighth of them."""
+        """Lines with half as many characters as there are tokens, which is an eighth of these tokens."""
         room, older = max(200, round(tokens / 2)), [one for one in placed[:cut] if one.id]
         asked = [text[:room] for text in self._asked_before(placed, cut)]
         part = Part(len(older), older[-1].id, room // 4)
@@ -305,8 +305,8 @@ class Shrink:
         return Part(cut, placed[cut - 1].id, older)
 
     async def _sum_up(self, placed: Sequence[Placed], part: Part, focus: str) -> None:
-        """Have what is worth it kept, then put the checked summary in place: a new context begins, for which files are
-        read and notes recalled again. Raises ProviderError, NoSummary."""
+        """Let plugins keep what matters, then put the checked summary in place: a new context begins, for which files
+        are read and notes recalled again. Raises ProviderError, NoSummary."""
         forgot, turn = self._session.forgot, self._turn
         older, newer = (tuple(one.message for one in some) for some in (placed[: part.cut], placed[part.cut :]))
         try:
@@ -338,9 +338,9 @@ class Shrink:
         return min(FLUSH_TOKENS, self._window // 8) if self._window else FLUSH_TOKENS
 
     async def _summary(self, older: tuple[Message, ...], part: Part, focus: str) -> str:
-        """Raises NoSummary if what the model writes is none, twice. One that will not stop calling tools, as small ones
-        do, is asked once more without any, though that costs the provider's cache. The request has the system, tools
-        and messages that the conversation has sent before, and one instruction."""
+        """Raises NoSummary if the model's text is no summary, twice. A model that keeps calling tools, as small ones
+        do, is asked once more without tools, though that costs the provider's cache. The request has the system
+        message, tools and messages of the conversation so far, and one instruction."""
         tokens = max(200, min(SUMMARY_TOKENS, part.tokens // 2))
         instruction, problem = SUMMARY.format(words=tokens // 2) + (FOCUS.format(focus=focus) if focus else ""), ""
         for tools in (self._specs, self._specs, ()):
@@ -384,12 +384,12 @@ class SummaryModel:
 
     @property
     def is_another(self) -> bool:
-        """True if it is not the conversation's own."""
+        """True if another model than the conversation's own writes summaries."""
         return self._asked is not self._main and self._asked.provider is not self._main.provider
 
     def room(self, taken: float, wanted: float) -> float:
-        """Tokens of a conversation that fit beside what is `taken`, infinite if unknown. A model that holds too few of
-        the tokens `wanted` is not asked again."""
+        """Tokens of a conversation that fit beside those `taken`; infinite if unknown. A model that holds too few of
+        the `wanted` tokens is not asked again."""
         window = self._models.window_of(self._asked.provider.model) if self.is_another else None
         if window is None:
             return float("inf")

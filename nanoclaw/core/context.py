@@ -31,15 +31,15 @@ from nanoclaw.core.provider import chat_messages
 from nanoclaw.outside_text import block
 
 OWN_TASKS = ("helper", "heartbeat")
-"""Origins of what a model of ours wrote after it had read others' text:  it is marked, and not put in a block."""
+"""Origins of text that our own model wrote after it had read others' text: it is marked, but not put in a block."""
 
 TALK = 4
 """Texts of recent talk that a short question may refer to."""
 
 
 class PromptLimits(NamedTuple):
-    """Characters of one bootstrap file and of all; `off` are ids of sections to leave out. `persona`: guests
-    are answered in the person's words on its character."""
+    """Most characters of one bootstrap file and of all; `off` are ids of sections to leave out. With `persona` guests
+    are answered in the character that the person described."""
 
     file_characters: int = bootstrap.FILE_LIMIT
     total_characters: int = bootstrap.TOTAL_LIMIT
@@ -61,7 +61,7 @@ class ContextBuilder:
         limits: PromptLimits = PromptLimits(),
         redact: Callable[[str], str] = str,
     ) -> None:
-        """A bootstrap file that is as the `template` has it counts as empty. `redact` takes known secrets out."""
+        """A bootstrap file that equals the `template` counts as empty. `redact` hides known secrets."""
         self._reach, self._template, self._clock = reach, template, clock
         self._chain, self._channels, self._limits = chain, channels, limits
         self._redact = redact
@@ -69,7 +69,7 @@ class ContextBuilder:
     # --- what a context begins with ----------------------------------------------------------------------------------
 
     def begin(self, query: str = "", profile: Profile = PROFILES["person"], channel: str = "") -> PromptSnapshot:
-        """A new context, for a first message, which came through a channel."""
+        """A new context for its first message, which came through a channel."""
         tools = self._chain.prompt_tools(profile)
         found = self._found(query, profile)
         line = sections.channel_line(channel, self._channels.hints(channel)) if channel else ""
@@ -85,8 +85,8 @@ class ContextBuilder:
         )
 
     def resume(self, stored: str | None, query: str, profile: Profile, channel: str) -> PromptSnapshot:
-        """The stored snapshot, or a new one if there is none or its sources were changed from outside: that costs one
-        miss of the provider's cache."""
+        """The stored snapshot, or a new one if there is none or its sources were changed by somebody else: that costs
+        one miss of the provider's cache."""
         snapshot = prompt_snapshot.load(stored)
         if snapshot is None or snapshot.profile != profile.name:
             return self.begin(query, profile, channel)
@@ -95,8 +95,8 @@ class ContextBuilder:
         return self.begin(query, profile, channel)._replace(tools=snapshot.tools)
 
     def introduce(self, snapshot: PromptSnapshot, channel: str) -> tuple[PromptSnapshot, str]:
-        """The snapshot that knows of a message's channel, and what to tell the model about it: '' if it knows, or if
-        there is nothing to say."""
+        """The snapshot that includes a message's channel, and what to tell the model about that; '' if it knows already
+        or there is nothing to say."""
         if channel in snapshot.channels:
             return snapshot, ""
         known = (*(snapshot.channels or ("",)), channel)  # the system message stays as it is
@@ -116,12 +116,12 @@ class ContextBuilder:
         return snapshot._replace(versions={**before, **own}) if own else snapshot
 
     def _versions(self, found: Sequence[tuple[str, Section]]) -> dict[str, str]:
-        """The state of the world by section, and which ones are switched off."""
+        """The versions of all sections, and which ones are switched off."""
         off = {"core off": " ".join(sorted(self._limits.off))} if self._limits.off else {}
         return {_key(owner, part): part.version or _sha256(part.text) for owner, part in found} | off
 
     def _found(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
-        """All sections of a profile before they are joined, each with the name of whose it is."""
+        """All sections of a profile before they are joined, each with the name of its owner."""
         mode = profile.mode
         has_tools = bool(self._chain.tools(profile))
         files = bootstrap.read(
@@ -138,7 +138,7 @@ class ContextBuilder:
     # --- what is sent ------------------------------------------------------------------------------------------------
 
     def build_system_prompt(self, mode: Mode = "full", query: str = "") -> str:
-        """The system message's text, as a new context would begin now."""
+        """The text of the system message if a new context began now."""
         return self.begin(query, _profile(mode)).system.text
 
     def frame(self, draft: Draft, now: datetime | None = None) -> tuple[UserMessage, UserMessage]:
@@ -223,11 +223,11 @@ def _may_have_changed(call: ToolCall, source: str) -> bool:
 
 
 def _is_removed(part: Section, snapshot: PromptSnapshot) -> bool:
-    """True if a file is gone that the context still shows, such as BOOTSTRAP.md."""
+    """True if a file was deleted that the context still shows, such as BOOTSTRAP.md."""
     gone = (code for code in part.diagnostics if code.startswith("missing_file "))
     return not set(gone) <= set(snapshot.diagnostics)
 
 
 def _sender(inbound: Inbound) -> str:
-    """The id first: a name is what somebody calls themselves."""
+    """The id comes first: people choose their names themselves."""
     return f"{inbound.sender}, who goes by the name “{inbound.name}”" if inbound.name else inbound.sender

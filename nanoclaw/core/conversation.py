@@ -24,7 +24,7 @@ from nanoclaw.core.wording import NO_MODEL, in_words, logged, not_begun, waits_f
 
 
 class Conversation:
-    """One conversation's queue, running turn, paused turn, and what a stop dropped of it."""
+    """One conversation: its queue, its running turn, its paused turn, and the messages that a stop dropped."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Conversation:
 
     @property
     def at_work_on(self) -> Inbound | None:
-        """The message that is being answered, unless that was stopped."""
+        """The message that is being answered; None if it was stopped."""
         if self._item is None or (self._worker and self._worker.cancelling()):
             return None
         return self._item.inbound
@@ -73,7 +73,7 @@ class Conversation:
             await asyncio.wait([self._worker])
 
     async def close(self) -> None:
-        """Cancel what runs and keep what waits for another time."""
+        """Cancel the running turn and keep waiting messages for later."""
         self.is_closing = True
         if self.paused:
             self.paused.alone()
@@ -82,7 +82,7 @@ class Conversation:
         await self.idle()
 
     async def _work(self) -> None:
-        """Handle one item after the other. A defect ends one message, never the queue."""
+        """Handle one item after the other. An error ends one message, never the queue."""
         me = asyncio.current_task()
         while self._queue:
             item = self._item = self._queue.pop()
@@ -109,8 +109,8 @@ class Conversation:
             await self._answer(asked)
 
     async def carry_out(self, item: Accepted) -> Accepted | None:
-        """Carry out a command, and end its message in one transaction with what it writes. Returns what the model is
-        to be asked in its place, if anything."""
+        """Carry out a command, and end its message in the transaction of its writes. Returns what to ask the model
+        instead, if anything."""
         reason: Reason = "answered"
         dropped: list[int] = []
         done: Reply | UserMessage | None = None
@@ -145,7 +145,7 @@ class Conversation:
         return None
 
     def _joining(self, turn: RunningTurn) -> list[Accepted]:
-        """The waiting messages that can become part of the running turn. What was said before it has its own answer."""
+        """The waiting messages that can join the running turn. Messages sent before it began get their own answer."""
         joins = self._policy.queue == "steer" and not self._runner.answers_one(turn.inbound, turn.session)
         return self._queue.more_of(turn.inbound, since=self._began) if joins else []
 
@@ -162,7 +162,7 @@ class Conversation:
     # --- a turn ------------------------------------------------------------------------------------------------------
 
     async def _answer(self, first: Accepted) -> None:
-        """One turn for a message, with what belongs to the same thought."""
+        """Run one turn for a message and those that belong to the same thought."""
         before, self._began = self._began, self._runner.sessions.transactions.clock().replace(microsecond=0)
         batch, paused = [first], None
         try:
@@ -189,8 +189,8 @@ class Conversation:
             await self._run(turn, tries=paused.tries if paused else 0)
 
     async def _collected(self, first: Accepted, before: datetime | None) -> list[Accepted]:
-        """The messages of one thought: what follows the first within a moment; with "followup" also what waits behind
-        it when it was said since the last turn began, `before`."""
+        """The messages of one thought: those that follow the first within a moment; with "followup" also waiting ones
+        that were sent after the last turn began, `before`."""
         if not is_talk(first.inbound) or first.is_left_over or self.paused:
             return [first]
         if self._channels.collects(first.address):
@@ -205,7 +205,7 @@ class Conversation:
         return [first, *more]
 
     async def _resume(self, cut: OpenTurn) -> None:
-        """Run a turn again that was interrupted or was paused."""
+        """Resume a turn that was interrupted or paused."""
         self._began, paused = self._runner.sessions.transactions.clock().replace(microsecond=0), self.pop_paused()
         if paused is None and (cut.waits_for_model or cut.waits_for_owner):  # stopped, or part of a newer turn
             return
@@ -223,7 +223,7 @@ class Conversation:
     async def _run(
         self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: AssistantMessage | None = None
     ) -> None:
-        """The turn itself, to its end."""
+        """Run the turn to its end."""
         assert turn.journal
         self._turn, inbound, journal = turn, turn.inbound, turn.journal
         if not tries and not waiting:
@@ -273,7 +273,7 @@ class Conversation:
         turn.show(TurnEnded(NO_MODEL, "failed"))
 
     def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
-        """Leave a turn to the owner's answer."""
+        """Pause a turn until the owner has answered."""
         assert turn.journal
         turn.journal.pause(paused.answer, lambda tx: self._asks.wait_for_all(tx, turn, paused.asks))
         if cut := self._runner.inbox.open_turn(turn.id):
@@ -295,7 +295,7 @@ class Conversation:
             self.enqueue(item)
 
     async def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
-        """True if messages wait for a turn that waits for the owner, or was asked for elsewhere."""
+        """True if messages wait behind a turn that waits for the owner, or that was asked for elsewhere."""
         paused = self.paused
         has_limit = batch[0].inbound.wait_limit > 0
         if paused is None or not (has_limit or paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
@@ -316,7 +316,7 @@ class Conversation:
         return True
 
     def pop_paused(self) -> PausedTurn | None:
-        """Take the paused turn out, to continue with it or to end it now; the messages behind it enter the queue."""
+        """Remove and return the paused turn, to go on with it or end it; the messages behind it enter the queue."""
         paused, self.paused = self.paused, None
         if paused is None:
             return None
@@ -330,8 +330,8 @@ class Conversation:
     # --- stops -------------------------------------------------------------------------------------------------------
 
     def halt(self, row: int | None = None) -> bool:
-        """End what runs and drop what waits, which stays on record until it is reported. True if something ran: then
-        its turn reports, and ends the `row` of who asked for it too."""
+        """Stop the running turn and drop waiting messages, which are remembered until they are reported. True if
+        something was running: then its turn reports, and also ends the `row` of who asked for the stop."""
         paused = self.pop_paused()
         for item in self._queue.clear():
             words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
@@ -346,12 +346,12 @@ class Conversation:
         return ran
 
     def dropped(self) -> list[tuple[int, str]]:
-        """Remove the messages that stops dropped, to report them now."""
+        """Return the messages that stops have dropped, to report them now."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
     def _cancel(self) -> bool:
-        """Cancel what is being handled, which may end well all the same. False: there is nothing."""
+        """Cancel what is being handled, which may still end well. False if there is nothing."""
         if self.is_working and self._worker:
             self._worker.cancel()
         return self.is_working
@@ -371,7 +371,7 @@ class Conversation:
         await write(lambda tx: end(tx, self.address, item, ended, also, is_seen=is_seen))
 
     def _begins_to_end(self, row: int) -> bool:
-        """From here on a stop comes too late for that message. True: nothing else is handled, so its end is shown."""
+        """From now on a stop comes too late for it. True if nothing else is handled, so its end is shown."""
         if self._item and self._item.row == row:
             self._item = self._turn = None
         return not self.is_working
@@ -385,7 +385,7 @@ class Conversation:
             self._channels.show(batch[0].address, Joined(tuple(one.inbound.external_id for one in batch)))
 
     def _tell_at_home(self, inbound: Inbound, text: str) -> None:
-        """A line for who follows a conversation where it is at home, about what is said of it elsewhere."""
+        """Show a line at the conversation's usual place about what is said in it elsewhere."""
         if text and self.address != inbound.address and inbound.message.origin == "person":
             self._channels.show(self.address, Notice(short(text)))
 

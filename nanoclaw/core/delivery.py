@@ -24,40 +24,40 @@ from nanoclaw.core.store.tx import Transactions
 from nanoclaw.message_split import pieces, size
 
 SENDERS = 8
-"""Chats of one channel to which something is sent at the same time; what waits longest goes first."""
+"""Most chats of one channel that are served at the same time; the oldest message goes first."""
 
 BEHIND = 50
-"""With so many messages waiting for a channel, it accepts no more."""
+"""Most messages that may wait for a channel before it accepts no more."""
 
 MOST_PAUSE_SECONDS = 3600.0
-"""The longest wait, however long a platform asks for."""
+"""The longest wait in seconds, even if a platform asks for more."""
 
 FULL_SECONDS = 5.0
-"""Pause of a channel when a delivery could not be noted, for example because the disk is full."""
+"""Pause of a channel after a delivery that could not be recorded, for example because the disk is full."""
 
 TROUBLE_SECONDS = 3.0
-"""Pause before a message is retried to which a platform in trouble gave no answer."""
+"""Pause before a message is retried if the platform gave no answer."""
 
 IN_A_ROW = 3
-"""So many messages in a row without an answer mean that a platform is out of reach; so many chats in a row for which it
-asked to wait, that it meant all of them."""
+"""After so many messages in a row without an answer a platform counts as unreachable; after so many chats in a row for
+which it asked to wait, the wait is for all."""
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 TOLD_SECONDS = 3600.0
-"""Pause before the owner is told again that a chat takes no messages, or told of others there."""
+"""Seconds before the owner is told again that a chat takes no messages, or told of other such chats."""
 
 NOT_DELIVERED = "Could not be delivered to "
 
 
 class Owner(Protocol):
     def owners_chats(self) -> Sequence[Address]:
-        """The owner's own chats, the best first."""
+        """The owner's own chats, the preferred one first."""
         ...
 
 
 class _Line:
-    """The way to one platform: whom something is being sent to, and how the platform is."""
+    """The state of one platform: the chats that are being served, and whether it answers."""
 
     def __init__(self) -> None:
         self.news, self.caught_up = asyncio.Event(), asyncio.Event()
@@ -82,8 +82,7 @@ class Delivery:
         reach: Reach,
         owner: Owner,
     ) -> None:
-        """While everything is frozen only replies to what was said since then go out. Files in `reach` can be sent,
-        others not."""
+        """While everything is frozen, only replies to later messages go out. Only files in `reach` can be sent."""
         self._outbox, self._channels, self._flags, self._reach, self._owner = outbox, channels, flags, reach, owner
         self._transactions, self._clock = transactions, transactions.clock
         self._lines: dict[str, _Line] = {}
@@ -91,17 +90,17 @@ class Delivery:
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
 
     def wake(self, channel: str) -> None:
-        """There is a new row for the channel."""
+        """Start sending: there is a new row for the channel."""
         if channel in self._lines:
             self._lines[channel].news.set()
 
     def wake_all(self) -> None:
-        """Release what was frozen."""
+        """Start sending what was frozen."""
         for line in self._lines.values():
             line.news.set()
 
     async def run(self) -> None:
-        """Until cancelled. Raises StoreError if the store cannot be read."""
+        """Deliver until cancelled. Raises StoreError if the store cannot be read."""
         try:
             async with asyncio.TaskGroup() as group:
                 for channel in self._channels.all():
@@ -113,12 +112,12 @@ class Delivery:
             raise error from several
 
     async def flush(self, channel: str) -> None:
-        """Try once to deliver all that is due on a channel now. Within a chat nothing overtakes what waits."""
+        """Try once to deliver everything that is due on a channel. Within a chat the order is kept."""
         await self._serve(self._channel(channel), stays=False)
 
     async def catch_up(self, channel: str) -> None:
-        """Wait while much is being sent on a channel: what comes in there makes more of it. One that is left alone for
-        a while is not waited for, so that a stop is heard."""
+        """Wait while much is being sent on a channel, as incoming messages make more of it. After a while without
+        progress it goes on, so that a stop is read."""
         line = self._line(channel)
         while line.busy and not self._pause(line) and self._outbox.waiting(channel) > BEHIND:
             line.caught_up.clear()
@@ -142,7 +141,7 @@ class Delivery:
                     pass
 
     def _start(self, channel: Channel, line: _Line, group: asyncio.TaskGroup) -> datetime | None:
-        """Begin to send what is due, the oldest first; when there may be more to send."""
+        """Start sending what is due, the oldest first. Returns when to check again."""
         if pause := self._pause(line):
             return pause
         now, free, due = self._clock(), (1 if line.is_down else SENDERS) - len(line.busy), None
@@ -161,14 +160,14 @@ class Delivery:
         return due
 
     def _waiting(self, channel: str, line: _Line) -> Iterator[Row]:
-        """The first row of each chat that may go, except chats to which something is being sent; the oldest first."""
+        """The first row of each chat that may be sent, except chats that are being served; the oldest first."""
         frozen = self._frozen_at
         for chat in self._outbox.chats(channel):
             if chat not in line.busy:
                 yield from islice((row for row in self._outbox.pending_for(chat) if self._may_go(row, frozen)), 1)
 
     def _pause(self, line: _Line) -> datetime | None:
-        """Until when a platform is left alone, None for not at all."""
+        """Until when nothing is sent to a platform; None if it can be used now."""
         if line.paused and line.paused <= self._clock():
             line.paused = None
         return line.paused
@@ -208,7 +207,7 @@ class Delivery:
             line.news.set()
 
     async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
-        """Send what is not out yet, and add its ids to `sent`."""
+        """Send the parts that were not sent yet, and add their ids to `sent`."""
         outgoing = parts(row if sent else self._with_lateness(row), channel.hints, self._reach)
         if len(sent) > len(row.sent):
             row = await self._outbox.partly(row, sent)
@@ -232,7 +231,7 @@ class Delivery:
         await self._outbox.delivered(row, " ".join(sent))
 
     def _with_lateness(self, row: Row) -> Row:
-        """Say how late a message for a certain time is."""
+        """The text with a note how late a message for a certain time is."""
         if (at := row.outbound.at) is None:
             return row
         from nanoclaw import time_words
@@ -241,21 +240,21 @@ class Delivery:
         return row._replace(outbound=row.outbound._replace(text=f"{row.outbound.text}\n({said})")) if said else row
 
     async def _identity(self, channel: Channel, part: Outbound) -> str:
-        """The platform's id of a part that went out. Without one nobody knows that it did."""
+        """The platform's id of a sent part. Without an id nobody knows that it was sent."""
         identity = await channel.send(part)
         if not identity:
             raise ChannelError(f"{channel.name} gave no id for the message")
         return identity
 
     async def _is_back(self, channel: Channel, line: _Line) -> None:
-        """Note that a platform answers."""
+        """Record that a platform answers."""
         line.answered, line.silent = self._clock(), 0
         if line.is_down:
             line.is_down = False
             await self._outbox.hasten(channel.name)
 
     def _is_away(self, line: _Line, is_certain: bool) -> None:
-        """Note that a platform gives no answer; after a few such messages one at a time is tried."""
+        """Record that a platform gives no answer; after a few such messages one at a time is tried."""
         line.silent += 1
         if is_certain or line.is_down or line.silent >= IN_A_ROW:
             line.is_down, line.paused = True, self._clock() + timedelta(seconds=OFFLINE_SECONDS)
@@ -293,11 +292,11 @@ class Delivery:
             await self._tell_owner(row.outbound, said)
 
     def _lives(self, channel: Channel, line: _Line, since: datetime) -> bool:
-        """True if a platform has worked since then, for other messages or for those that come."""
+        """True if a platform has worked since then, for other outgoing or for incoming messages."""
         return any(at and at > since for at in (channel.alive, line.answered))
 
     async def _tell_owner(self, outbound: Outbound, reason: str) -> None:
-        """Tell the owner elsewhere of a message that was given up, of each chat once in a while."""
+        """Tell the owner in another place that a message could not be delivered, for each chat once in a while."""
         address, now, is_told = outbound.address, self._clock(), outbound.text.startswith(NOT_DELIVERED)
         has_refused = self._has_refused(address)
         if has_refused and not is_told:
@@ -309,7 +308,7 @@ class Delivery:
             await self._transactions.write(lambda tx: tx.send(elsewhere, "A message could not be delivered."))
 
     def _elsewhere(self, address: Address) -> Address:
-        """Another place where the owner hears of something: now if possible, else when its channel is back."""
+        """Another place to reach the owner: one that works now, else one whose channel may come back."""
         chats = [*self._owner.owners_chats(), MAIN]
         chats = [one for one in chats if one != address and not self._has_refused(one)]
         served = [one for one in chats if self._channels.reaches(Outbound(one, ""))]
@@ -322,8 +321,8 @@ class Delivery:
 
 
 def parts(row: Row, hints: Hints, reach: Reach | None = None) -> list[Outbound]:
-    """Parts in which a row is sent, one after the other: the text in pieces, then the files. How many they are and what
-    each is does not depend on what has become of the files, so that a retry continues where it was interrupted."""
+    """The parts of a row, sent one after the other: pieces of the text, then the files. They don't depend on what
+    happened to the files meanwhile, so that a retry continues where it was interrupted."""
     whole = row.outbound
     text, files = whole.text, whole.files
     if files and 0 in (hints.files, hints.file_bytes):
@@ -379,7 +378,7 @@ def _problem(real: Path, hints: Hints) -> str:
 
 
 def _instead(outbound: Outbound, paths: Sequence[str], reason: str) -> Outbound:
-    """The text, and which files are not with it for what reason."""
+    """The text with a note which files are missing, and why."""
     names = ("".join(sign if sign.isprintable() else " " for sign in Path(path).name)[:100] for path in paths)
     line = f"(could not send {', '.join(names)}: {reason.rstrip('.')})"
     return outbound._replace(text=f"{outbound.text}\n\n{line}".strip(), files=())

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 
 class NanoclawError(Exception):
-    """The root; its text is a sentence for a person."""
+    """The base class; its text is a sentence for a person."""
 
 
 class ConfigError(NanoclawError):
@@ -113,4 +113,4 @@ class ScheduleError(NanoclawError):
 
 
 FAULTS = (Exception, SystemExit, KeyboardInterrupt)
-"""Raised by a plugin, tool or command, these end its step, never the program; a person's Ctrl-C comes as a stop."""
+"""Raised by a plugin, tool or command these end its step, never the program; Ctrl-C arrives as a stop."""

@@ -44,7 +44,7 @@ class Notice(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """One line by code after a turn that changed something: what it did."""
+    """One line by the program after a turn that changed something: what it did."""
 
     text: str
 
@@ -78,7 +78,7 @@ class ToolFinished(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Messages that came while a turn ran are now part of it; its answer is theirs too."""
+    """Messages that came during a turn are now part of it; its answer is also theirs."""
 
     external_ids: tuple[str, ...]
 
@@ -100,7 +100,7 @@ class StatusLines(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The question of one of our messages is answered, or over: its buttons must go. `id` is the platform's. For
+    """The question in one of our messages was answered or has expired: its buttons must go. `id` is the platform's. For
     channels with buttons."""
 
     id: str

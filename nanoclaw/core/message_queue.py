@@ -82,7 +82,7 @@ class PausedTurn(NamedTuple):
 
 
 class Peers(Protocol):
-    """What a conversation must know of the others."""
+    """Tells a conversation what it must know of the others."""
 
     # Other conversations in which a task or heartbeat runs that the sender may stop; none for guests and in groups.
     def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]: ...

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Mode = Literal["full", "minimal", "guest", "none"]
-"""The part of the prompt that a profile gets: all of it, what a task needs, what a guest may read, one line."""
+"""The part of the prompt that a profile gets: all of it, what a task needs, what a guest may read, or one line."""
 
 
 class Tx(Protocol):
@@ -110,9 +110,9 @@ class Turn(Protocol):
 
 
 class Hears(NamedTuple):
-    """The turns that a hook is asked in: those of these origins or in these channels; of calls also those of these
-    tools, in any turn, and with `changes` all that may change something, which alone narrow no other hook. Of
-    before_turn the origin is that of the message. One that names nothing never matches."""
+    """Limits the turns for which a hook is called: to these origins or channels; hooks about calls also to these tools,
+    in any turn, and with `changes` to all calls that may change something; these two limit no other hook. For
+    before_turn the origin is that of the message. Without any limit it never matches."""
 
     origins: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
@@ -142,10 +142,8 @@ class Answer(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The end of a turn; `outbound` None: nothing goes out, and its address may be another than the message's.
-
-    `text` is the turn's outcome, even if none of it goes out; for a failed turn, the reason.
-    """
+    """The end of a turn. If `outbound` is None nothing is sent; its address may differ from that of the message. `text`
+    is the turn's outcome, even if nothing is sent; for a failed turn, the reason."""
 
     reason: Reason
     outbound: Outbound | None
@@ -153,15 +151,15 @@ class Ended(NamedTuple):
 
 
 class Filter(Protocol):
-    """Keeps out of an answer's stream what before_answer will remove from its text."""
+    """Removes from an answer's stream what before_answer will remove from its text."""
 
     def feed(self, text: str) -> str: ...  # what may be shown by now
     def end(self) -> str: ...  # the rest
 
 
 class Said(NamedTuple):
-    """A command as it was given. `profile` is that of who gave it; `is_group`: others read the answer; `shell` are
-    the words that start this program, where it was said as `nanoclaw NAME …`."""
+    """A command as it was entered. `profile` is that of the sender; `is_group`: others read the answer; `shell` are the
+    words that start this program if it was entered as `nanoclaw NAME …`."""
 
     argument: str
     conversation: Address
@@ -182,15 +180,15 @@ class Reply(NamedTuple):
 
 
 Done = str | Reply | UserMessage
-"""The result of a command. A UserMessage: the model is asked this in the command's place."""
+"""The result of a command. For a UserMessage the model is asked instead."""
 
 EVERYBODY = frozenset({"person", "guest"})
-"""For `open_to` of commands that guests may give too."""
+"""Value of `open_to` for commands that guests may use, too."""
 
 
 class Command(NamedTuple):
     """/name, and `nanoclaw name`. A plain function writes in the transaction that ends its message. One that is a
-    `part_of` /memory is not listed; its older names, and /memory NAME, are it too."""
+    `part_of` /memory is not listed; its older names and /memory NAME also call it."""
 
     name: str
     help: str
@@ -220,8 +218,8 @@ class Section(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A line of status, doctor and audit; `name` is what was looked at. `fix` repairs it and says what it did. `risk`
-    is for audit: how much it exposes."""
+    """A line of status, doctor and audit; `name` is what was checked. `fix` repairs it and says what it did. `risk` is
+    for audit: how much it exposes."""
 
     is_well: bool
     text: str
@@ -240,7 +238,7 @@ class Log(Protocol):
 
 
 class Conversations(Protocol):
-    """The core's own store, for those who show, use or end conversations."""
+    """The stored conversations, for plugins that show, use or end them."""
 
     def all(self) -> list[Address]: ...
     def history(self, conversation: Address) -> tuple[Message, ...]: ...  # what its model would be sent
@@ -316,24 +314,24 @@ class Plugin:
         """No I/O but host.read. `settings` is an instance of its `settings`, None without."""
 
     def tools(self) -> Iterable[Tool]:
-        """Asked again when a context begins."""
+        """Called again when a context begins."""
         return ()
 
     def restrict_tools(self, tools: Sequence[Tool]) -> Iterable[Tool] | None:
-        """Close tools of any plugin to some profiles: the same ones, each with an `open_to` that may be smaller. It is
-        asked with `tools`; where it raises, none is open."""
+        """Close tools of any plugin to some profiles: return the same ones, each with an `open_to` that may be smaller.
+        Called with `tools`; if it raises, no tool is open."""
         return None
 
     def prompt_tools(self, specs: Sequence[ToolSpec], profile: Profile) -> Iterable[ToolSpec] | None:
-        """Choose those that the prompt of a new context has; a model calls the others by `call_tool`."""
+        """Choose the tools that the prompt of a new context lists; a model calls the others by `call_tool`."""
         return None
 
     def commands(self) -> Iterable[Command]:
         return ()
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
-        """Parts of the prompt, kept with the context. `query` is the message that begins it, '' if the question is only
-        whether something changed."""
+        """Parts of the prompt, kept with the context. `query` is the message that begins it; '' if only changes are
+        checked."""
         return ()
 
     def channels(self) -> Iterable[Channel]:
@@ -344,22 +342,22 @@ class Plugin:
         return {}
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
-        """Files and folders with the person's words, besides its home."""
+        """Files and folders with the person's data, besides its home."""
         return {}
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        """For status; `deep`, for doctor, may take time."""
+        """Findings for status; with `deep`, for doctor, it may take time."""
         return ()
 
     async def audit(self) -> Iterable[Finding]:
-        """Report the access that it opens, and to whom; over a copy of the store."""
+        """Report the access that it grants, and to whom; called on a copy of the store."""
         return ()
 
     async def run(self) -> None:
-        """Work while something serves; /panic cancels it, /resume starts it again."""
+        """Background work while the program serves; /panic cancels it, /resume starts it again."""
 
     def reload(self) -> None:
-        """Its tables or files were changed from outside: forget, restore."""
+        """Called when its tables or files were changed by others: forget, restore."""
 
     async def aclose(self) -> None: ...
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
@@ -368,14 +366,14 @@ class Plugin:
         return None
 
     def conversation_of(self, address: Address) -> Address | None:
-        """The conversation that an address is part of, if that is not its own: what is sent there enters its
+        """The conversation that an address belongs to, if that is another one: messages sent there enter its
         history."""
         return None
 
     # `tools` is about to be asked, for a new context or for a call of a tool that isn't there: make it ready.
     async def before_context(self, turn: Turn) -> None: ...
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
-        """Complete a message that enters a turn, also one steered in."""
+        """Complete a message that enters a turn, also one that joins a running turn."""
         return None
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | AssistantMessage | None:
@@ -389,11 +387,11 @@ class Plugin:
         return None
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        """Judge a call before any call of its answer runs. One that raises refuses."""
+        """Judge a call before any call of its answer runs. If it raises, the call is refused."""
         return None
 
     def on_progress(self, text: str, turn: Turn) -> str | None:
-        """Change what a running tool shows of its work."""
+        """Change the progress text of a running tool."""
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None: ...
 

@@ -1,5 +1,5 @@
-"""Profiles: the kinds of turn (a person's, a guest's, a task's …) and how each is treated. What is open to a guest is
-said by `open_to` of each tool and command."""
+"""Profiles: the kinds of turn (a person's, a guest's, a task's …) and how each is treated. `open_to` of each tool and
+command says what a guest may use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from nanoclaw.core.messages import Inbound, Limits, Role
 from nanoclaw.core.plugin import Profile
 
 GUEST = Profile("guest", mode="guest", can_allow=False)
-"""For guests and groups. Tools and commands say themselves that guests may use them: `open_to`, closed unless it names
-the guest."""
+"""The profile of guests and groups. They may use only tools and commands whose `open_to` names the guest."""
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
@@ -43,7 +42,7 @@ def profile_of(inbound: Inbound) -> Profile:
 
 
 def dump(profile: Profile) -> str:
-    """A profile as it is kept with a message: its name, or all of one that is not in the table."""
+    """A profile as it is stored with a message: its name, or the whole profile if it is not in the table."""
     if PROFILES.get(profile.name) == profile:
         return profile.name
     limits = profile.limits._asdict() if profile.limits else None
@@ -52,7 +51,7 @@ def dump(profile: Profile) -> str:
 
 
 def load(text: str) -> Profile:
-    """The profile that `dump` wrote; the guest's for one that nobody knows any more."""
+    """The profile that `dump` wrote; the guest's for an unknown one."""
     if not text.startswith("{"):
         return PROFILES.get(text, GUEST)
     try:

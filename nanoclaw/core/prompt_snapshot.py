@@ -40,7 +40,7 @@ class PromptSnapshot(NamedTuple):
 
     @property
     def cut_files(self) -> tuple[str, ...]:
-        """Files of which only a part is shown."""
+        """Names of files that are shown only in part."""
         codes = (code.partition(" ") for code in self.diagnostics)
         return tuple(name for code, _, name in codes if code in ("file_truncated", "total_budget_truncated"))
 
@@ -77,7 +77,7 @@ def _spec(body: dict[str, Any]) -> ToolSpec:
 
 
 class PromptPart(NamedTuple):
-    """A section, or the tools: how large it is. `tokens` are estimated."""
+    """The size of a section, or of the tools. `tokens` are estimated."""
 
     id: str
     title: str
@@ -106,8 +106,8 @@ class Manifest(NamedTuple):
 
 
 def manifest(mode: Mode, snapshot: PromptSnapshot, notes: Sequence[NoteRef] = (), is_new: bool = True) -> Manifest:
-    """Of a request about to be sent; `notes` are those that only its metadata message shows. `is_new`: its context
-    begins with it."""
+    """The manifest of a request that is about to be sent; `notes` are in its metadata message. `is_new`: it begins a
+    context."""
     system, tools, shown = snapshot.system, snapshot.tools, [part for part in snapshot.sections if part.text]
     schemas = tools_text(tools)
     parts = [_part(section.id, section.title, section.text, section.stable, section.source) for section in shown]
@@ -125,7 +125,7 @@ def manifest(mode: Mode, snapshot: PromptSnapshot, notes: Sequence[NoteRef] = ()
 
 
 def load_manifest(text: str) -> Manifest | None:
-    """None for a turn that has none."""
+    """The manifest that `dump` wrote; None for a turn that has none."""
     try:
         body: dict[str, Any] = json.loads(text)
         return Manifest(

@@ -32,7 +32,7 @@ MESSAGE, CALL = 4, 8
 """Tokens around each message, and around each call of a tool."""
 
 COUNTS_TILES = "openai/"
-"""Its models count a picture by tiles."""
+"""Prefix of models that count a picture by tiles."""
 
 
 Ability = Literal["sees_images", "calls_tools", "takes_schema"]
@@ -44,7 +44,7 @@ class Abilities(NamedTuple):
     sees_images: bool = True
     calls_tools: bool = True
     takes_schema: bool = True
-    """Holds its answer to a JSON schema."""
+    """The answer can be made to follow a JSON schema."""
     lacks: Callable[[Ability], None] = lambda ability: None
 
 
@@ -53,7 +53,7 @@ ABLE = Abilities()
 
 @runtime_checkable
 class CutsHistory(Protocol):
-    """A provider that sends of a history its newest part only, as much as the model takes in."""
+    """A provider that sends only the newest part of a history, as much as the model accepts."""
 
     cuts_history: bool
 
@@ -79,8 +79,8 @@ class Provider(Protocol):
 
 
 class EmbeddingModel(NamedTuple):
-    """A model that makes vectors of texts: its name, and its address and key where its provider's usual ones are not
-    meant."""
+    """A model that makes vectors of texts: its name, and its address and key if they differ from its provider's usual
+    ones."""
 
     name: str
     api_base: str = ""
@@ -99,8 +99,8 @@ class Embedded(NamedTuple):
 
 
 class HistoryMemo:
-    """Keeps what follows from a conversation's messages: its bytes on the wire, its tokens. Messages never change, so
-    each is worked on once; all goes when the conversation leaves memory."""
+    """Caches what is computed from a conversation's messages: their bytes on the wire, their tokens. Messages never
+    change, so each is processed once; the cache goes when the conversation leaves memory."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[object, tuple[object, ...], Any]] = {}
@@ -114,8 +114,8 @@ class HistoryMemo:
         begin: Callable[[], State],
         add: Callable[[State, Sequence[Any], range], None],
     ) -> State:
-        """The state after the first `count` messages. `add` takes in what is new of them; all is taken in again, after
-        `begin`, where they do not continue from those of the last time, or it was `about` something else."""
+        """The state after the first `count` messages. `add` processes new ones; all are processed again, after `begin`,
+        if they do not continue those of the last call, or `about` has changed."""
         was_about, known, state = self._kept.pop(key, (about, (), None))
         if state is None or was_about != about or len(known) > count or known != messages[: len(known)]:
             known, state = (), begin()
@@ -142,7 +142,7 @@ def chat_messages(
 
 
 def system_message(system: SystemPrompt) -> list[dict[str, Any]]:
-    """None if there is no text."""
+    """The system message in the chat form; empty if there is no text."""
     return [{"role": "system", "content": whole(system.text)}] if system.text else []
 
 
@@ -177,7 +177,7 @@ class ChatForm:
         return messages
 
     def end(self) -> list[dict[str, Any]]:
-        """Messages still missing at the end of a request: an answer there would be taken for a begun one."""
+        """Messages that the end of a request still needs: an answer there would be read as one to be continued."""
         if self._shown or self._last_role in ("user", "tool"):
             return self._pictures()
         return [{"role": "user", "content": GO_ON}]
@@ -286,7 +286,7 @@ def has_images(request: ModelRequest) -> bool:
 
 
 def whole(text: str) -> str:
-    """The text with halves of characters (lone surrogates) joined or replaced, so that it can be stored and sent."""
+    """The text with lone surrogates joined or replaced, so that it can be stored and sent."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -298,7 +298,7 @@ NO_ANSWER = "(no answer)"
 GO_ON = "(go on)"
 INTERRUPTED = "No result: the call was interrupted and may or may not have taken effect. Check before repeating it."
 ARGUMENTS_SHOWN = 2_000
-"""Characters shown of arguments that are no JSON object or are larger than any tool takes."""
+"""Characters shown of arguments that are not a JSON object or are larger than any tool accepts."""
 
 CALLS_LIMIT = 128
 """Calls that one message may hold; OpenAI refuses more."""
@@ -325,7 +325,7 @@ def _legal_answer(message: AssistantMessage, used: set[str]) -> AssistantMessage
 
 
 def _parts_of(message: AssistantMessage) -> list[AssistantMessage]:
-    """The answer, or several that share its calls where it has more than a provider takes."""
+    """The answer, or several that share its calls if it has more than a provider accepts."""
     calls = message.tool_calls
     if len(calls) <= CALLS_LIMIT:
         return [message]
@@ -437,7 +437,7 @@ def estimate_message(message: Message, model: str = "") -> int:
 
 
 def _parts(message: Message, by_tiles: bool) -> tuple[int, list[str]]:
-    """The tokens of all that is not text, and the texts."""
+    """The tokens of everything but text, and the texts."""
     if isinstance(message, AssistantMessage):
         calls = [text for call in message.tool_calls for text in (call.name, call.arguments)]
         return MESSAGE + CALL * len(message.tool_calls), [message.text, *calls]

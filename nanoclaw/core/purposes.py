@@ -17,7 +17,7 @@ PURPOSES: Mapping[str, str] = {
     "titles": "titles",
     "transcription": "voice notes",
 }
-"""The purposes that may have a model of their own, each as it is called in a sentence. '' is the conversation."""
+"""The purposes that may have their own model, each with its name in sentences. '' is the conversation."""
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Reasoning efforts as providers name them; each model knows some."""
@@ -51,7 +51,7 @@ class Purposes(NamedTuple):
         return self.models.get(purpose, PurposeModel())
 
     def effort_of(self, purpose: str) -> str:
-        """The conversation's, where a purpose has no model of its own and no effort."""
+        """The effort of a purpose; the conversation's if it has no model and no effort of its own."""
         own = self.of(purpose)
         return own.effort or ("" if own.name else self.effort)
 
@@ -74,7 +74,7 @@ class Purposes(NamedTuple):
 
 
 def near(name: str, known: Any) -> str:
-    """The end of a sentence about an unknown name."""
+    """The end of a sentence about an unknown name: a similar one, or all known ones."""
     import difflib
 
     found = difflib.get_close_matches(name, list(known), 1, 0.6)

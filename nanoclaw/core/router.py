@@ -40,7 +40,7 @@ class _Taken(NamedTuple):
 
 
 class _Tried(Exception):
-    """Takes back what a plugin's answer wrote."""
+    """Rolls back what a plugin wrote for its answer."""
 
 
 class Router:
@@ -62,7 +62,7 @@ class Router:
         self._is_served: Callable[[Address], bool] = _everywhere
         self._beside: set[asyncio.Task[None]] = set()
         self._arriving: set[int] = set()
-        """Rows that are on disk and not yet with their conversation, or of commands that are carried out."""
+        """Rows that are stored but not yet with their conversation, or whose commands are running."""
         self._transactions.listener = self
 
     @property
@@ -104,7 +104,7 @@ class Router:
         return taken
 
     def is_for_code(self, inbound: Inbound) -> bool:
-        """True for a message that a plugin answers by itself. Nothing of this check is kept."""
+        """True for a message that a plugin answers by code. Nothing that this check writes is kept."""
         with suppress(_Tried), self._transactions.open() as tx:
             _, said = self._chain.on_message(inbound, tx)
             if isinstance(said, Reply):
@@ -113,7 +113,7 @@ class Router:
         return True
 
     async def keep(self, inbound: Inbound) -> None:
-        """Accept a message and leave it to the next start: it goes no further than the plugins."""
+        """Accept a message and leave it to the next start: only the plugins see it now."""
         await self._transactions.write(lambda tx: self._accept(inbound, tx, answers=False))
 
     def _accept(self, inbound: Inbound, tx: Transaction, *, answers: bool = True) -> _Taken | None:
@@ -143,8 +143,8 @@ class Router:
         return None if row is None else _Taken(row, inbound)
 
     def _answered(self, inbound: Inbound, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
-        """A message that code has answered: its row and its reply, both done with. With a `remark` the model of the
-        conversation knows of it later."""
+        """Store a message that code has answered, with its reply; returns its row. With a `remark` the model of the
+        conversation learns of it later."""
         row = inbox.insert(tx.db, inbound, tx.now, "done")
         if row is None:
             return None
@@ -171,7 +171,7 @@ class Router:
         conversation.enqueue(Accepted(row, inbound))
 
     async def _carry_out(self, item: Accepted) -> None:
-        """A command that takes time, but not its turn in the queue."""
+        """Run a command that takes time, but does not wait in the queue."""
         conversation = self._conversations.for_message(item.inbound)
         try:
             asked = await conversation.carry_out(item)
@@ -186,7 +186,7 @@ class Router:
         task.add_done_callback(self._beside.discard)
 
     def committed(self, tx: Transaction) -> None:
-        """Take up what a transaction has put into the inbox and the outbox."""
+        """Handle new rows of the inbox and the outbox after a transaction."""
         for outbound in tx.sent:
             self._delivery.wake(outbound.address.channel)
         for row, inbound in tx.delivered:
@@ -196,8 +196,8 @@ class Router:
     # --- what an earlier process left --------------------------------------------------------------------------------
 
     def resume(self, is_served: Callable[[Address], bool]) -> bool:
-        """After a start: take up, or tell of, turns that were cut off; then what was accepted but not begun. False if
-        there is none of this."""
+        """After a start: resume, or report, turns that were cut off; then handle accepted messages. False if there are
+        none."""
         self._is_served = is_served
         if self.is_frozen:
             return False
@@ -223,11 +223,11 @@ class Router:
         return bool(cuts or left)
 
     def go_on(self) -> None:
-        """Take up what waited for /resume."""
+        """Handle the messages that waited for /resume."""
         self.resume(self._is_served)
 
     def _judged_again(self, row: int, inbound: Inbound) -> Inbound | None:
-        """A message that was accepted by a version that kept no role with it; a task may be anybody's."""
+        """A message stored by a version that stored no role; a task may be anybody's."""
         if inbound.message.origin == "job":
             return inbound._replace(role="guest")
         if inbound.address.channel == TERMINAL or inbound.message.origin != "person":
@@ -239,9 +239,9 @@ class Router:
         return None
 
     def _take_up(self, cut: OpenTurn, ended: int) -> None:
-        """A turn that the end of the process cut off continues once by itself, unless it has touched more than the
-        workspace or nobody waits for it; then the person is told what ran, and asked. `ended` processes of it were
-        still there."""
+        """Resume a turn that was cut off by the end of the process, once, unless it has touched more than the workspace
+        or nobody waits for it; then the person is told what ran, and asked. `ended` of its processes were still
+        running."""
         conversation = self._conversations.for_message(cut.inbound)
         if cut.waits_for_owner or cut.waits_for_model:
             conversation.resume(cut)
@@ -270,8 +270,8 @@ class Router:
     # --- stops -------------------------------------------------------------------------------------------------------
 
     def _stop(self, item: Accepted) -> Coroutine[Any, Any, None] | None:
-        """End what runs in a conversation, and what waits there; else what runs that nobody asked for. Returns what is
-        left to do: the reply, unless a turn that ran gives it."""
+        """Stop the running turn of a conversation and drop waiting messages; if nothing runs there, stop background
+        turns. Returns the reply, unless a stopped turn gives it."""
         conversation = self._conversations.for_message(item.inbound)
         asked = conversation.paused is not None and conversation.paused.turn.waits_for_owner
         if conversation.halt(item.row):
@@ -288,7 +288,7 @@ class Router:
         return self._conversations.unasked() if from_owner else []
 
     def _stop_unkept(self, inbound: Inbound) -> None:
-        """Stop what runs although the message cannot be kept: a full disk keeps nobody from that."""
+        """Stop the running turn although the message cannot be stored: a full disk must not prevent a stop."""
         command = parse(inbound.message.text)
         if is_stop(inbound.message.text):
             self._conversations.for_message(inbound).halt()
@@ -297,7 +297,7 @@ class Router:
 
 
 def end_left_over(chain: Chain) -> int:
-    """Have plugins end processes that an earlier one of ours left running; how many there were."""
+    """Let plugins end processes that an earlier process of ours left running. Returns how many there were."""
     return sum(one.public.end_left_over() for one in chain.plugins if hasattr(one.public, "end_left_over"))
 
 

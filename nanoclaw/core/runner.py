@@ -24,7 +24,7 @@ from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import Paused, RunningTurn, Steering, TurnParts
 
 NOT_NOW = "I can't do that just now."
-"""For guests: what went wrong is the owner's business."""
+"""For guests: only the owner is told what went wrong."""
 
 ONE_ANSWER = (
     "This and the {} before it have no answer yet: your last message answers them all, so cover each of them. "
@@ -64,7 +64,7 @@ class Runner:
         return self._parts.chain
 
     def reach(self, name: str) -> Reach:
-        """Reach of a tool by its name; for an unknown one, the widest."""
+        """The reach of a tool by its name; for an unknown one, the widest."""
         return self._parts.toolbox.reach(name)
 
     def check_model(self, session: Session, inbound: Inbound) -> None:
@@ -72,7 +72,7 @@ class Runner:
         self._model_calls.provider(profile_of(inbound), session.model)
 
     def answers_one(self, inbound: Inbound, session: Session | None) -> bool:
-        """True with a small model: of several questions in a row it answers only the last."""
+        """True for a small model: of several questions in a row it answers only the last."""
         try:
             provider = self._model_calls.provider(profile_of(inbound), session.model if session else "")
         except NanoclawError:  # which is told when it is asked
@@ -82,8 +82,8 @@ class Runner:
     # --- its beginning -----------------------------------------------------------------------------------------------
 
     async def begin(self, conversation: Address, batch: Sequence[Accepted]) -> RunningTurn:
-        """A turn for messages that came one after the other; on disk when this returns. Their files are fetched first,
-        which may take time."""
+        """Begin a turn for messages in quick succession; stored when this returns. Their files are fetched first, which
+        may take time."""
         inbound = batch[0].inbound
         session = self.sessions.of(conversation)
         turn = self._turn(self.sessions.next_turn(), inbound, conversation, session)
@@ -123,7 +123,7 @@ class Runner:
         return Preview(made_of, snapshot, turn.history, tuple(messages))
 
     async def join(self, turn: RunningTurn, batch: Sequence[Accepted]) -> None:
-        """Take messages into a turn that has begun."""
+        """Add messages to a running turn."""
         assert turn.journal and turn.snapshot and turn.session
         messages, _, snapshot = await self._frames(turn, batch, turn.snapshot)
         if snapshot != turn.snapshot:
@@ -133,7 +133,7 @@ class Runner:
         await turn.journal.join([one.row for one in batch], messages)
 
     def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
-        """Take a turn up again that did not end. Raises ConfigError if its model cannot be asked."""
+        """Reopen a turn that did not end. Raises ConfigError if its model cannot be asked."""
         session = self.sessions.of(conversation)
         turn = self._turn(cut.id, cut.inbound, conversation, session)
         turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
@@ -175,7 +175,7 @@ class Runner:
         return messages, notes, snapshot
 
     def _tell_of_cuts(self, turn: RunningTurn, before: PromptSnapshot | None, now: PromptSnapshot) -> None:
-        """Once for each change of the set of files that are too long to be shown whole."""
+        """Tell, once for each change, which files are too long to be shown whole."""
         if now.cut_files and (before is None or before.cut_files != now.cut_files):
             names = ", ".join(now.cut_files)
             turn.show(Notice(f"too long for the model to see in full: {names} (/context shows how much)", stays="here"))
@@ -195,7 +195,7 @@ class Runner:
         return ended
 
     async def compact(self, conversation: Address, inbound: Inbound, focus: str) -> str:
-        """Sum a conversation up by hand; what is to be told. Raises NanoclawError."""
+        """Summarize a conversation on request. Returns what to tell. Raises NanoclawError."""
         session = self.sessions.of(conversation)
         turn = self._turn(0, inbound, conversation, session)
         turn.snapshot = prompt_snapshot.load(session.snapshot_text) or self.builder.begin("", turn.profile)
@@ -216,8 +216,8 @@ class Runner:
         *,
         was_cut: bool = False,
     ) -> None:
-        """End a turn: the plugins' last word, the answer, the end of its messages and what does not stay of it are one
-        transaction. Once that is on disk `then` hears what is to be shown of it."""
+        """End a turn: what plugins do at its end, the answer, the end of its messages and the removal of what is not
+        kept are one transaction. Once that is on disk `then` is called with what to show."""
         assert turn.journal
         if _is_owners(turn):  # of its helpers, too
             for text in self._for_owner:
@@ -272,8 +272,8 @@ class Runner:
         *,
         is_seen: bool = True,
     ) -> None:
-        """End a message that had no turn, or whose turn came to nothing, with a text by the program. Plugins hear of
-        one that they wrote."""
+        """End a message that had no turn, or whose turn failed, with a text by the program. Plugins are told of
+        messages that they wrote."""
         ended = self.for_them(item.inbound, ended)
         text = ended.answer
         outbound = Outbound(item.address, text, (), item.inbound.external_id) if text else None
@@ -295,7 +295,7 @@ class Runner:
         )
 
     def for_them(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
-        """The end of a turn as its sender may read it: a guest hears that something went wrong, the owner what."""
+        """The end of a turn as its sender may read it: only the owner is told what went wrong."""
         if ended.reason != "failed" or profile_of(inbound).name != "guest":
             return ended
         from nanoclaw.log import logger
@@ -305,7 +305,7 @@ class Runner:
 
 
 class _Shown:
-    """Shows the events of a turn where it was asked for, and keeps what the owner is to read where none are shown."""
+    """Shows the events of a turn where it was asked for, and keeps notices for the owner where none are shown."""
 
     def __init__(self, channels: Channels, turn: RunningTurn) -> None:
         self._channels, self._turn = channels, turn
@@ -320,7 +320,7 @@ class _Shown:
 
 
 class _Hooks:
-    """The plugins' last word on a turn, and below it what its owner is to know."""
+    """Runs what plugins do at the end of a turn, and adds notices for the owner below the answer."""
 
     def __init__(self, chain: Chain, turn: RunningTurn) -> None:
         self._chain, self._turn = chain, turn
@@ -338,5 +338,5 @@ class _Hooks:
 
 
 def _is_owners(turn: RunningTurn) -> bool:
-    """True for what the owner said, alone with the assistant."""
+    """True for a message of the owner in a private chat with the assistant."""
     return turn.role == "owner" and turn.origin == "person"

@@ -1,4 +1,4 @@
-"""Showing a turn while it runs: its text, without what no person is to see, and the progress of its calls."""
+"""Showing a turn while it runs: its text, without what must not be seen, and the progress of its calls."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 PAUSE_SECONDS = 0.1
-"""Between two of one call."""
+"""Seconds between two progress events of one call."""
 
 LINES, CHARACTERS = 5, 200
-"""The last lines that are shown, and the beginning of each."""
+"""Number of lines that are shown, and characters of each."""
 
 _READ = 10_000
 """Characters at the end of a text that are looked at; only the second half is shown, as no secret begins before it."""
 
 
 class Stream:
-    """Passes the events of a turn on, without what no person is to see of its text."""
+    """Passes on the events of a turn, without parts of its text that must not be seen."""
 
     def __init__(self, turn: RunningTurn, chain: Chain) -> None:
         self._turn, self._chain = turn, chain
@@ -48,7 +48,7 @@ class Stream:
         self._turn.show(event)
 
     def end(self) -> None:
-        """One answer has ended: show what was held back of it."""
+        """The answer has ended: show text that was held back."""
         if self._is_open and self._filter:
             self._pass(self._filter.end())
         self._filter, self._is_open = None, False
@@ -78,7 +78,7 @@ class Filters:
 
 
 class SafeFilter:
-    """A plugin's filter; one that raises lets everything through from then on."""
+    """A plugin's filter; if it raises, it passes everything through from then on."""
 
     def __init__(self, inner: Filter, fault: Callable[[BaseException], None]) -> None:
         self._inner: Filter | None = inner
@@ -102,7 +102,7 @@ class SafeFilter:
 
 
 class Progress:
-    """Takes what a tool shows, from any thread, and passes the newest on as an event until it is closed."""
+    """Receives what a tool shows, from any thread, and passes the newest on as an event until it is closed."""
 
     def __init__(self, call: ToolCall, turn: RunningTurn, chain: Chain) -> None:
         self._call, self._turn, self._chain = call, turn, chain
@@ -145,5 +145,5 @@ def _bounded(text: str) -> str:
 
 
 def _part(fraction: float | None) -> float | None:
-    """From 0 to 1; None for what is not a number, as servers of others send it."""
+    """A fraction from 0 to 1; None if it is no number, as from some servers."""
     return None if fraction is None or fraction != fraction else min(1.0, max(0.0, fraction))

@@ -1,4 +1,4 @@
-"""Summaries: which part of a conversation they take the place of, and what they must not lose. Pure functions."""
+"""Summaries: which part of a conversation they replace, and what they must contain. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing
 from nanoclaw.outside_text import own_words
 
 RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
-"""Left free of the window for answers, and kept word for word; each at most a quarter of the window."""
+"""Tokens of the window left free for answers, and tokens kept word for word; each at most a quarter of the window."""
 
 QUOTED = 8_000
 """Characters of the person's own words in a turn that is summarized before its end."""
@@ -43,7 +43,7 @@ LINES = (
 )
 
 WORDS = 80
-"""Characters of what a person said that stand in the line of a turn."""
+"""Characters of a person's words in the line of a turn."""
 
 
 class Part(NamedTuple):
@@ -78,7 +78,7 @@ def _line(messages: Sequence[Message]) -> str:
 def with_what_was_lost(
     summary: str, placed: Sequence[Placed], part: Part, asked: Sequence[str], kept: Sequence[str], begin: str = BEGIN
 ) -> str:
-    """The summary as it will stand in the history, with what code finds missing in it; it ends with what is `kept`."""
+    """The summary for the history, completed by code with what is missing in it; it ends with what is `kept`."""
     older = placed[: part.cut]
     earlier = older[0].message.text.removesuffix(END) if older[0].id == 0 else ""
     room = max(200, min(4_000, part.tokens))
@@ -94,7 +94,7 @@ def with_what_was_lost(
 
 
 def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:
-    """Texts to look for identifiers: the person's words and the earlier summary first, and newer ones first."""
+    """Texts to search for identifiers: the person's words and the earlier summary first, and newer ones first."""
     newest_first = [one.message for one in reversed(older) if one.id]
     yield from (without_documents(own_words(message.text)) for message in newest_first if is_said(message))
     yield from re.split(r"\n|; ", earlier)
@@ -105,7 +105,7 @@ def _texts_by_weight(older: Sequence[Placed], earlier: str) -> Iterator[str]:
 
 
 def tail_tokens(window: int | None) -> int:
-    """Tokens that stay word for word."""
+    """Tokens that are kept word for word."""
     return min(TAIL_TOKENS, window // 4) if window else TAIL_TOKENS
 
 

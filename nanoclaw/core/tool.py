@@ -39,7 +39,7 @@ NOWHERE = Address("", "")
 _OF_CALL = {"name", "arguments"}
 
 MOST_LISTED = 30
-"""Names of tools in an error about an unknown one."""
+"""Most names of tools in an error about an unknown one."""
 
 
 OPEN_TO = ("person", "job", "heartbeat", "helper")
@@ -66,19 +66,17 @@ def unseen(text: Shown, fraction: float | None = None) -> None:
 
 
 class Writes(Protocol):
-    """Makes a change in one transaction with the mark that a call took effect."""
+    """Makes a change in the transaction that marks the call as done."""
 
     async def write(self, change: Callable[[Tx], T], call: str, told: str = "") -> T: ...
 
 
 class ToolContext(NamedTuple):
-    """For whom a tool runs. A tool that asks for it takes it as its first parameter.
-
-    `report` takes what the call has changed, with what is needed to undo it, in place of what was expected of it.
-    `show` shows the person what it is doing: `context.show("page 3 of 8", 3 / 8)`; the model doesn't see it.
-    `role` is "guest" where a guest may read the answer, so in groups always; `profile` is the name of the turn's.
-    `turn` and `call` say which call it is; `outside` are the sources of others' text that its turn has read.
-    """
+    """The context in which a tool runs; a tool that needs it takes it as its first parameter. `report` records what the
+    call has changed, with what is needed to undo it, in place of what was expected. `show` shows the person what it is
+    doing: `context.show("page 3 of 8", 3 / 8)`; the model doesn't see it. `role` is "guest" if a guest may read the
+    answer, so always in groups; `profile` is the name of the turn's. `turn` and `call` say which call it is; `outside`
+    are the sources of others' text that its turn has read."""
 
     address: Address
     sender: str
@@ -111,7 +109,7 @@ class ToolOutput(NamedTuple):
     outside: str = ""
     """The source of a text that no owner wrote, such as the address of a page."""
     is_error: bool = False
-    """It was done, and what came of it is a failure, such as a command's exit status that isn't 0."""
+    """It ran, but failed in the end, such as a command whose exit status isn't 0."""
     diff: str = ""
     """Lines of what it changed, each with +, - or a space in front, for the person: the model doesn't see them."""
 
@@ -185,7 +183,7 @@ class Toolbox:
         self.use(tools)
 
     def use(self, tools: Iterable[Tool]) -> None:
-        """Use these tools from now on."""
+        """Replace the tools."""
         self._tools = {tool.spec.name.casefold(): tool for tool in tools}
 
     @property
@@ -300,4 +298,4 @@ class Toolbox:
 
 
 _AUDITED = 10_000
-"""Characters of an argument that a line of the audit log may be made of, at most."""
+"""Most characters of an argument in a line of the audit log."""

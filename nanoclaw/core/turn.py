@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 BROKE_OFF = "the tool broke off; it may have been partly done"
 ELSE = "Say in other words what you want."
 UNKNOWN_AT = 3
-"""Answers that call tools that do not exist: the turn ends at the third."""
+"""Number of answers with unknown tools at which the turn ends."""
 
 
 class Steering(Protocol):
@@ -55,7 +55,7 @@ class Steering(Protocol):
 
 
 class TurnParts(NamedTuple):
-    """The parts of the program that all turns share."""
+    """Parts of the program that all turns share."""
 
     chain: Chain
     toolbox: Toolbox
@@ -73,8 +73,8 @@ class Paused(NamedTuple):
 
 
 class RunningTurn:
-    """The seam's `Turn`, and its loop. `final` is to be stored with the answer's delivery; `is_down` is True when the
-    model could not be reached: nothing is wrong with the turn, which can continue later."""
+    """Implements `Turn`, and its loop. `final` is stored with the answer's delivery; `is_down` is True when the model
+    could not be reached: nothing is wrong with the turn, which can go on later."""
 
     def __init__(self, parts: TurnParts, id_: int, inbound: Inbound, conversation: Address, profile: Profile) -> None:
         self._parts, self.id, self.inbound = parts, id_, inbound
@@ -92,11 +92,11 @@ class RunningTurn:
         self.session: Session | None = None
         self.show: Callable[[Event], None] = silence
         self.messages = 0
-        """Messages that joined it."""
+        """Number of messages that belong to it."""
         self.remarks: list[str] = []
         """Notices that the owner is to read below the answer."""
         self.tried: list[str] = []
-        """The plugin that had the model answer again, if one did."""
+        """Plugins that made the model answer again."""
         self._begun_changes: list[Callable[[Tx], object]] = []
         self._repeats = Repeats(parts.toolbox)
         self._unknown = 0
@@ -120,8 +120,8 @@ class RunningTurn:
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Sources of others' text since the message of the owner's that began this; () is clean. What they say while
-        the model is at work on it, or beside others' words, ends nothing."""
+        """Sources of others' text since the owner's message that began this; () if none. Messages that the owner sends
+        while the model is working, or that contain others' text, do not end it."""
         found: dict[str, None] = {}
         is_begun = False
         for message in reversed(self.history):
@@ -141,11 +141,11 @@ class RunningTurn:
         return self.model_call.usage if self.model_call else Usage()
 
     def now(self) -> datetime:
-        """The time; of a rehearsal that of its message."""
+        """The current time; in a rehearsal that of its message."""
         return self._parts.clock() if self.profile.acts else self.inbound.message.at
 
     def later(self, change: Callable[[Tx], object]) -> None:
-        """Make something part of the turn's next transaction."""
+        """Make a change part of the turn's next transaction."""
         (self.journal.later if self.journal else self._begun_changes.append)(change)
 
     @property
@@ -177,8 +177,8 @@ class RunningTurn:
             stream.end()
 
     def restart_request(self) -> None:
-        """Stop the request under way, to be made again with what came meanwhile, unless something of its answer was
-        shown or a tool has begun."""
+        """Stop the running request, to repeat it with new messages, unless a part of its answer was shown or a tool has
+        begun."""
         if self._request and not self.has_begun:
             self._restarts = self._request.cancel() or self._restarts  # a second line may come before it has ended
 
@@ -207,7 +207,7 @@ class RunningTurn:
         return self._limit(f"{self.limits.rounds} rounds of tool calls")
 
     async def _ask(self, stream: Stream, steering: Steering) -> AssistantMessage:
-        """One answer; an empty one is asked for once more."""
+        """One answer; after an empty one the model is asked once more."""
         answer = await self._complete(stream, steering)
         if not answer.tool_calls and not answer.text.strip():
             answer = await self._complete(stream, steering)
@@ -254,7 +254,7 @@ class RunningTurn:
             stream.end()
 
     def _begun_answer(self) -> tuple[Message, ...]:
-        """The text of an answer that was cut off, as far as it came."""
+        """The text of an interrupted answer, as far as it came."""
         said = self.model_call.said if self.model_call else ""
         return (AssistantMessage(said, self.now()),) if said.strip() else ()
 
@@ -293,7 +293,7 @@ class RunningTurn:
     async def _results(
         self, answer: AssistantMessage, judged: Sequence[Judged], effects: CallEffects, stream: Stream
     ) -> list[ToolResult]:
-        """In the order of the calls; neighbours that disturb none run side by side."""
+        """The results in the order of the calls; neighbours that don't disturb each other run side by side."""
         assert self.journal
         calls, toolbox = answer.tool_calls, self._parts.toolbox
         tasks: list[asyncio.Task[ToolResult]] = []

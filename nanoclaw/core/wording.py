@@ -1,4 +1,4 @@
-"""Words for what was stopped, dropped, still runs or went wrong."""
+"""Sentences about what was stopped, dropped, still runs or failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it 
 
 
 def in_words(unasked: Iterable[Address]) -> str:
-    """Turns that nobody asked for, by their conversations."""
+    """Names of background turns, by their conversations."""
     return ", ".join(_unasked(one) for one in unasked)
 
 

@@ -1,4 +1,4 @@
-"""The person's folder: the names of its places."""
+"""The person's folder: the paths of its parts."""
 
 from __future__ import annotations
 

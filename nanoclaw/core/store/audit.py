@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.store.db import Store
 
 RECENT = 1_000
-"""Among so many lines a turn's own are looked for."""
+"""Number of newest lines among which those of a turn are searched."""
 
 COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
 
@@ -25,7 +25,7 @@ INSERT = (
 
 
 def of_turn(store: Store, turn: int) -> list[Effect]:
-    """Effects of a turn, in order, with what has only begun; of a turn that is not long past."""
+    """Effects of a recent turn in order, including those that have only begun."""
     # an index would cost a page of the journal for each step of each turn
     sql = f"SELECT {COLUMNS} FROM ledger WHERE id > (SELECT max(id) FROM ledger) - ? AND turn = ? ORDER BY id"
     return [effect_of(row) for row in store.rows(sql, RECENT, turn)]

@@ -10,7 +10,7 @@ from typing import Any
 from nanoclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, Usage, UserMessage
 
 LoadImage = Callable[[str], tuple[str, bytes]]
-"""From a SHA-256 to mime type and bytes."""
+"""By SHA-256, the mime type and the bytes."""
 
 
 def dump(message: Message) -> str:
@@ -56,7 +56,7 @@ def load(body: dict[str, Any], load_image: LoadImage) -> Message:
 
 
 def first_of(running: str) -> Message | None:
-    """The first message of a JSON list of them, None if there is none."""
+    """The first message of a JSON list of messages; None if there is none."""
     try:
         return load(json.loads(running)[0], _no_image)
     except (ValueError, KeyError, TypeError, IndexError):

@@ -8,13 +8,13 @@ from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMe
 from nanoclaw.core.store.db import Store
 
 SHORT = 1_000
-"""Characters that are left of an old result of a tool where room is needed."""
+"""Characters kept of an old tool result when room is needed."""
 
 OTHER_TEXTS, PICTURE = 10, 6_000
-"""So many times more are left of any other text; a picture counts for so many characters."""
+"""Other texts keep so many times more; a picture counts as so many characters."""
 
 NOTE = 80
-"""Characters for the words in their place: what was shortened once is short enough."""
+"""Characters added by the note about what is left out: a shortened text is not shortened again."""
 
 
 def instead(

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from nanoclaw.core.plugin import Plugin
 
 PAGE_BYTES = 2048
-"""Of a new file. Each step of a turn writes every page that it touches into the journal, mostly for one short row."""
+"""Page size of a new file: each step of a turn writes whole pages into the journal, mostly for one short row."""
 
 FULL_BYTES = 1_000_000
-"""With less room than this a disk counts as full."""
+"""Free bytes below which a disk counts as full."""
 
 _READ_ONLY = "{}?mode=ro"
 _NO_FORMAT = 1000
-"""From here on a number of a format is damage."""
+"""Format numbers from here on are damage."""
 
 _ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and continues with what can be read."
 
@@ -60,7 +60,7 @@ class Store:
         self.path = path
         self._committing: Commit | None = None
         self.committer: Executor = ThreadPoolExecutor(1, "commit")
-        """Calls every `commit`."""
+        """Runs every `commit` in its thread."""
         self._beside: sqlite3.Connection | None = None
         self._lock = None if read_only else own_if_free(path) if beside else own(path)
         try:
@@ -186,7 +186,7 @@ class Commit:
         return self._over.is_set()
 
     def wait(self) -> Exception | None:
-        """The reason why it failed, if it did."""
+        """Wait for the end. Returns the error if it failed."""
         self._over.wait()
         return self._error
 
@@ -235,7 +235,7 @@ def _make(path: Path) -> None:
 
 
 def _reason(path: Path, error: Exception) -> str:
-    """The trouble in words; SQLite calls a full disk an input or output error."""
+    """The reason in words; SQLite calls a full disk an input or output error."""
     try:
         room = os.statvfs(path.parent)
         if room.f_bavail * room.f_frsize < FULL_BYTES:
@@ -281,7 +281,7 @@ _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOE
 
 
 def _in_memory(path: Path) -> sqlite3.Connection:
-    """The store as it stands, read as a whole: on a full disk, or where nothing may be written."""
+    """The current store, read into memory: for a full disk, or where nothing may be written."""
     content = WriteAheadLog(path.with_name(path.name + "-wal")).played_into(path.read_bytes())
     db = sqlite3.connect(":memory:", isolation_level=None)
     db.deserialize(content[:18] + b"\1\1" + content[20:])  # as a file without a journal

@@ -26,7 +26,7 @@ def format_in_header(path: Path) -> int:
 
 
 def can_be_written(path: Path) -> bool:
-    """Tells a file that SQLite writes to from one, of a far later version, that it would only read."""
+    """True for a file that this SQLite can write; one of a far later version it would only read."""
     return max(_header(path)[18:20], default=3) < 3
 
 

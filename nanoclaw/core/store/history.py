@@ -1,4 +1,4 @@
-"""Conversations as they are read from the store: sessions, turns, messages and where each stands."""
+"""Reading conversations from the store: sessions, turns, and messages with their rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SessionInfo(NamedTuple):
 
 
 class TurnRecord(NamedTuple):
-    """An ended turn; `manifest` is the text that it began with. Not `is_reported`: some of `usage` is our own count."""
+    """An ended turn; `manifest` is stored at its beginning. If not `is_reported`, some of `usage` is our own count."""
 
     manifest: str
     messages: tuple[Message, ...]
@@ -32,7 +32,7 @@ class TurnRecord(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A message of the history and where it stands in the store; a summary has no place (0)."""
+    """A message of the history and its row in the store; 0 for a summary, which has none."""
 
     id: int
     turn: int
@@ -49,12 +49,12 @@ _IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body,
 
 
 def count_results(store: Store, session: int) -> int:
-    """The number of results of tools that a session has."""
+    """The number of tool results in a session."""
     return int(store.rows(f"SELECT count(*) FROM messages WHERE {_IS_RESULT}", session)[0][0])
 
 
 def result(store: Store, session: int, number: int) -> tuple[ToolCall | None, ToolResult] | None:
-    """The result with a number, counted from 1, and the call that it is of."""
+    """The tool result with a number, counted from 1, and its call."""
     sql = f"SELECT id, turn, body FROM messages WHERE {_IS_RESULT} ORDER BY id LIMIT 1 OFFSET ?"
     found = store.rows(sql, session, max(1, number) - 1)
     for placed in _placed(store, found):
@@ -105,7 +105,7 @@ def whole_history(store: Store, key: str) -> list[Message] | None:
 
 
 def shown(store: Store, session: int, context: int, *, with_lines: bool = True) -> list[Placed]:
-    """Messages of a context as the model is sent them; not `with_lines`: all of which there is no summary."""
+    """Messages of a context as sent to the model. Without `with_lines` all that no summary replaces."""
     texts, upto, short = instead(store, session, context, with_lines)
     sql = "SELECT id, turn, body FROM messages WHERE session = ? AND context = ? AND id > ? ORDER BY id"
     found = _placed(store, store.rows(sql, session, context, upto))
@@ -134,7 +134,7 @@ def _message(store: Store, body: dict[str, Any]) -> Message:
 
 
 def _undamaged(store: Store, text: str) -> Message | None:
-    """None for a row that cannot be read: it stays in the store, and the conversation continues without it."""
+    """The message of a row; None if it is unreadable: it stays in the store, and the conversation goes on."""
     try:
         return _message(store, json.loads(text))
     except (KeyError, ValueError, TypeError, AttributeError) as error:

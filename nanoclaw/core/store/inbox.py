@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 BROKEN_OFF = (
     "interrupted: the program ended while this ran. It may have been done, fully or partly: check before you repeat it."
 )
-"""The result of a call of which nobody knows more."""
+"""The result of a call whose outcome nobody knows."""
 
 STOPPED = "stopped before its end; it may have been partly done"
-"""The result of a call that was under way when its turn was stopped, or the program was told to end."""
+"""The result of a call that was running when its turn was stopped, or the program was told to end."""
 
 TOOK_EFFECT = "The program was interrupted after this: it is done. Do not do it again."
-"""The result of a call whose own transaction is on disk."""
+"""The result of a call whose own transaction was committed."""
 
 NOT_DONE = "Nothing was done: this was stopped before it started."
-"""The result of a call that writes by one transaction, which never came."""
+"""The result of a call that writes in one transaction, which was not committed."""
 
 
 class OpenTurn(NamedTuple):
@@ -66,7 +66,7 @@ class OpenTurn(NamedTuple):
 
 
 class Inbox:
-    """Reads what came in, and marks how far each message is."""
+    """Reads incoming messages, and marks how far each has got."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions, self._store = transactions, transactions.store
@@ -77,7 +77,7 @@ class Inbox:
         return bool(self._store.rows(sql, inbound.address.channel, inbound.external_id))
 
     def read(self, row: int) -> Inbound:
-        """A message as it reads now."""
+        """The current text of a message, which may have been edited."""
         sql = "SELECT channel, chat, external_id, body FROM inbox WHERE id = ?"
         return _inbound(*self._store.rows(sql, row)[0])
 
@@ -89,7 +89,7 @@ class Inbox:
                 tx.send(outbound, inbox=rows[0])
 
     async def reply(self, row: int, outbound: Outbound) -> None:
-        """Say something once about a message that waits; it continues waiting."""
+        """Send a reply once about a message that still waits."""
 
         def said(tx: Transaction) -> None:
             if not tx.execute("SELECT 1 FROM outbox WHERE inbox = ? AND text = ?", row, outbound.text):
@@ -200,7 +200,7 @@ def _files(inbound: Inbound) -> list[list[Any]]:
 
 
 def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
-    """End rows inside the caller's transaction, each with the turn that it is in if that could not end by itself."""
+    """End rows inside the caller's transaction, each with its turn if that could not end by itself."""
     for row in rows:
         ((turn,),) = db.execute("SELECT turn FROM inbox WHERE id = ?", (row,)).fetchall()
         db.execute("UPDATE inbox SET state = 'done' WHERE id = ? OR turn = ?", (row, turn))
@@ -240,12 +240,12 @@ def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Messa
 
 
 def _about(inbound: Inbound) -> str:
-    """The words of a message, or the names of its files where it has none."""
+    """The text of a message, or the names of its files if it has none."""
     return inbound.message.text or ", ".join(file.name or file.mime or "a file" for file in inbound.attachments)
 
 
 def _in_words(call: ToolCall) -> str:
-    """A call as a person reads it: its name, and what it was given."""
+    """A call for a person to read: its name and its arguments."""
     try:
         given = json.loads(call.arguments)
         values = [
@@ -261,12 +261,12 @@ def _no_image(sha256: str) -> tuple[str, bytes]:
 
 
 def _bodies(rows: Iterable[tuple[str]]) -> list[dict[str, Any]]:
-    """Messages as they are kept; one that damage has made something else is left out."""
+    """The stored messages, without those that damage made unreadable."""
     return [body for (text,) in rows if isinstance(body := json.loads(text), dict)]
 
 
 def _undamaged(row: Sequence[Any]) -> Inbound | None:
-    """A message by its number and the columns after it; None for one that cannot be read any more."""
+    """A message from its row; None if it cannot be read any more."""
     try:
         return _inbound(*row[1:5])
     except (KeyError, ValueError, TypeError, AttributeError) as error:

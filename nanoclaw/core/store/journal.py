@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class TurnJournal:
-    """Writes down one turn. What a method was given is on disk when it returns, but for `later` and `called`."""
+    """Records one turn. What a method was given is on disk when it returns, except for `later` and `called`."""
 
     def __init__(self, session: Session, id_: int, inbox: int, origin: Origin) -> None:
         self.session, self.id, self.inbox, self.spender = session, id_, inbox, origin
@@ -44,7 +44,7 @@ class TurnJournal:
         return tuple(self.session.history)
 
     def called(self, call: usage.Call) -> None:
-        """Note a request to a model; it is written with what comes next."""
+        """Record a request to a model; it is written with the next step."""
         self._calls.append(call)
 
     def later(self, change: Callable[[Transaction], object]) -> None:
@@ -67,7 +67,7 @@ class TurnJournal:
         return await self._write(marked)
 
     async def join(self, inbox: Sequence[int], messages: Sequence[Message]) -> None:
-        """Take messages into the turn that came while it ran."""
+        """Add messages to the turn that came while it ran."""
 
         def joined(tx: Transaction) -> None:
             mark_running(tx.db, self.id, inbox)
@@ -76,7 +76,7 @@ class TurnJournal:
         await self._write(joined)
 
     def hold(self, told: Outbound | None) -> None:
-        """Leave the turn open for another time, as its model cannot be reached; the person is told of it once."""
+        """Leave the turn open until its model can be reached again; the person is told once."""
         with self._transaction() as tx:
             now = tx.now.isoformat()
             tx.db.execute("UPDATE inbox SET told = ? WHERE turn = ? AND told = ''", (now, self.id))
@@ -97,9 +97,9 @@ class TurnJournal:
         atomic: Sequence[str] = (),
         known: Sequence[ToolResult] = (),
     ) -> None:
-        """Note the answer whose calls are about to run, so that a crash can be told from a step that never began, and
+        """Record the answer whose calls are about to run, so that a crash can be told from a step that never began, and
         in the audit log what they are about to change. `atomic` are ids of calls whose only effect is one write;
-        `known` are the results of those that ran before."""
+        `known` are results of calls that ran before."""
 
         def noted(tx: Transaction) -> None:
             self._note_running(tx.db, answer, *(result for result in known if not result.images))
@@ -109,7 +109,7 @@ class TurnJournal:
         await self._write(noted)
 
     async def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
-        """Note which of these calls have ended while others of the answer still run or wait."""
+        """Record which of these calls have ended while others of the answer still run or wait."""
 
         def noted(tx: Transaction) -> None:
             self._note_running(tx.db, answer, *(result for result in results if not result.images))
@@ -126,8 +126,8 @@ class TurnJournal:
         db.execute("UPDATE turns SET took_effect = ? WHERE id = ?", (json.dumps(marks), self.id))
 
     async def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
-        """Add an assistant message together with all its results. `effects` are those that began, as they ended, and
-        then what they brought about besides."""
+        """Add an assistant message together with all its results. `effects` are those that were announced, with their
+        outcome, then any others."""
 
         def taken(tx: Transaction) -> None:
             said, changed, count = self.session.clean(messages), self.session.clean_effects(effects), len(self._begun)
@@ -141,7 +141,7 @@ class TurnJournal:
         self._begun = []
 
     def retried(self, plugins: Sequence[str]) -> None:
-        """Note with the next step which plugins had the model answer again."""
+        """Record with the next step which plugins made the model answer again."""
         self.later(lambda tx: tx.execute("UPDATE turns SET retries = ? WHERE id = ?", json.dumps(plugins), self.id))
 
     def retries(self) -> list[str]:
@@ -149,7 +149,7 @@ class TurnJournal:
         return [str(name) for name in json.loads(self.session.transactions.store.rows(sql, self.id)[0][0])]
 
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls that were made in it so far."""
+        """The calls of the turn so far."""
         said = history.of_turn(self.session.transactions.store, self.session.id, self.id)
         return tuple(call for one in said if isinstance(one, AssistantMessage) for call in one.tool_calls)
 
@@ -220,7 +220,7 @@ class TurnJournal:
         return end_in
 
     def effects(self) -> list[Effect]:
-        """Effects of the turn so far, with what has only begun."""
+        """Effects of the turn so far, including those that have only begun."""
         return audit.of_turn(self.session.transactions.store, self.id)
 
     def _line(self) -> tuple[str, int, datetime]:
@@ -228,7 +228,7 @@ class TurnJournal:
         return self.session.key, self.id, self.session.transactions.clock()
 
     async def _write(self, change: Callable[[Transaction], T]) -> T:
-        """Make a change in one transaction with what was left for it."""
+        """Make a change in one transaction with everything that was left for it."""
 
         def whole(tx: Transaction) -> T:
             self._write_rest(tx)
@@ -238,7 +238,7 @@ class TurnJournal:
 
     @contextmanager
     def _transaction(self) -> Iterator[Transaction]:
-        """One of the store's, with the changes that were asked for and the requests that were made since the last."""
+        """A transaction of the store, with the changes requested and the requests made since the last one."""
         with self.session.transactions.open() as tx:
             self._write_rest(tx)
             yield tx
@@ -261,7 +261,7 @@ def _cleaned(session: Session, outbound: Outbound) -> Outbound:
 
 
 def mark_running(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:
-    """Note that messages are running, in that turn."""
+    """Record that messages are being answered in that turn."""
     db.executemany("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", [(turn, row) for row in inbox])
 
 

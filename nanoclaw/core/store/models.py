@@ -9,7 +9,7 @@ from nanoclaw.core.store.db import Store
 
 
 class ModelFacts:
-    """By the names that people give models."""
+    """Model names are those that people use."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -23,16 +23,16 @@ class ModelFacts:
         self._learn(ability, name, 0)
 
     def window(self, name: str) -> int | None:
-        """Tokens that a request and its answer may have together."""
+        """Tokens that a request and its answer may have together; None if unknown."""
         return self._fact("window_tokens", name)
 
     def learned_window(self, name: str, tokens: int) -> None:
-        """The newest word on it counts: a server may be started with another window."""
+        """Store a window; the newest counts, as a server may be restarted with another one."""
         if tokens > 0:
             self._learn("window_tokens", name, tokens)
 
     def forget_window(self, name: str) -> bool:
-        """True if one had been learned. What the server could not do is retried after the next start."""
+        """Forget a window. True if one was known. Abilities that were refused are tried again after the next start."""
         known = self.window(name) is not None
         sql = "UPDATE models SET window_tokens = NULL, calls_tools = NULL, takes_schema = NULL WHERE name = ?"
         if known or not all(self.abilities(name)[1:3]):

@@ -1,4 +1,4 @@
-"""Messages that go out: a row until the platform has given it an id."""
+"""Outgoing messages: rows that stay until the platform has given them an id."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RETRY_SECONDS = (5, 25, 120, 600)
 
 
 QUOTABLE = 20_000
-"""Among so many of the newest rows of the table a message is looked for by the platform's id."""
+"""Number of newest rows among which a message is searched by the platform's id."""
 
 
 class Row(NamedTuple):
-    """`sent` are the platform's ids of the parts of it that went out."""
+    """`sent` are the platform's ids of the parts that were sent."""
 
     id: int
     outbound: Outbound
@@ -53,7 +53,7 @@ class Outbox:
         self._clock = transactions.clock
 
     def chats(self, channel: str) -> list[Address]:
-        """Chats that something waits for, by the oldest of it."""
+        """Chats with waiting messages, ordered by the oldest message."""
         sql = "SELECT chat FROM outbox WHERE channel = ? AND state = 'pending' GROUP BY chat ORDER BY min(id)"
         return [Address(channel, chat) for (chat,) in self._store.rows(sql, channel)]
 
@@ -68,7 +68,7 @@ class Outbox:
         return [_row(*columns) for columns in self._store.rows(sql, channel)]
 
     def pending_for(self, address: Address) -> Iterator[Row]:
-        """Those of one chat. Few readers go beyond the first, so the others are read later."""
+        """Rows that one chat still has to get. Most readers take only the first, so the others are read later."""
         sql = (
             f"SELECT {_COLUMNS} FROM outbox"
             " WHERE channel = ? AND chat = ? AND state = 'pending' AND id > ? ORDER BY id LIMIT ?"
@@ -83,8 +83,8 @@ class Outbox:
         return int(self._store.rows("SELECT coalesce(max(id), 0) FROM outbox")[0][0])
 
     def sent(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]:
-        """The text sent to a chat under a platform's id, or in part; '' if it is not known. Then the sources of others'
-        text that had been read for it, where that is not what the conversation shows now."""
+        """The text of a message sent to a chat, by the platform's id of it or of a part; '' if unknown. Then the
+        sources of others' text that had been read for it, where they differ from those of the conversation now."""
         place = address.chat.partition("/")[0]  # whichever thread or person of the chat it was for
         sql = (
             "SELECT id, inbox, text FROM outbox WHERE id > (SELECT max(id) FROM outbox) - ?1 AND channel = ?2"
@@ -100,32 +100,32 @@ class Outbox:
         return str(text), ", ".join(source for (source,) in sources)
 
     async def partly(self, row: Row, sent: Sequence[str]) -> Row:
-        """Note what went out of a row of several parts; its attempts start over."""
+        """Record which parts of a row were sent; its attempts start over."""
         await self._note("UPDATE outbox SET parts = ?, attempts = 0 WHERE id = ?", json.dumps(list(sent)), row.id)
         return row._replace(sent=tuple(sent), attempts=0)
 
     async def delivered(self, row: Row, platform_id: str) -> None:
-        """`platform_id` is that of each part, with spaces between."""
+        """Record that all was sent; `platform_id` has the id of each part, separated by spaces."""
         await self._note("UPDATE outbox SET state = 'delivered', platform_id = ? WHERE id = ?", platform_id, row.id)
 
     async def try_again(self, row: Row, error: str) -> bool:
-        """Note a failed attempt and when the next one is due; False if it was the last."""
+        """Record a failed attempt and when the next one is due; False if it was the last."""
         last = row.attempts >= len(RETRY_SECONDS)
         pause = 0 if last else RETRY_SECONDS[row.attempts] * self._jitter()
         await self._failed(row, error, self._clock() + timedelta(seconds=pause), is_last=last)
         return not last
 
     async def postpone(self, row: Row, error: str, until: datetime) -> None:
-        """Note why a row waits. It was not an attempt: the platform has not judged it."""
+        """Record why a row waits. It was not an attempt: the platform has not judged it."""
         await self._note("UPDATE outbox SET due = ?, error = ? WHERE id = ?", until.isoformat(), _whole(error), row.id)
 
     async def hasten(self, channel: str) -> None:
-        """Make all that waits due now, as the channel is back."""
+        """Make all waiting rows due now, as the channel is back."""
         sql = "UPDATE outbox SET due = ? WHERE channel = ? AND state = 'pending'"
         await self._note(sql, self._clock().isoformat(), channel)
 
     async def give_up(self, row: Row, error: str) -> None:
-        """Trying again cannot help."""
+        """Mark a row as failed for good: trying again cannot help."""
         await self._failed(row, error, self._clock(), is_last=True)
 
     async def _failed(self, row: Row, error: str, due: datetime, *, is_last: bool) -> None:
@@ -166,7 +166,7 @@ def counts(store: Store) -> dict[str, int]:
 
 
 def failures(store: Store, most: int = 5) -> list[tuple[str, str, str]]:
-    """Those that failed for good, the newest first: where to, the text, the reason."""
+    """Rows that failed for good, the newest first: address, text and reason."""
     sql = "SELECT channel || ':' || chat, text, error FROM outbox WHERE state = 'failed' ORDER BY id DESC LIMIT ?"
     return store.rows(sql, most)
 
@@ -193,13 +193,13 @@ def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | No
 
 
 def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str, outside: str) -> None:
-    """Note what the history of a conversation is to be told of a row once the turn that runs there has ended."""
+    """Record what is to be added to a conversation's history about a row when the running turn has ended."""
     sql = "INSERT INTO untold (outbox, conversation, remark, outside) VALUES (?, ?, ?, ?)"
     db.execute(sql, (row, conversation, remark, outside))
 
 
 def pop_sent_meanwhile(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str, str]]:
-    """Remark, text and sources of what was sent while a turn ran there, in order; they are told now."""
+    """Remark, text and sources of messages sent during a turn there, in order; they are removed from the list."""
     sql = (
         "SELECT remark, text, json_array_length(files), outside FROM untold JOIN outbox ON outbox.id = outbox"
         " WHERE conversation = ? ORDER BY outbox"
@@ -212,10 +212,10 @@ def pop_sent_meanwhile(db: sqlite3.Connection, conversation: str) -> list[tuple[
 
 
 def told_of(text: str, files: int) -> str:
-    """Text that a history gets of a message that was sent."""
+    """The text about a sent message for the history."""
     return text if text.strip() else f"({files} file{'s' if files > 1 else ''} without words)"
 
 
 def _whole(text: str) -> str:
-    """SQLite takes no halves of characters (lone surrogates), which names of files and models' words may have."""
+    """Replaces lone surrogates, which SQLite refuses; file names and models' answers may have them."""
     return text.encode("utf-8", "replace").decode()

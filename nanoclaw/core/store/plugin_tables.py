@@ -1,4 +1,4 @@
-"""Tables of plugins: each has a version of its own, in the table `plugins` of the core."""
+"""Tables of plugins: each plugin's have a version of their own, in the core's table `plugins`."""
 
 from __future__ import annotations
 

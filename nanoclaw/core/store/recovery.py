@@ -1,4 +1,4 @@
-"""state.db after damage: what the tables of ours need while what can be read of them is taken over."""
+"""Recovery of a damaged state.db: what is special about our tables."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CLOSING = {
     "inbox": "UPDATE inbox SET state = 'done'",
     "turns": "UPDATE turns SET ended = started, reason = 'failed' WHERE ended IS NULL",
 }
-"""Nothing that the copy has is done once more, except rows that could be read."""
+"""Work in the copy counts as done and is not repeated, except rows that could be read."""
 
 SESSION = """
     INSERT OR IGNORE INTO sessions (id, key, context)
@@ -76,7 +76,7 @@ def _schema(plugins: Sequence[type[Plugin]]) -> salvage.Schema:
 
 
 def _stand_in(db: sqlite3.Connection, name: str) -> None:
-    """Turns and messages that came in stand in for lost ones, and a summary ends earlier."""
+    """Replace lost turns and incoming messages by empty ones, and let summaries end earlier."""
     now = datetime.now().astimezone().isoformat()
     body = json.dumps({"sender": "", "text": "", "origin": "person", "at": now, "attachments": []})
     lost = "SELECT turn FROM messages WHERE turn NOT IN (SELECT id FROM turns)"

@@ -29,13 +29,13 @@ from nanoclaw.core.store.journal import TurnJournal, mark_running, origin_of
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 Clean = Callable[[str, bool], str]
-"""Takes out of a text what is to be forgotten; True: this is the conversation where that was asked for."""
+"""Removes from a text what is to be forgotten; True for the conversation where that was requested."""
 
 MOST_LOADED, UNUSED = 64, timedelta(minutes=10)
-"""So many conversations are in memory at most, and none that was unused for so long, except those in a turn."""
+"""Most conversations in memory, and seconds after which an unused one leaves it, except those in a turn."""
 
 SENT = "Sent by the program."
-"""Stands in a history where nobody gave a reason for a message."""
+"""The remark in a history if nobody gave a reason for a message."""
 
 
 class ConversationMap(Protocol):
@@ -87,12 +87,12 @@ class Session:
             self.placed()
 
     def unload(self) -> None:
-        """Let history and snapshot leave memory; they come back from the store when somebody asks for them."""
+        """Remove history and snapshot from memory; they are read from the store when needed."""
         self._is_loaded, self.memo = False, HistoryMemo()
         self._history, self._snapshot_text, self._results = [], None, None
 
     def results(self) -> int:
-        """The number of results of tools that it has had: they are counted from 1, older contexts included."""
+        """The number of tool results so far, counted from 1, older contexts included."""
         if self._results is None:
             self._results = history.count_results(self._store, self.id)
         return self._results
@@ -102,20 +102,20 @@ class Session:
         return history.result(self._store, self.id, number)
 
     def _add(self, messages: Sequence[Message], last: int) -> None:
-        """Take up what is in the store now, unless it was read there meanwhile."""
+        """Read the store, unless that was done meanwhile."""
         if self._is_loaded and last > self._last:
             self._history.extend(messages)
             self._last = last
 
     def forget(self, clean: Clean, is_here: bool) -> None:
-        """Take up what the store no longer has, and store none of it again until the turn ends."""
+        """Drop what the store no longer has, and store none of it again until the turn ends."""
         self.forgot += 1
         if self.is_in_turn:
             self._forgetting.append((clean, is_here))
         self.unload()
 
     def placed(self) -> list[Placed]:
-        """The history, read again, with the place of each message."""
+        """The history, read again, with the row of each message."""
         shown = history.shown(self._store, self.id, self.context)
         found = self._store.rows("SELECT memory FROM sessions WHERE id = ?", self.id)
         self._snapshot_text = found[0][0] if found else None  # as JSON; none where its own row is being written
@@ -124,7 +124,7 @@ class Session:
         return shown
 
     def unsummed(self) -> list[Placed]:
-        """The summary if there is one, and all messages since, also those of which lines are shown."""
+        """The summary if there is one, and all messages since, including those replaced by lines."""
         return history.shown(self._store, self.id, self.context, with_lines=False)
 
     def has_lines(self) -> bool:
@@ -133,7 +133,7 @@ class Session:
         return bool(self._store.rows(sql, self.id, self.context))
 
     def whole(self) -> list[Message]:
-        """All that was ever said, older contexts included."""
+        """All messages ever, older contexts included."""
         return history.whole_history(self._store, self.key) or []
 
     def of_turn(self, turn: int, upto: int) -> list[Message]:
@@ -145,20 +145,20 @@ class Session:
         return history.last_turn(self._store, self.key)
 
     def compact(self, upto: int, summary: str, snapshot: str) -> None:
-        """From now on show the summary in place of all messages up to that id, after a new prompt snapshot."""
+        """From now on send the summary in place of all messages up to that id, after a new prompt snapshot."""
         with self.transactions.open() as tx:
             tx.db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (snapshot, self.id))
             self._note_compaction(tx.db, "summary", upto, SHORT, summary)
         self.unload()
 
     def shorten(self, upto: int, chars: int = SHORT, lines: str = "") -> None:
-        """From now on show long texts up to that id shortened, or lines in place of all messages up to it."""
+        """From now on shorten long texts up to that id, or send lines in place of all messages up to it."""
         with self.transactions.open() as tx:
             self._note_compaction(tx.db, "short", upto, chars, lines)
         self.unload()
 
     def called(self, call: usage.Call) -> None:
-        """Note a request to a model that was made outside any turn."""
+        """Record a request to a model that was made outside any turn."""
         with self.transactions.open() as tx:
             usage.record(tx.db, [call], tx.now, session=self.id)
 
@@ -200,8 +200,8 @@ class Session:
         snapshot: str = "",
         changes: Sequence[Callable[[Transaction], object]] = (),
     ) -> TurnJournal:
-        """Note that the inbox rows are running and make their messages part of the history, in one transaction. After
-        a power cut this may not have been: then they are messages that wait, as nothing was done yet."""
+        """Mark the inbox rows as running and make their messages part of the history, in one transaction. A power cut
+        may undo it: then they are waiting messages, as nothing was done yet."""
         self._forgetting.clear()
 
         def begin(tx: Transaction) -> None:
@@ -220,8 +220,8 @@ class Session:
         return TurnJournal(self, id_, inbox[0], origin_of(messages))
 
     def reopen_turn(self, cut: OpenTurn, *, after_crash: bool = False) -> TurnJournal:
-        """Take up a turn that did not end. Calls that were under way become part of the history, as broken off; those
-        of a paused turn wait there for an answer."""
+        """Resume a turn that did not end. Calls that were running become part of the history as broken off; those of a
+        paused turn wait there for an answer."""
         self._forgetting.clear()
         if not cut.waits_for_owner:
             with self.transactions.open() as tx:
@@ -274,7 +274,7 @@ class Session:
     # --- what is said by itself --------------------------------------------------------------------------------------
 
     def add_sent(self, tx: Transaction, key: str, said: Sequence[tuple[str, str, str]]) -> None:
-        """Put what the program has sent by itself into the history: of each a remark, its text, and the sources of
+        """Add messages that the program sent by itself to the history: for each a remark, its text, and the sources of
         others' text that it was written from. `key` is unique."""
         now = tx.now.isoformat()
         sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, '{}', 'done', ?)"
@@ -289,7 +289,7 @@ class Session:
         self.insert(tx, turn, messages)
 
     def add_sent_meanwhile(self, tx: Transaction, key: str) -> None:
-        """Put what was sent while a turn ran here into the history."""
+        """Add messages that were sent during a turn here to the history."""
         if untold := outbox.pop_sent_meanwhile(tx.db, self.key):
             self.add_sent(tx, key, untold)
 
@@ -307,7 +307,7 @@ class TurnNumbers:
 
 
 class Sessions:
-    """All conversations; what was used lately is in memory."""
+    """All conversations; recently used ones are in memory."""
 
     def __init__(self, transactions: Transactions, homes: ConversationMap | None = None) -> None:
         self.transactions, self._homes = transactions, homes
@@ -329,7 +329,7 @@ class Sessions:
         return (self._homes and self._homes.conversation_of(address)) or address
 
     def of(self, conversation: Address) -> Session:
-        """The session of a conversation, made when it is the first time."""
+        """The session of a conversation, created at the first use."""
         key = str(conversation)
         if key not in self._open:
             if not (found := self.store.rows("SELECT id FROM sessions WHERE key = ?", key)):
@@ -352,7 +352,7 @@ class Sessions:
                 self._open[key].unload()
 
     def enter(self, tx: Transaction, row: int, outbound: Outbound, remark: str) -> None:
-        """Put a message that the program sends into the history of its chat: now, or after the turn that runs there."""
+        """Add a message that the program sends to the history of its chat: now, or after the turn that runs there."""
         session = self.of(self.conversation(outbound.address))
         if session.is_in_turn or tx.execute("SELECT 1 FROM turns WHERE session = ? AND ended IS NULL", session.id):
             outbox.keep_untold(tx.db, row, session.key, remark, outbound.outside)
@@ -361,12 +361,12 @@ class Sessions:
             session.add_sent(tx, f"sent/{row}", [(remark, text, outbound.outside)])
 
     def remove_turn(self, tx: Transaction, session: Session, turn: int) -> None:
-        """Take the question of a turn that was given up out of the history: the next one goes without it."""
+        """Remove the question of a turn that was given up from the history: the next one is asked without it."""
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)
         tx.after(session.unload)
 
     def drop(self, tx: Transaction, session: Session, turn: int) -> None:
-        """Keep nothing of a turn that has ended but what it cost, nor of a conversation that was nothing else."""
+        """Keep only the cost of a turn that has ended, and drop a conversation that had nothing else."""
         tx.execute("UPDATE usage SET session = NULL, turn = NULL WHERE turn = ?", turn)
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)
         rows = tx.execute("UPDATE inbox SET turn = NULL WHERE turn = ? RETURNING id", turn)
@@ -384,6 +384,6 @@ class Sessions:
             session.forget(clean, session.key == str(conversation))
 
     def reload(self) -> None:
-        """Take up what another hand changed in the store."""
+        """Read the store again after another process changed it."""
         for session in self._open.values():
             session.unload()

@@ -1,4 +1,4 @@
-"""Transactions: the one way in which anything is written, and what follows once it is on disk."""
+"""Transactions: the only way to write anything, and what follows once it is on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Transaction:
-    """The seam's `Tx` over one transaction of the store. `delivered` and `sent` are told of when it is committed."""
+    """Implements `Tx` by one transaction of the store. `delivered` and `sent` are called when it is committed."""
 
     def __init__(self, db: sqlite3.Connection, now: datetime, histories: Histories | None = None) -> None:
         self.db, self.now, self._histories = db, now, histories
@@ -32,8 +32,8 @@ class Transaction:
         return self.db.execute(sql, values).fetchall()
 
     def send(self, outbound: Outbound, remark: str = "", inbox: int | None = None, *, is_news: bool = True) -> int:
-        """`inbox` is the row of the message that it answers; then it is not new to that chat's history, unless there is
-        a `remark`."""
+        """Send a message. `inbox` is the row of the message that it answers; then the history of that chat has it
+        already, unless there is a `remark`."""
         row = outbox.insert(self.db, outbound, self.now.isoformat(), inbox)
         self.sent.append(outbound)
         is_news = is_news and (inbox is None or bool(remark))
@@ -57,7 +57,7 @@ class Transaction:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """A part that is taken back alone when it raises."""
+        """A part of the transaction: if it raises, only its writes are rolled back."""
         counts, undo = (len(self.delivered), len(self.sent), len(self._after)), len(self._undo)
         self.db.execute("SAVEPOINT part")
         try:
@@ -74,12 +74,12 @@ class Transaction:
                 self.db.execute("RELEASE part")
 
     def undo(self, count: int = 0) -> None:
-        """Take back what was kept in memory only because of what is not written after all."""
+        """Undo changes in memory whose writes were rolled back."""
         while len(self._undo) > count:
             self._undo.pop()()
 
     def finish(self) -> None:
-        """Call what was to be called once all is on disk. One that raises is logged and keeps no other from it."""
+        """Call everything that waits for the commit. One that raises is logged, and the others are still called."""
         for call in self._after:
             try:
                 call()
@@ -90,19 +90,19 @@ class Transaction:
 
 
 class Histories(Protocol):
-    """Puts what was sent into the history of the chat that it went to."""
+    """Adds sent messages to the history of their chats."""
 
     def enter(self, tx: Transaction, row: int, outbound: Outbound, remark: str) -> None: ...
 
 
 class Listener(Protocol):
-    """Hears of what transactions put into the inbox and the outbox."""
+    """Is told of new rows of the inbox and the outbox."""
 
     def committed(self, tx: Transaction) -> None: ...
 
 
 class _Wanted(NamedTuple):
-    """A change that is to be made, and who waits for it."""
+    """A change to be made, and who waits for it."""
 
     change: Callable[[Transaction], Any]
     done: asyncio.Future[Any]
@@ -118,7 +118,7 @@ class _Made(NamedTuple):
 
 
 class Transactions:
-    """Makes every transaction of the store. `listener` takes up what they bring about."""
+    """Makes every transaction of the store. `listener` handles new rows."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self.store, self.clock = store, clock
@@ -158,21 +158,21 @@ class Transactions:
         tx.finish()
 
     def write_now(self, change: Callable[[Transaction], T]) -> T:
-        """The result of a change that is on disk. All chats wait for it."""
+        """Make a change and return its result when it is on disk. All chats wait for it."""
         with self.open() as tx:
             return change(tx)
 
     async def write(self, change: Callable[[Transaction], T], *, is_synced: bool = True) -> T:
-        """The result of a change that is on disk; nobody else waits for it. What comes while a COMMIT runs shares the
-        next. One that is not synced outlives the process; a power cut may take it, with nothing that came before.
-        Raises StoreError. Who is cancelled meanwhile hears of it at the next thing to wait for."""
+        """Make a change and return its result when it is on disk; nobody else waits for it. Changes that come while a
+        COMMIT runs share the next one. One that is not synced survives the process; a power cut may lose it, but
+        nothing before it. Raises StoreError. A caller cancelled meanwhile gets that at its next await."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Wanted(change, done, is_synced))
         self._begin_commit()
         return await _unbroken(done)
 
     def _begin_commit(self) -> None:
-        """Make all waiting changes, each whole or not at all, and have them committed together."""
+        """Make all waiting changes, each completely or not at all, and commit them together."""
         if self._committing or self._open or self._is_telling or not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -201,7 +201,7 @@ class Transactions:
             running.add_done_callback(lambda _: loop.call_soon_threadsafe(self._go_on, commit))
 
     def _make(self, change: Callable[[Transaction], Any], done: asyncio.Future[Any], made: list[_Made]) -> None:
-        """Raises sqlite3.Error where the whole transaction is lost."""
+        """Make one change. Raises sqlite3.Error if the whole transaction is lost."""
         tx = self._open = Transaction(self.store.db, self.clock(), self.histories)
         try:
             with tx.part():
@@ -215,7 +215,7 @@ class Transactions:
             self._open = None
 
     def _go_on(self, commit: Commit) -> None:
-        """Take up the end of a COMMIT, unless somebody has waited for it."""
+        """Handle the end of a COMMIT, unless somebody has waited for it."""
         if self._committing and self._committing[1] is commit:
             self._end_commit()
             self._begin_commit()
@@ -238,7 +238,7 @@ class Transactions:
 
 
 async def _unbroken(done: asyncio.Future[T]) -> T:
-    """Wait to the end: what is being written can't be taken back. A cancellation comes again after it."""
+    """Wait until it is written, as that can't be interrupted. A cancellation is raised after it."""
     was_cancelled = False
     while not done.done():
         try:
@@ -252,7 +252,7 @@ async def _unbroken(done: asyncio.Future[T]) -> T:
 
 
 def _cancel_again(task: asyncio.Task[object]) -> None:
-    """Unless that was taken back meanwhile, as by a time limit whose work has ended."""
+    """Set the result, unless the caller is gone, as after a time limit."""
     if task.cancelling():
         task.uncancel()
         task.cancel()

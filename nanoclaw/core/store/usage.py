@@ -1,4 +1,4 @@
-"""Tokens that each request to a model took: in the store with the turn that it belongs to."""
+"""Tokens of each request to a model, stored with the turn that it belongs to."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def record(
     turn: int | None = None,
     origin: Origin = "person",
 ) -> None:
-    """Write calls down inside the caller's transaction."""
+    """Record calls inside the caller's transaction."""
     rows = [
         (
             *(at.isoformat(), session, turn, origin, call.model),
@@ -91,7 +91,7 @@ def record(
 
 
 def totals(store: Store, by: By, price: Price, since: date | None = None) -> list[Total]:
-    """By day in order, by anything else the largest first. A day is the person's where he was then."""
+    """Totals by day in order, by anything else the largest first. A day is that of the person's zone then."""
     key = {"day": "substr(at, 1, 10)", "model": "usage.model", "session": "coalesce(key, '')", "origin": "origin"}[by]
     sql = (
         f"SELECT {key}, usage.model, input_tokens, output_tokens, cached_tokens, is_reported, {_local(store)}"
@@ -107,7 +107,7 @@ def totals(store: Store, by: By, price: Price, since: date | None = None) -> lis
 
 
 def _local(store: Store) -> str:
-    """The column, where the format has it: an older one is read, too."""
+    """The column if the format has it: older formats are read, too."""
     return "is_local" if store.rows("PRAGMA user_version")[0][0] > 1 else "0"
 
 
