@@ -316,7 +316,7 @@ class BrowserSession:
         self._came.clear()
         self._said.clear()
         while self._held:  # nobody waits for it any more
-            self._later(self._held.pop().abort())
+            self._later(self._held.pop().abort("aborted"))
         self._read_from.clear()
 
     async def _acted(self, act: Callable[[], Awaitable[Any]], may_send: MaySend | None = None) -> Seen:
@@ -538,7 +538,7 @@ class BrowserSession:
             self._stirred.set()
         else:
             with suppress(Exception):  # of a page that is gone
-                await (route.abort() if said else route.continue_())
+                await (route.abort("aborted") if said else route.continue_())
 
     def _sends(self, request: api.Request) -> bool:
         """True for a request with data, as a page or a script makes them, and for a page of another host with what was
@@ -574,7 +574,7 @@ class BrowserSession:
         finally:
             self._said[to] = said
             for one in held:
-                self._later(one.abort() if said else one.continue_())
+                self._later(one.abort("aborted") if said else one.continue_())
         if said:
             self._happened.append(f"not sent to {to}: {said}")
 

@@ -13,8 +13,7 @@ from nanoclaw.silence_token import spoken
 HELPER = "delegate"
 """The tool that begins one: what it did is in its report, and counts as something run."""
 
-EARLIER = 500
-"""So many effects of a conversation are looked at for what may be told again."""
+EARLIER = 500  # effects of a conversation that are looked at for what may be told again
 
 REMARK = (
     "{fact}. If your answer says or promises that it was done, do it now with a tool, or tell the person that it was "
@@ -35,9 +34,8 @@ class Claims(Plugin):
         return _HeldBack(lambda text: not self._fact(text, turn))
 
     async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
-        if answer.files or not spoken(answer.text).strip() or not self._is_judged(turn):
-            return None
-        if not (fact := self._fact(answer.text, turn)):
+        is_judged = self._is_judged(turn) and spoken(answer.text).strip() and not answer.files
+        if not is_judged or not (fact := self._fact(answer.text, turn)):
             return None
         return TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
 
@@ -49,6 +47,8 @@ class Claims(Plugin):
 
     def _fact(self, answer: str, turn: Turn) -> str:
         effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]
+        if [one.state for one in turn.effects if one.kind == "page"][-1:] == ["failed"]:  # what was typed was not sent
+            effects = [one for one in effects if one.kind != "page"]
         effects += [Effect(one.name, "call", "", "") for one in turn.calls if one.name == HELPER]
         has_looked = len(turn.calls) > len(effects)
         fact = unsupported(_asked(turn), answer, effects, has_looked=has_looked, known=self._known(turn))

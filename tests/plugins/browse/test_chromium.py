@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, Inbound, ToolResult, UserMessage
 from nanoclaw.plugins.browse import session as sessions
 from nanoclaw.plugins.browse.chromium import lack
@@ -28,7 +29,7 @@ from nanoclaw.plugins.browse.plugin import Browse
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.browse.driver import does, go
 from tests.plugins.browse.site import Site, serving
-from tests.program import REPOSITORY, HandClock, Program, results, running
+from tests.program import REPOSITORY, FakeChannel, HandClock, Program, results, running
 
 pytestmark = [
     pytest.mark.live,
@@ -229,6 +230,23 @@ async def test_what_clicks_send_is_asked_about_and_looking_is_free(tmp_path: Pat
     # of 22, 7 and 31: those that buy by a mere address, and that look by sending
     assert [len(wrong.get(kind, ())) for kind in ("buys", "sends", "looks")] == [2, 0, 3], wrong
     assert {one.path for one in site.asked if one.method != "GET"} <= {"/session", "/graphql", "/track"}
+
+
+async def test_where_nobody_can_be_asked_nothing_is_sent_and_an_answer_that_claims_it_is_corrected(
+    tmp_path: Path, site: Site
+) -> None:
+    channel = FakeChannel(hints=Hints(stays=False))
+    async with talk(tmp_path, site, tools="", without=(), channel=channel) as it:
+        steps = does("open", site.url), does("type", 'field "Name"', "Ann"), does("click", 'button "Send"')
+        it._model.add([*steps, "I bought it.", "I bought it."])
+        site.asked.clear()
+        assert (
+            await it.program.ask(f"Buy it at {site.url}")
+            == "I bought it.\n\n(nanoclaw: nothing was changed, set, sent or run for this.)"
+        )
+        not_sent = results(it.program.history)[-1].text
+        assert "nobody is there to allow it" in not_sent and "# Order" not in not_sent and site.url in not_sent
+        assert [one.method for one in site.asked] == ["GET"]
 
 
 async def test_without_taint_typing_asks_and_looking_clicking_and_choosing_do_not(tmp_path: Path, site: Site) -> None:
