@@ -183,7 +183,7 @@ def _name(text: str) -> str:
 
 class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """An unknown command is answered with a near one; the list of all is in --help."""
+        """An unknown command is answered with a similar one; --help lists all."""
         if action.choices is None or value in action.choices or not isinstance(action, argparse._SubParsersAction):
             super()._check_value(action, value)
             return

@@ -32,7 +32,7 @@ def audit(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _findings(config: Config) -> list[Finding]:
-    """All of them, over a copy of the store: a process that runs is not disturbed."""
+    """All findings, from a copy of the store: a running process is not disturbed."""
     found = [*files.exposed(config), *files.exposed_workspace(config), *_of_configuration(config)]
     found += [*listening.listening(config), *listening.in_folders((*config.reach.read, *config.reach.write))]
     async with looked_at(config) as app:

@@ -10,7 +10,7 @@ from nanoclaw.providers.choose import LOCAL, models_folder
 from nanoclaw.start.config import Config
 
 _BELONGS = ("api_base", "api_key")
-"""Keys of [model] that hold for one service only."""
+"""Keys of [model] that are valid for one service only."""
 
 
 def choose(config: Config, model: str, api_base: str) -> list[str]:
@@ -32,7 +32,7 @@ def _is_other(config: Config, model: str) -> bool:
 
 
 def _lacking(config: Config, model: str, api_base: str) -> list[str]:
-    """Lines about a key or a file that isn't here yet, or a name that may be misspelt."""
+    """Lines about a missing key or file, or a name that may be misspelt."""
     if model.startswith(LOCAL):
         if "/" not in model.removeprefix(LOCAL):
             catalogue.find(model)  # a name of the catalogue, or none

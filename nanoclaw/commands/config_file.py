@@ -1,4 +1,4 @@
-"""config.toml, changed by a command: all else in it stays as it is."""
+"""Changes of config.toml by commands: everything else in it stays as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A yes of whoever sits at the terminal."""
+"""Asks whoever sits at the terminal for a yes."""
 
 from __future__ import annotations
 

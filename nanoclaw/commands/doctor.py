@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 State = Literal["ok", "note", "wrong", "fixed", "unchecked"]
 
 CHANNEL_SECONDS, PLUGIN_SECONDS = 60.0, 90.0
-"""In which a channel, and all plugins, must have looked."""
+"""Seconds within which a channel, and all plugins, must have answered."""
 
 
 class ReportLine(NamedTuple):
-    """A finding as it is told. `check` is the kind of what was looked at, `name` which of that kind."""
+    """A finding for the report. `check` is the kind of check, `name` the thing that was checked."""
 
     check: str
     name: str
@@ -63,7 +63,7 @@ async def _doctor(config: Config, options: argparse.Namespace, report: Report) -
 
 
 class Report:
-    """Prints lines as they come, or one object at the end, without known keys: servers quote what they were sent."""
+    """Prints lines at once, or one object at the end, without known keys: servers quote what they were sent."""
 
     def __init__(self, *, as_json: bool, hide: Callable[[str], str] = str) -> None:
         self._as_json, self._hide, self._wrong = as_json, hide, dict[str, str]()
@@ -81,7 +81,7 @@ class Report:
                 self._tell(ReportLine(check, name, "wrong", one.text, one.fix is not None))
 
     def unchecked(self, check: str, name: str, why: str) -> None:
-        """Tell of something that cannot be looked at as long as something else is wrong."""
+        """Report a check that cannot be made as long as something else is wrong."""
         verb = "are" if why in ("keys", "permissions") else "is"
         self._tell(ReportLine(check, name, "unchecked", f"not checked, as the {why} {verb} wrong"))
 
@@ -95,7 +95,7 @@ class Report:
             print(line, flush=True)
 
     def end(self) -> int:
-        """Say what follows; the exit status."""
+        """Print what to do next. Returns the exit status."""
         wrong = sum(line.state == "wrong" for line in self.lines)
         status = int(wrong > 0)
         if self._as_json:
@@ -150,7 +150,7 @@ async def _look_elsewhere(
 
 
 def _hidden(config: Config, check: str) -> str:
-    """The check that has to be well before this one can be made, '' for none."""
+    """The check that must succeed before this one can be made; '' for none."""
     if files.is_closed(config) and check not in ("permissions", "time zone"):
         return "permissions"
     is_unknown = bool(config.problem and not config.table)
@@ -170,7 +170,7 @@ async def _opened(config: Config, stack: AsyncExitStack) -> App | NanoclawError:
 
 
 def _running_process(config: Config) -> tuple[int | None, dict[str, Any] | None]:
-    """The process that has the home, and what it says of itself."""
+    """The process that owns the home, and what it says about itself."""
     pid = owner(config.home / "state.db")
     with suppress(NanoclawError):  # it does not answer
         return pid, attach.status(str(config.home)) if pid else None
@@ -183,7 +183,7 @@ Look = Callable[[], Iterable[Finding] | Awaitable[Iterable[Finding]]]
 def _local(
     config: Config, options: argparse.Namespace, pid: int | None, live: dict[str, Any] | None, problem: str = ""
 ) -> Iterator[tuple[str, Look]]:
-    """All that needs nobody else, by the kind of it. `problem` is what a start said of the configuration."""
+    """All checks that need no network, by kind. `problem` is what a start said about the configuration."""
     yield "time zone", lambda: times.zone(config)
     yield "configuration", lambda: settings.settings(config, live, problem, goes_back=options.last_good)
     yield "permissions", lambda: (*files.exposed(config), *files.exposed_workspace(config), *files.locked(config))
@@ -196,7 +196,7 @@ def _local(
 
 
 async def _guarded(name: str, look: Look) -> list[Finding]:
-    """The findings; an error is one, too."""
+    """The findings of a check; an error becomes one, too."""
     try:
         found = look()
         return list(await found if isinstance(found, Awaitable) else found)
@@ -223,7 +223,7 @@ def _running(pid: int | None, live: dict[str, Any] | None) -> Iterator[Finding]:
 
 
 async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None) -> list[Finding]:
-    """Ask those of the process that runs, or of this one. Raises NanoclawError if it cannot start."""
+    """Ask the plugins of the running process, or of this one. Raises NanoclawError if it cannot start."""
     if live:
         return [Finding(is_well, text, name) for name, is_well, text in live["findings"]]
     if app is None or isinstance(app, StoreError):  # which has a line of its own
@@ -238,7 +238,7 @@ async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None)
 
 
 def found(findings: Iterable[tuple[str, Finding]]) -> list[list[Any]]:
-    """Findings of plugins as they are sent to another process: whose, whether it is well, and what."""
+    """Findings of plugins in the form that is sent to another process: plugin, whether it is well, and text."""
     return [[one.name or plugin, one.is_well, one.text] for plugin, one in findings]
 
 
@@ -253,7 +253,7 @@ def _configured(config: Config) -> dict[str, ChannelTable]:
 
 
 async def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str, Any] | None) -> list[Finding]:
-    """Ask the process that serves a channel, else log in."""
+    """Ask the process that runs a channel, else log in."""
     served = next((one for one in live["channels"] if one["name"] == table.name), None) if live else None
     if served and served["trouble"]:
         raise ChannelError(served["trouble"])
@@ -277,7 +277,7 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
 
 
 async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]:
-    """The model of conversations, those that stand in for it, then those of [models]."""
+    """The model of conversations, its fallbacks, then those of [models]."""
     if config.problem and not config.table:
         return [Finding(False, config.problem, "model")]
     found = await _guarded("model", partial(model.of_conversations, config, told))
@@ -293,7 +293,7 @@ async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]
 
 
 async def mend(config: Config, options: argparse.Namespace, report: Report) -> None:
-    """Repair what is found on this machine, then what plugins offer. The look that follows says what is still wrong."""
+    """Repair findings on this machine, then those of plugins. The check that follows says what is still wrong."""
     pid, live = _running_process(config)
     for check in ("permissions", "configuration", ""):  # the first two may open, or change, what the others stand on
         config = settings.again(config)
@@ -313,7 +313,7 @@ async def _mend_found(check: str, found: Iterable[Finding], report: Report) -> N
 
 
 async def _mended_by_plugins(config: Config, live: dict[str, Any] | None) -> list[list[str]]:
-    """Have the process that runs mend what its plugins can, or do it in this one, which then owns the store. Raises
+    """Let the running process repair what its plugins can, or do it in this one, which then owns the store. Raises
     NanoclawError."""
     if live:
         return attach.mend(str(config.home))
@@ -336,7 +336,7 @@ async def _can_mend(config: Config) -> bool:
 
 
 async def mended(app: App, *, deep: bool = False) -> list[list[str]]:
-    """Repair what plugins can: whose finding it was, its text, and what was done."""
+    """Repair what plugins can. Returns for each finding its plugin, its text, and what was done."""
     done = list[list[str]]()
     for plugin, one in await app.findings(deep=deep):
         if one.fix:

@@ -30,7 +30,7 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
 
 
 def tell_unfired(app: App) -> None:
-    """Say on stderr that jobs need a process that continues, where some were changed in one that does not."""
+    """Say on stderr that jobs need a process that stays, if jobs were changed in one that does not."""
     schedule = app.used("schedule")
     if schedule and schedule.needs_another_process():
         print(f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)", file=sys.stderr)
@@ -45,8 +45,8 @@ def tell_left_out(app: App) -> None:
 
 
 def urgent(app: App) -> list[str]:
-    """Lines about what the owner has to know at once: plugins left out, the sandbox of commands, that all is
-    frozen, important reminders without an answer."""
+    """Lines about what the owner must know at once: plugins left out, the sandbox of commands, a freeze by /panic,
+    important reminders without an answer."""
     frozen = ["Everything is frozen by /panic; /resume ends that."] if app.router.is_frozen else []
     schedule = app.public("schedule")
     mcp = app.public("mcp")

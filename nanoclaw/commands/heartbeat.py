@@ -1,4 +1,4 @@
-"""`nanoclaw heartbeat`: one beat now, or only what it would come to."""
+"""`nanoclaw heartbeat`: one beat now, or only what it would find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The home as a whole: made, saved and restored, and how it stands."""
+"""The home as a whole: creation, backup, restore and status."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def save(config: Config, options: argparse.Namespace) -> int:
 
 
 def _keys(config: Config, *, with_secrets: bool) -> tuple[list[str], list[str]]:
-    """The names of the keys that a backup has, and of those that stand in the keyring or the environment."""
+    """The names of the keys in a backup, and of those that are in the keyring or the environment."""
     from nanoclaw.commands.keys import settings
 
     found = [one for one in settings(config) if one.source]

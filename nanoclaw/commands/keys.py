@@ -1,4 +1,4 @@
-"""`nanoclaw keys`: keys and passwords are set, listed by name and deleted; none is ever shown."""
+"""`nanoclaw keys`: set, list and delete keys and passwords; none is ever shown."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _checked_name(name: str) -> str:
 
 
 def _asked(name: str) -> str:
-    """The key, from the terminal without an echo, or from a pipe. Raises ConfigError."""
+    """Read the key from the terminal without an echo, or from a pipe. Raises ConfigError."""
     if sys.stdin is not None and sys.stdin.isatty():
         value = getpass.getpass(f"{name} (it is not shown): ").strip()
     else:

@@ -1,4 +1,4 @@
-"""The last good copy of config.toml: kept after a start that went well, used by one that finds the file broken."""
+"""The last good copy of config.toml: kept after a successful start, used when the file is broken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nanoclaw.start.config import LAST_GOOD, Config
 
 
 def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
-    """The configuration, or the last good one, which says in `problem` why. Raises ConfigError if neither holds."""
+    """The configuration, or the last good one, whose `problem` says why. Raises ConfigError if neither is valid."""
     try:
         return _checked(configuration.load(environ), without)
     except ConfigError as error:
@@ -19,8 +19,7 @@ def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
 
 
 def instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, ...] = ()) -> Config:
-    """The last good configuration in the place of one with which no start went well. Raises `error` if there is no
-    other."""
+    """The last good configuration instead of one that never started. Raises `error` if there is no other."""
     file = configuration.home_of(environ) / "config.toml"
     try:
         data = (file.with_name(LAST_GOOD)).read_bytes()
@@ -34,7 +33,7 @@ def instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, 
 
 
 def keep(config: Config) -> None:
-    """Keep the file as it was read, after a start with it. Raises OSError."""
+    """Keep a copy of the file as it was read, after a start with it. Raises OSError."""
     if config.problem or config.without or not config.file.exists():
         return
     data, copy = config.file.read_bytes(), config.home / LAST_GOOD
@@ -44,7 +43,7 @@ def keep(config: Config) -> None:
 
 
 def _checked(config: Config, without: tuple[str, ...]) -> Config:
-    """Leaves the check of what plugins own to the process that has the home, if one has."""
+    """Load settings; a process that owns the home has checked those of plugins."""
     from nanoclaw.core.store.lock import owner
 
     if config.table and owner(config.home / "state.db") is None:

@@ -37,7 +37,7 @@ from nanoclaw.start.home import make_home
 
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0
-"""In which the account that was linked is told so."""
+"""Seconds within which the linked account must have been told."""
 
 
 def link(config: Config, options: argparse.Namespace) -> int:
@@ -93,7 +93,7 @@ def _check(config: Config, channel: str) -> None:
 
 
 def _help(channel: str) -> LinkHelp:
-    """Texts about a channel, general ones where it has none of its own."""
+    """Texts about a channel; general ones if it has none of its own."""
     spec = channels.find(channel)
     general = LinkHelp(f"{channel} is not configured yet: see what its package says.", f"the assistant on {channel}")
     return (spec and spec.link) or general
@@ -129,7 +129,7 @@ def _login(config: Config, channel: str) -> str:
 
 
 def _try(config: Config, channel: str) -> None:
-    """Try whether the platform's word on who writes holds, where that is not certain, and say what was found."""
+    """Test whether the platform can be trusted about senders, if that is not certain, and say the result."""
     table = channels.tables(config)[channel]
     if table.spec.is_tried:
         print("Sending a forged test mail to its own address, to see what its server does with it …", flush=True)
@@ -141,7 +141,7 @@ def _try(config: Config, channel: str) -> None:
 
 
 def _wait_beside(config: Config, channel: str, where: str) -> int:
-    """The gateway that runs takes the code; its store tells."""
+    """The running gateway receives the code; its store tells."""
     path = config.home / "state.db"
     store = Store(path, beside=True)
     try:
@@ -161,7 +161,7 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
 
 
 async def _serve(config: Config, channel: str, where: str) -> int:
-    """No gateway runs: the channel is served here until the code has come. What else comes in is kept for the next
+    """Without a running gateway the channel runs here until the code has come. Other messages are kept for the next
     gateway."""
     app = build(config, provider=(), plugins=["access"])
     try:
@@ -189,7 +189,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
 
 
 async def _receive(app: App, served: Channel) -> None:
-    """Run a channel; only what may pass is waited for."""
+    """Run a channel; only messages that may pass are waited for."""
     for seconds in chain(RESTART_SECONDS, repeat(RESTART_SECONDS[-1])):
         try:
             await served.run(app.router.keep)
@@ -200,7 +200,7 @@ async def _receive(app: App, served: Channel) -> None:
 
 
 class _Beside:
-    """The store, written beside the process that owns it."""
+    """The store, which can be written beside the process that owns it."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self.store, self.clock, self.transactions = store, clock, Transactions(store, clock)
@@ -218,7 +218,7 @@ class _Reads:
 
 
 class _Watch:
-    """A new code on this terminal, and what becomes of it."""
+    """Shows a new code on this terminal, and what happens with it."""
 
     def __init__(self, source: App | _Beside, channel: str, where: str) -> None:
         accounts, self._write = Accounts(_Reads(source)), source.transactions.write_now
@@ -235,12 +235,12 @@ class _Watch:
         )
 
     def withdraw(self) -> None:
-        """The code is not to be typed any more."""
+        """Withdraw the code."""
         self._write(lambda tx: self._accounts.withdraw(tx, self._channel))
 
     def look(self) -> LinkCode | None:
-        """The result; None while the code is open. Of wrong codes the first is told, and then each time that they are
-        twice as many."""
+        """The result; None while the code is open. The first wrong code is reported, then each time their number has
+        doubled."""
         link = self._accounts.link(self._channel)
         if link and link.wrong > self._told * 2 - bool(self._told):
             came = "a wrong code" if link.wrong == 1 else f"{link.wrong} wrong codes"

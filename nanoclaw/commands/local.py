@@ -1,4 +1,4 @@
-"""Models that run on this machine: what there is, fetching and deleting."""
+"""Models that run on this machine: list, download and delete them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def remove(config: Config, options: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """A bar on stderr; where that is a file, a line every tenth."""
+    """A progress bar on stderr; in a file, a line for every tenth."""
 
     def __init__(self) -> None:
         self._last = ""

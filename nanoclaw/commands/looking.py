@@ -1,4 +1,4 @@
-"""Looking at the program without running it: over a copy of the store, beside whoever owns that."""
+"""Inspecting the program without running it: on a copy of the store, beside the process that owns it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> AsyncIterator[App]:
-    """The program over a copy of the store: looking changes nothing, and disturbs no process that runs. Before there is
-    a home or a workspace it looks at a new one, which is gone afterwards."""
+    """The program on a copy of the store: this changes nothing, and disturbs no running process. Before there is a home
+    or a workspace it uses a new one, which is removed afterwards."""
     from nanoclaw.sqlite_salvage.copies import copy_database
     from nanoclaw.start.build import build
 
@@ -96,7 +96,7 @@ async def look_inside(config: Config, session: str, message: str, mode: Mode) ->
 
 
 def _short(request: ModelRequest) -> list[dict[str, Any]]:
-    """The messages that a model in the process is sent of a request, except the oldest that do not fit."""
+    """The messages of a request that a model in this process gets: all but the oldest that do not fit."""
     from nanoclaw.providers import json_tools
 
     instructions = json_tools.static_messages(json_tools.few(request.tools))

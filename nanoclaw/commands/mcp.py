@@ -1,4 +1,4 @@
-"""`nanoclaw mcp`: the servers of the Model Context Protocol that are set, tried and changed from the command line."""
+"""`nanoclaw mcp`: servers of the Model Context Protocol: list, test and change them."""
 
 from __future__ import annotations
 

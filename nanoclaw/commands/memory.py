@@ -1,4 +1,4 @@
-"""Notes and facts from the command line: searched, and forgotten."""
+"""Notes and facts from the command line: search and forget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nanoclaw.start.config import Config
 
 
 def search(config: Config, options: argparse.Namespace) -> int:
-    """Without a model for embeddings nothing is accounted for, so a copy of the store will do."""
+    """Search. Without an embedding model nothing has to be recorded, so a copy of the store is enough."""
     query = f"--limit {options.limit} {' '.join(options.query)}"
     only_reads = not config.get("memory.embeddings", "")
     return carry_out(config, "search", query, as_json=options.json, only_reads=only_reads)

@@ -1,4 +1,4 @@
-"""`nanoclaw model`: what is known of models, without asking anybody."""
+"""`nanoclaw model`: everything known about models, without asking a server."""
 
 from __future__ import annotations
 

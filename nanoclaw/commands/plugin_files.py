@@ -1,4 +1,4 @@
-"""`nanoclaw plugins`: which run, one of somebody else in full, and adding one from a local file, folder or archive."""
+"""`nanoclaw plugins`: list them, show a third-party one in full, and add one from a local file, folder or archive."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from nanoclaw.start.config import Config
 
 PLUGIN = Kind("plugin", third_party.main_of, "a .py, a folder with an __init__.py, or a .zip, .tar or .tar.gz of it")
 NAMED = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "check", "audit", "run")
-"""Hooks that the list names."""
+"""Most hooks that the list names."""
 
 
 def listed(config: Config, options: argparse.Namespace) -> int:
-    """Print what is on, from where, with which hooks; then what could be enabled."""
+    """Print the plugins that run, their origin and hooks; then those that could be enabled."""
     left_out = dict[str, str]()
     classes = build.classes(config, tell=left_out.__setitem__)
     keys = [one for one in build.secret_settings(config, classes) if one.shows]
@@ -70,7 +70,7 @@ def _source(sources: dict[str, str], name: str) -> str:
 
 
 def show(config: Config, options: argparse.Namespace) -> int:
-    """Print all of a plugin of the home, or what was changed in it since it was looked at."""
+    """Print a plugin of the home, or what has changed in it since the last review."""
     name = options.name
     path = _placed(config, name)
     with _errors(name):
@@ -87,7 +87,7 @@ def show(config: Config, options: argparse.Namespace) -> int:
 
 
 def trust(config: Config, options: argparse.Namespace) -> int:
-    """Pin a plugin of the home as it is now, or as it was shown."""
+    """Pin the current version of a plugin of the home, or the one that was shown."""
     name = options.name
     with _errors(name):
         code = third_party.read(_placed(config, name))
@@ -122,7 +122,7 @@ def _brings(config: Config, name: str) -> dict[str, list[str]]:
 
 
 def add(config: Config, options: argparse.Namespace) -> int:
-    """Show a plugin as a whole, ask, copy it into the home, pin it as it was shown, and enable it."""
+    """Show a whole plugin, ask, copy it into the home, pin the version shown, and enable it."""
     with _errors(str(options.path)):
         package = _read(options.path)
     name = plugin_text.read(package).name
@@ -211,7 +211,7 @@ def _delete(path: Path) -> None:
 
 
 def _enable(config: Config, name: str, *, is_on: bool = True) -> None:
-    """Name a plugin in [plugins] enabled, or take it out. Raises ConfigError."""
+    """Add a plugin to [plugins] enabled, or remove it. Raises ConfigError."""
     if (name in config.plugins.enabled) == is_on:
         return
     import tomlkit

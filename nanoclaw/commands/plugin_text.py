@@ -1,4 +1,4 @@
-"""A plugin in words for its owner, read out of its text: it is not run for that."""
+"""Describes a plugin for its owner from its source: it is not run for that."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nanoclaw.packages.reading import Package
 from nanoclaw.start.third_party import main_of
 
 FOR_PLUGINS = ("plugin", "tool", "channel", "provider", "messages", "events", "errors")
-"""Modules of the core that a plugin is to import."""
+"""Modules of the core that a plugin may import."""
 
 
 class PluginText(NamedTuple):
-    """A plugin as its text says. It may do more: what it does, its text alone tells."""
+    """A plugin according to its source. Its code may do more: only reading it tells."""
 
     name: str
     about: str
@@ -58,7 +58,7 @@ def _plugins_in(tree: ast.Module) -> Iterator[ast.ClassDef]:
 
 
 def lines(package: Package, pin: PackagePin | None = None) -> Iterator[str]:
-    """All of a plugin; of one that was looked at before, what was changed since."""
+    """The whole plugin; after an earlier review, what has changed since."""
     try:
         found = read(package)
         yield revealed(f"{found.name}: {found.about}")
@@ -88,7 +88,7 @@ def _tree(path: str, text: bytes) -> ast.Module:
 
 
 def _texts(one: ast.ClassDef, name: str) -> tuple[str, ...]:
-    """The text, or the texts of a list, that a class gives to a name."""
+    """The string, or the strings of a list, that a class assigns to a name."""
     for part in one.body:
         if not isinstance(part, ast.Assign | ast.AnnAssign) or part.value is None:
             continue

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.app import App
 
 OF_TALK = -1
-"""In place of an exit status: the command is a message of the conversation, and nothing was done."""
+"""Instead of an exit status: the command is a message of the conversation, and nothing was done."""
 
 
 def carry_out(
@@ -27,8 +27,8 @@ def carry_out(
     asks_model: bool = False,
     only_reads: bool = False,
 ) -> int:
-    """Carry out a command: by way of the process that runs already, or in this one, which looks for
-    a model where it `asks_model`. One that `only_reads` needs no room on the disk."""
+    """Carry out a command: through the running process, or in this one, which looks for a model if it `asks_model`. One
+    that `only_reads` needs no free disk space."""
     from nanoclaw.commands.greeting import tell_left_out, tell_unfired
     from nanoclaw.commands.looking import looked_at
     from nanoclaw.commands.talking import program, there_or_here

@@ -1,4 +1,4 @@
-"""Commands that only show something: what the model sees, what it took, and what was said."""
+"""Commands that only show something: what the model sees, what it cost, and what was said."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def usage(config: Config, options: argparse.Namespace) -> int:
 
 
 def _columns() -> int:
-    """Columns of the screen; a pipe or a file has no end, so no label is cut there."""
+    """Columns of the screen; a pipe or a file has no limit, so no label is cut there."""
     return shutil.get_terminal_size((10_000, 24)).columns
 
 
@@ -123,7 +123,7 @@ def session(config: Config, options: argparse.Namespace) -> int:
 
 
 def redactor(config: Config) -> Redactor:
-    """Hides the keys that are known today: an export is passed on, and what a model wrote is stored as it wrote it."""
+    """Hides the keys known today: exports are passed on, and models' answers are stored unchanged."""
     from nanoclaw.redaction import Redactor
     from nanoclaw.start.build import classes, secret_settings
     from nanoclaw.start.secret_settings import hidden_values

@@ -16,7 +16,7 @@ from nanoclaw.start.config import Config
 
 
 def add(config: Config, options: argparse.Namespace) -> int:
-    """Show a skill as a whole, ask, copy it into the home, and pin it as it was shown."""
+    """Show a whole skill, ask, copy it into the home, and pin the version shown."""
     if "skills" in config.plugins.off:
         raise ConfigError("the plugin skills is off: take it out of [plugins] off in config.toml")
     package = read(options.path)

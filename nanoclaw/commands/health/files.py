@@ -17,10 +17,10 @@ from nanoclaw.start import home, secrets_file
 from nanoclaw.start.config import Config
 
 SHOWN = 5
-"""Files that a line names."""
+"""Most files that one line names."""
 
 LITTLE_BYTES, FEW_BYTES = 1_000_000_000, 100_000_000
-"""With less room than the first a disk is worth a note, with less than the second something is to be done."""
+"""Free bytes below which a disk gets a note, and below which something must be done."""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _FOLDERS = ("copies", "logs", "models", "plugins", "undo")
@@ -33,7 +33,7 @@ _FILES = (*_OWN, "config.toml", secrets_file.NAME, "history", "index.db", "index
 
 
 def exposed(config: Config) -> Iterator[Finding]:
-    """Files of the home that others of this machine can read or change."""
+    """Files of the home that other users of this machine can read or change."""
 
     async def close_home() -> str:
         config.home.chmod(config.home.stat().st_mode & ~_OTHERS)
@@ -62,7 +62,7 @@ def exposed(config: Config) -> Iterator[Finding]:
 
 
 def exposed_workspace(config: Config) -> Iterator[Finding]:
-    """A workspace outside of the home that others of this machine can read or change."""
+    """A workspace outside of the home that other users of this machine can read or change."""
     folder = config.workspace_path
     if folder.is_relative_to(config.home) or not folder.is_dir():
         return
@@ -78,7 +78,7 @@ def exposed_workspace(config: Config) -> Iterator[Finding]:
 
 
 def locked(config: Config) -> Iterator[Finding]:
-    """Folders and files of the home that its own program cannot use: by their mode, their owner or their kind."""
+    """Folders and files of the home that the program cannot use because of their mode, owner or kind."""
     shut, foreign, odd = list[Path](), list[Path](), list[Path]()
     for path, found in _inside(config):
         if stat.S_ISLNK(found.st_mode):
@@ -92,7 +92,7 @@ def locked(config: Config) -> Iterator[Finding]:
             odd.append(path)
 
     async def unlock() -> str:
-        """Each folder before what is in it, which can be seen only then."""
+        """The paths of the home, each folder before its content, which can be seen only then."""
         mended = list[Path]()
         for path, found in _inside(config):
             if _is_shut(config, path, found):
@@ -118,7 +118,7 @@ def locked(config: Config) -> Iterator[Finding]:
 
 
 def is_closed(config: Config) -> bool:
-    """True if the home is there, and yet nothing in it can be seen."""
+    """True if the home exists but nothing in it can be seen."""
     return config.home.is_dir() and not os.access(config.home, os.R_OK | os.X_OK)
 
 
@@ -149,7 +149,7 @@ def _is_shut(config: Config, path: Path, found: os.stat_result) -> bool:
 
 
 def _opened(config: Config) -> Iterator[str]:
-    """Paths below the home that others can read or change; the workspace, which may be shared, is none of them."""
+    """Paths below the home that others can read or change, without the workspace, which may be shared."""
     for folder, folders, files in os.walk(config.home):
         here = Path(folder)
         folders[:] = [one for one in sorted(folders) if here / one != config.workspace_path and _is_open(here / one)]
@@ -172,7 +172,7 @@ def _some(names: list[str] | list[Path]) -> str:
 
 
 def folders(config: Config) -> Iterator[Finding]:
-    """The home and the workspace: there, and with room for a new file."""
+    """Checks that home and workspace exist and have room for a new file."""
 
     async def make() -> str:
         made = home.make_home(config)

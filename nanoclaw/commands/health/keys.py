@@ -1,4 +1,4 @@
-"""Keys of models and tokens of channels: there, empty, or still the words of an example."""
+"""Keys of models and tokens of channels: present, empty, or still those of an example."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nanoclaw.start.config import Config
 
 _BLANKS = r".*(?:…|\.\.\.).*|<.*>|\[.*\]|\{.*\}|\*{3,}|(?:\w{1,6}[-_])?x{3,}|(?:\w{1,6}[-_])?your[-_ ].*"
 _WORDS = r"(?:.*[-_ ])?(?:here|change[-_ ]?me|replace[-_ ]?me|placeholder|example|dummy|todo|api[-_ ]?key|token)"
-"""Whole values that nobody was given: the spaces and the words of an example."""
+"""Values that are no real keys: placeholders of examples."""
 
 
 def keys(config: Config, models: Iterable[str]) -> Iterator[Finding]:
-    """A line for each key that is wrong or lacks, and one for all others. Raises ConfigError if the configuration is
+    """A line for each wrong or missing key, and one for all others. Raises ConfigError if the configuration is
     wrong."""
     from nanoclaw.commands.keys import settings
 

@@ -1,5 +1,5 @@
-"""Things that processes which were killed have left: sockets, drafts of files, folders for a while. All are harmless,
-and the next start clears most of them."""
+"""Things that killed processes have left: sockets, drafts of files, temporary folders. All are harmless, and the next
+start removes most of them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from nanoclaw.start.home import places_of_drafts, stored
 
 
 def left_over(config: Config) -> Iterator[Finding]:
-    """A note on each kind that is there. They are removed under the lock of the home, so that none is a running
-    process's: one that starts meanwhile waits."""
+    """A note on each kind that was found. They are removed under the lock of the home, so that none belongs to a
+    running process: one that starts meanwhile waits."""
     state = config.home / "state.db"
     if owner(state) is None:
         socket = config.home / SOCKET

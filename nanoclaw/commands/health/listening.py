@@ -1,4 +1,4 @@
-"""Sockets at which the process that runs, and the programs that it started, can be reached (Linux)."""
+"""Sockets at which the running process, and programs that it started, can be reached (Linux)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nanoclaw.escapes import one_line
 from nanoclaw.start.config import Config
 
 _PROTOCOLS = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
-"""By table of the kernel the state of a socket that waits for anybody."""
+"""By kernel table, the state of a socket that accepts connections."""
 _LOOPBACK = ("0100007F", "00000000000000000000000001000000")
 _ACCEPTS = 0x10000
 _SEARCHED = 5_000
-"""Files of an opened folder that are looked at."""
+"""Most files of an opened folder that are checked."""
 
 
 def listening(config: Config) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def listening(config: Config) -> Iterator[Finding]:
 
 
 def in_folders(folders: Iterable[Path]) -> Iterator[Finding]:
-    """A line for each folder of the person's that tools may open and that has sockets of other programs in it."""
+    """A line for each folder that tools may open and that contains sockets of other programs."""
     for folder in folders:
         found, looked_at = list[str](), 0
         for here, _, names in os.walk(folder):

@@ -1,4 +1,4 @@
-"""The models: asked for one word each, and what their servers say of the time."""
+"""The models: each is asked for one word; their servers' replies tell the time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nanoclaw.core.plugin import Finding
 from nanoclaw.start.config import Config
 
 SECONDS = 90.0
-"""In which a model must have answered."""
+"""Seconds within which a model must answer."""
 
 
 @runtime_checkable
@@ -44,19 +44,19 @@ def of_purposes(config: Config) -> dict[str, list[str]]:
 
 
 async def of_conversations(config: Config, told: list[ServerTime]) -> list[Finding]:
-    """Ask the configured one, or the one that a start would choose. Raises NanoclawError."""
+    """Ask the configured model, or the one that a start would choose. Raises NanoclawError."""
     from nanoclaw.providers.choose import choose_model
 
     return [Finding(True, await _asked(config, await choose_model(config), told), "model")]
 
 
 async def of_fallback(config: Config, name: str, told: list[ServerTime]) -> list[Finding]:
-    """Ask one of model.fallback. Raises NanoclawError."""
+    """Ask a model of model.fallback. Raises NanoclawError."""
     return [Finding(True, await _asked(config, name, told), f"fallback {name}")]
 
 
 async def of_purpose(config: Config, name: str, purposes: list[str], told: list[ServerTime]) -> list[Finding]:
-    """Ask one of [models]. Raises NanoclawError."""
+    """Ask a model of [models]. Raises NanoclawError."""
     from nanoclaw.providers.choose import check_transcription
 
     about = f"model for {', '.join(purposes)}"
@@ -68,7 +68,7 @@ async def of_purpose(config: Config, name: str, purposes: list[str], told: list[
 
 
 async def _asked(config: Config, name: str, told: list[ServerTime]) -> str:
-    """The answer to a question for one word. The time that the model's server names is `told`."""
+    """Ask for one word. Records in `told` the time that the model's server names."""
     from nanoclaw.providers.choose import make_provider
 
     if said := trouble_of_model(config, name):

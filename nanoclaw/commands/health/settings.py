@@ -1,4 +1,4 @@
-"""config.toml and secrets.env: whether a start would take them, and the way back to the last good settings."""
+"""config.toml and secrets.env: whether a start would accept them, and the way back to the last good settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from nanoclaw.start.config import LAST_GOOD, Config
 
 
 def load(environ: Mapping[str, str]) -> Config:
-    """The configuration, also where its file is broken: then with the last good settings, or with none, and `problem`
-    says why."""
+    """The configuration, even if its file is broken: then the last good settings, or none, and `problem` says why."""
     try:
         return configuration.load(environ)
     except ConfigError as error:
@@ -37,7 +36,7 @@ def again(config: Config) -> Config:
 
 
 def _copy(environ: Mapping[str, str]) -> Config | None:
-    """The last good settings, if there are such."""
+    """The last good settings, if they exist."""
     try:
         there = (configuration.home_of(environ) / LAST_GOOD).exists()
         return configuration.load(environ, LAST_GOOD) if there else None
@@ -48,8 +47,8 @@ def _copy(environ: Mapping[str, str]) -> Config | None:
 def settings(
     config: Config, live: Mapping[str, Any] | None, problem: str = "", *, goes_back: bool = False
 ) -> Iterator[Finding]:
-    """A line for each thing that is wrong; `problem` is what a start said. With `goes_back` the last good settings can
-    be put in the place of a file that is broken, which is kept."""
+    """A line for each problem; `problem` is what a start said. With `goes_back` the last good settings can replace a
+    broken file, which is kept."""
     from nanoclaw.start.build import checked
 
     problem, lacks = config.problem or problem, list[str]()
@@ -95,7 +94,7 @@ def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
 
 
 def _holds(config: Config) -> bool:
-    """True if the last good settings would be taken."""
+    """True if a start would accept the last good settings."""
     from nanoclaw.start.build import checked
 
     try:
@@ -107,14 +106,14 @@ def _holds(config: Config) -> bool:
 
 
 async def _go_back(config: Config) -> str:
-    """Put the last good settings in the place of those that are broken, which are kept under another name."""
+    """Replace broken settings by the last good ones; the broken ones are kept under another name."""
     aside = _put_aside(config.file)
     write_atomically(config.file, (config.home / LAST_GOOD).read_bytes(), 0o600)
     return f"{config.file} has the last good settings again; what was there is in {aside.name}"
 
 
 def _put_aside(file: Path) -> Path:
-    """Keep what is there under another name, which is returned."""
+    """Rename the broken file. Returns the new name."""
     stamp = f"{file.name}.broken-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     names = (stamp if not number else f"{stamp}-{number}" for number in range(1000))
     aside = next(one for one in map(file.with_name, names) if not os.path.lexists(one))

@@ -1,4 +1,4 @@
-"""The store: whole or damaged, and how it is rescued."""
+"""The store: intact or damaged, and its repair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nanoclaw.start.home import refuse_pipes, stored
 
 
 def store(config: Config, pid: int | None) -> Iterator[Finding]:
-    """Raises StoreError for one that cannot be read, or is of a newer program."""
+    """Findings about the store. Raises StoreError if it cannot be read, or is of a newer program."""
     path = config.home / "state.db"
     if not path.exists():
         yield Finding(True, "none yet: the first conversation makes it", "store")
@@ -41,7 +41,7 @@ def store(config: Config, pid: int | None) -> Iterator[Finding]:
 
 
 async def _rescue(config: Config) -> str:
-    """Keep it aside, and put in its place what can be read over the newest copy, as the next start does."""
+    """Keep the damaged store aside, and replace it by what can be read over the newest copy, as the next start does."""
     from nanoclaw.core.store.recovery import recover
     from nanoclaw.start.build import classes
 

@@ -14,7 +14,7 @@ from nanoclaw.start.config import Config
 from nanoclaw.start.home import stored
 
 MOST_SKEW = timedelta(minutes=1)
-"""So far the clock may be from others': a reminder comes that much too late."""
+"""Seconds by which the clock may differ from that of others: a reminder comes that much too late."""
 
 _HOW = "set the clock of this machine (timedatectl set-ntp true)"
 _LOOKED_AT = 50
@@ -33,7 +33,7 @@ class ServerTime(NamedTuple):
 
 
 def zone(config: Config) -> Iterator[Finding]:
-    """Raises ConfigError for an unknown one."""
+    """Findings about the time zone. Raises ConfigError for an unknown one."""
     own = config.clock()
     machines = clock("", config.environment)
     now = own()
@@ -57,7 +57,7 @@ def _differ(one: datetime, other: datetime, days: int) -> bool:
 
 
 def times(config: Config, told: Sequence[ServerTime]) -> Iterator[Finding]:
-    """The clock against what model servers said when they were asked, and against the newest message that is kept."""
+    """Compares the clock with the time that model servers named, and with the newest stored message."""
     now, newest = datetime.now(UTC), _newest(config)
     far = [one for one in told if abs(one.skew) > MOST_SKEW]
     if far and len(far) == len(told):
