@@ -147,7 +147,9 @@ class Sandbox(Plugin):
         return found
 
     async def run(self) -> None:
-        await asyncio.to_thread(_remove_left_over)
+        from nanoclaw.scratch_folders import remove_left_over
+
+        await asyncio.to_thread(remove_left_over)
 
     async def aclose(self) -> None:
         await self._commands.aclose()
@@ -312,6 +314,7 @@ class SandboxedCommands:
         """A command in the sandbox; where there is none, as it was, for which the person has been asked. Raises
         ToolError."""
         from nanoclaw.sandbox.sandbox import Allowance, Encloser, SandboxError
+        from nanoclaw.scratch_folders import remove_left_over
         from nanoclaw.spawn import Keeper
 
         strength = await self._current()
@@ -322,7 +325,7 @@ class SandboxedCommands:
         tmp = self._settings.tmp_mb * 1_000_000
         limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, tmp, bounds.disk_bytes)
         if self._encloser is None:
-            await asyncio.to_thread(_remove_left_over)
+            await asyncio.to_thread(remove_left_over)
         try:
             async with self._enclosing:
                 if self._encloser is None or self._encloser.strength != strength:
@@ -382,15 +385,16 @@ class SandboxedCommands:
         level = self._strength.level if self._strength else "none"
         if level == "none":
             return "no sandbox"
+        from nanoclaw.kept_files import OWN
+
         hosts = ", ".join(self._settings.hosts)
         net = f"of the network only {hosts}" if hosts else "no network"
-        if self._encloser and not self._encloser.has_searched_all:
-            level_said = f"sandbox {level}; too many folders: a repository that no command saw yet may be unprotected"
-        else:
-            level_said = f"sandbox {level}"
+        is_partly = self._encloser and not self._encloser.has_searched_all
+        level_said = f"sandbox {level}" + _TOO_MANY_FOLDERS * bool(is_partly)
         if not _is_of_it(failure):
             return level_said
         kept = "; .git/config and hooks are the person's to change" if level == "full" and b".git/" in failure else ""
+        kept += _OWN_FILES if any(one in command or one.encode() in failure for one in OWN) else ""
         beyond = "; `beyond` asks the person for more" if command and self._is_kept(failure, command) else ""
         return f"{level_said}: {_FAILED[level].format(net=net)}{kept}{beyond}"
 
@@ -444,18 +448,14 @@ class SandboxedCommands:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _remove_left_over() -> None:
-    """Remove what programs that were killed have left of their sandboxes."""
-    from nanoclaw.scratch_folders import remove_left_over
-
-    remove_left_over()
-
-
 def _is_of_it(failure: bytes) -> bool:
     import re
 
     return re.search(_SOUNDS_LIKE_IT, failure) is not None
 
+
+_TOO_MANY_FOLDERS = "; too many folders: a repository that no command saw yet may be unprotected"
+_OWN_FILES = "; no command changes memory, skills and AGENTS.md: write_file and the memory's tools do"
 
 _SOUNDS_KEPT = (
     rb"(?i)read-only file|not permitted|permission denied|unreachable|resolv|name or service|no new privileges|\bbusy\b"

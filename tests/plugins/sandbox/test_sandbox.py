@@ -199,6 +199,7 @@ async def test_a_repository_that_must_stay_as_it_is_says_whose_it_is_to_change(t
         await program.ask("Go")
         told = results(program.history)[1].text
     assert told.endswith("; .git/config and hooks are the person's to change; `beyond` asks the person for more]")
+    assert "changes memory, skills and AGENTS.md: write_file" in await one(tmp_path, "sed -i s/a/b/ AGENTS.md")
 
 
 @at_any
