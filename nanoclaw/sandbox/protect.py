@@ -96,7 +96,7 @@ class Search:
         self._makes = makes
         self._looks: dict[str, _Look] = {}
         self._own = tuple(f"{self._tops[0]}/{name}" for name in (*OWN, MAY_GO))
-        self._elsewhere: dict[tuple[int, int], bool] = {}
+        self._elsewhere: dict[tuple[int, int, int], bool] = {}
         self._looking = threading.Lock()
 
     @property
@@ -211,15 +211,15 @@ class Search:
 
     def _linked(self) -> Iterator[str]:
         """Files with names outside of the folders; of very many only the first ones."""
-        found = dict[tuple[int, int], list[str]]()
+        found = dict[tuple[int, int, int], list[str]]()
         for path in [f"{folder}/{name}" for folder, look in self._looks.items() for name in look.linked]:
             if at := stat_of(path):
-                found.setdefault((at.st_ino, at.st_ctime_ns), []).append(path)
-        for key, paths in islice(found.items(), MOST_LINKED):
-            if key not in self._elsewhere:
-                at = stat_of(paths[0])
-                self._elsewhere[key] = not (at is None or is_all_inside(at, (), self._tops, ()))
-            yield from paths if self._elsewhere[key] else ()
+                found.setdefault((at.st_nlink, at.st_ino, at.st_ctime_ns), []).append(path)
+        missing = ((key, paths) for key, paths in found.items() if len(paths) < key[0])
+        for key, paths in islice(missing, MOST_LINKED):
+            if key not in self._elsewhere and (at := stat_of(paths[0])):
+                self._elsewhere[key] = not is_all_inside(at, (), self._tops, ())
+            yield from paths if self._elsewhere.get(key) else ()
 
     def who_runs(self, path: Path) -> str:
         """The program that runs a file later, '' for none. `path` is free of links, and in one of the folders; its file

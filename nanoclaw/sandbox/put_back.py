@@ -154,7 +154,7 @@ class Snapshot:
         for path in new:
             with self._told(path):
                 self._put_away(path, came)
-        told = (("put away, as no command may make it", came), ("made, and could not be put away", self._failed))
+        told = (("put away, as write_file must ask for it", came), ("could not be put away", self._failed))
         return "; ".join(f"{what}: {self._named(some)}" for what, some in told if some)
 
     def _put_away(self, path: str, done: list[str]) -> None:

@@ -158,7 +158,7 @@ def test_what_other_programs_run_later_is_put_away_and_a_flood_of_it_stops_nothi
     place.git("init", "-q", "app")
     made = " ".join([*sorted(NAMES), "my.code-workspace", "../../app/.git/info/attributes", "x/attributes"])
     ended = place.run(f"mkdir -p deep/er/x; cd deep/er; for i in {made}; do echo plant > $i; cp $i ../..; done")
-    assert "put away, as no command may make it: " in ended.remark
+    assert "put away, as write_file must ask for it: " in ended.remark
     assert place.run("grep -rl plant . | sort").head == b"./attributes\n./deep/er/x/attributes\n"
     (place.workspace / "mine" / ".vscode").mkdir(parents=True)
     place.git("init", "-q", "mine/app")  # which is a mount over what is beside it
