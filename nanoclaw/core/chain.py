@@ -60,6 +60,7 @@ NARROWED = (
 )
 """Hooks that a plugin may limit in its `hears`."""
 
+_KNOWN = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
 _VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 
 
@@ -347,11 +348,9 @@ def _sections_of(one: Plugin, profile: Profile) -> tuple[Section, ...]:
 
 def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
     """Public names of a class that Plugin doesn't have: a misspelt hook would never be called. Those of `hears` too."""
-    known = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
     for part in kind.__mro__:
-        if part in (Plugin, object):
-            continue
-        yield from (name for name in vars(part) if not name.startswith("_") and name not in known)
+        if part not in (Plugin, object):
+            yield from (name for name in vars(part) if name not in _KNOWN and not name.startswith("_"))
     yield from (name for name in kind.hears if name not in NARROWED)
 
 
@@ -370,7 +369,7 @@ def hooks_of_another_kind(kind: type[Plugin]) -> Iterator[str]:
     """Methods that are `async def` where Plugin has `def`, or the other way round: they would never be called."""
     for name, own in vars(kind).items():
         expected = vars(Plugin).get(name)
-        if hasattr(own, "__code__") and hasattr(expected, "__code__") and _is_async(own) != _is_async(expected):
+        if hasattr(expected, "__code__") and hasattr(own, "__code__") and _is_async(own) != _is_async(expected):
             yield name
 
 
