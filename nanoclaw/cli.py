@@ -48,7 +48,7 @@ def _options(argv: Sequence[str]) -> Any:
     words, program = list(argv), list[str]()
     if "mcp" in words and "--" in words:  # behind it stands a whole command line of another program
         words, program = words[: words.index("--")], words[words.index("--") + 1 :]
-    chosen = parser() if not FAMILIES.keys().isdisjoint(words) or _asks_for_help(words) else chat_parser()
+    chosen = parser(words) if not FAMILIES.keys().isdisjoint(words) or _asks_for_help(words) else chat_parser()
     return chosen.parse_args(words, SimpleNamespace(program=program))
 
 

@@ -26,7 +26,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -35,7 +34,6 @@ from typing import Any, AnyStr
 
 import nanoclaw
 from nanoclaw import clock, log
-from nanoclaw.commands import arguments
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.virtual_time import PACE
 
@@ -227,8 +225,6 @@ def make_ready() -> None:
     for name in (*LIBRARIES, *(one.name for one in walk_packages(nanoclaw.__path__, "nanoclaw."))):
         if not name.startswith(LARGE):
             import_module(name)
-    arguments.parser = cache(arguments.parser)
-    arguments.parser()
     start = log._set_up
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_talk(Path(folder)))

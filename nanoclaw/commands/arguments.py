@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from nanoclaw.channels.attach import TIMEOUT_SECONDS
 
@@ -16,27 +17,25 @@ def chat_parser() -> _Parser:
     top.set_defaults(command="chat", without_config=False)
     top.add_argument("-V", "--version", action="store_true", help="print the version")
     top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
-    top.add_argument(
-        *("--file", "--image"), dest="files", action="append", default=[], metavar="FILE", help="attach it (repeatable)"
-    )
+    repeated: Any = {"action": "append", "default": []}
+    top.add_argument("--file", "--image", dest="files", metavar="FILE", help="attach it (repeatable)", **repeated)
     top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
     top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
-    top.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=TIMEOUT_SECONDS,
-        metavar="SECONDS",
-        help="with -m: seconds to wait for output from the model (default: 120)",
-    )
-    top.add_argument("--without", action="append", default=[], metavar="PLUGIN", help="start without a plugin")
+    text = "with -m: seconds to wait for output from the model (default: 120)"
+    top.add_argument("--timeout", type=_seconds, default=TIMEOUT_SECONDS, metavar="SECONDS", help=text)
+    top.add_argument("--without", metavar="PLUGIN", help="start without a plugin", **repeated)
     return top
 
 
-def parser() -> _Parser:
-    """All commands."""
+def parser(words: Collection[str] | None = None) -> _Parser:
+    """All commands; of those that aren't among the words of a line only the names."""
     top = chat_parser()
-    families = {"": top.add_subparsers(title="commands", metavar="COMMAND")}
+
+    def make(**given: Any) -> Any:
+        return _Parser(**given) if words is None or given["prog"].rpartition(" ")[2] in words else _Unread()
+
+    families = {"": top.add_subparsers(title="commands", metavar="COMMAND", parser_class=cast(type[_Parser], make))}
 
     def command(words: str, text: str, *, json: bool = False) -> _Parser:
         """A command, or an action of a family: "memory search"."""
@@ -54,9 +53,8 @@ def parser() -> _Parser:
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
     models = command("model", "the models: what each is for, its key, window and price; nobody is asked", json=True)
     models.add_argument("name", nargs="?", default="", metavar="PROVIDER/NAME", help="use this one from now on")
-    doctor = command(
-        "doctor", "check all that a start needs, and say what to do; exits with 1 if there is anything", json=True
-    )
+    checks = "check all that a start needs, and say what to do; exits with 1 if there is anything"
+    doctor = command("doctor", checks, json=True)
     doctor.add_argument("--fix", action="store_true", help="repair what can be repaired without losing anything")
     doctor.add_argument("--last-good", action="store_true", help="with --fix: put back the last good config.toml")
     command("audit", "who may talk, what tools may do, what is open, and how risky each is", json=True)
@@ -75,7 +73,6 @@ def parser() -> _Parser:
         from nanoclaw.plugins.schedule.cli import add_arguments
 
         add_arguments(command("jobs", "reminders and tasks: when they are due, and all that can be done about them"))
-
     with suppress(ModuleNotFoundError):
         from nanoclaw.plugins.mcp.cli import add_arguments as add_mcp_arguments
 
@@ -83,12 +80,8 @@ def parser() -> _Parser:
 
     context = command("context", "what the model would see, part by part and word by word", json=True)
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
-    context.add_argument(
-        "--mode",
-        choices=("full", "minimal", "guest", "none"),
-        default="full",
-        help="full: yours (default); minimal: a task's; guest: a guest's; none: one line about who it is, and no tools",
-    )
+    modes = "full: yours (default); minimal: a task's; guest: a guest's; none: one line about who it is, and no tools"
+    context.add_argument("--mode", choices=("full", "minimal", "guest", "none"), default="full", help=modes)
     context.add_argument("--session", type=_name, default="main", metavar="NAME", help="such as work, or telegram:555")
 
     tokens = command("usage", "how many tokens the models used, and what that cost", json=True)
@@ -179,6 +172,13 @@ def _name(text: str) -> str:
     if not text.isprintable():
         raise argparse.ArgumentTypeError(f"{text!r} is not a name: it has characters that cannot be shown")
     return text
+
+
+class _Unread:
+    """In the place of a parser: to make all of them takes longer than what most commands do."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: self
 
 
 class _Parser(argparse.ArgumentParser):
