@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 LIVE_MODEL := qwen2.5-coder-1.5b
 export MSG
+# what is compiled is kept, also where a person's shell says otherwise: pip, pytest and many programs are started
+unexport PYTHONDONTWRITEBYTECODE
 
 chat: .venv/chat
 	@$(BIN)/nanoclaw local pull --if-needed

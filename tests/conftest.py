@@ -71,7 +71,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # no example fails for being slow: the machine may be busy; the same examples each time, others in `make torture`
     slow = [hypothesis.HealthCheck.too_slow]
-    same = hypothesis.settings(max_examples=40, deadline=None, suppress_health_check=slow, derandomize=True)
+    same = hypothesis.settings(max_examples=20, deadline=None, suppress_health_check=slow, derandomize=True)
     hypothesis.settings.register_profile("same", same)
     hypothesis.settings.register_profile("random", same, max_examples=400, derandomize=False)
     hypothesis.settings.load_profile("same")
