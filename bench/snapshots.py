@@ -51,8 +51,8 @@ async def measure(folder: Path, rounds: int) -> None:
     lister = FileLister(is_remade, WATCHED)
 
     def look() -> FileListing:
-        listing = lister.look([workspace])
-        copies.take(listing, 10.0)
+        listing = lister.scan([workspace])
+        copies.update(listing, 10.0)
         return listing
 
     begun = spent()
@@ -66,7 +66,7 @@ async def measure(folder: Path, rounds: int) -> None:
         begun = spent()
         before = await asyncio.to_thread(look)
         await command(workspace)
-        after = await asyncio.to_thread(lister.look, [workspace])
+        after = await asyncio.to_thread(lister.scan, [workspace])
         assert not Judge(before, after, copies, set()).lost()
         watched.append(since(begun))
     for name, figures in (("bare", bare), ("watched", watched)):

@@ -28,7 +28,7 @@ import pytest
 
 from nanoclaw.channels import attach
 from nanoclaw.channels.attach import NAME as SOCKET
-from nanoclaw.commands.doctor import Report, look, mend
+from nanoclaw.commands.doctor import Report, examine, mend
 from nanoclaw.commands.health import files, settings
 from nanoclaw.commands.health.left_over import left_over
 from nanoclaw.core.errors import StoreBusy
@@ -88,7 +88,7 @@ def seen(home: Home, server: ModelServer, status: int = 0) -> Found:
     if not server.left:
         server.script(says("hello"))
     report = Report(as_json=True)
-    asyncio.run(look(settings.load(home.variables()), Namespace(last_good=False), report))
+    asyncio.run(examine(settings.load(home.variables()), Namespace(last_good=False), report))
     assert any(line.state == "wrong" for line in report.lines) == bool(status), report.lines
     return [(line.state, line.name, line.text) for line in report.lines]
 

@@ -33,7 +33,7 @@ def tool_label(call: ToolCall, room: int = LABEL) -> str:
 
 def tool_line(event: ToolFinished, room: int = LABEL) -> str:
     """`✓ exec pytest · 2.1 s, 14 kB #3`; the number is what /show takes."""
-    after = ", ".join(filter(None, (told(event, room), figures(event))))
+    after = ", ".join(filter(None, (result_line(event, room), figures(event))))
     return f"{mark(event)} {tool_label(event.call, room)} · {after}"
 
 
@@ -41,7 +41,7 @@ def mark(event: ToolFinished) -> str:
     return "✗" if event.is_error else "✓"
 
 
-def told(event: ToolFinished, room: int = LABEL) -> str:
+def result_line(event: ToolFinished, room: int = LABEL) -> str:
     """A line that tells what happened, "" for a result that is more than a line."""
     lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
     if len(lines) > 2 and lines[0].startswith("[outside "):  # the mark of others' text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from nanoclaw.commands.health import files, listening
-from nanoclaw.commands.looking import looked_at
+from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.plugin import Finding
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.escapes import one_line
@@ -35,7 +35,7 @@ async def _findings(config: Config) -> list[Finding]:
     """All findings, from a copy of the store: a running process is not disturbed."""
     found = [*files.exposed(config), *files.exposed_workspace(config), *_of_configuration(config)]
     found += [*listening.listening(config), *listening.in_folders((*config.reach.read, *config.reach.write))]
-    async with looked_at(config) as app:
+    async with app_over_copy(config) as app:
         found += [*_of_others(app), *_of_tools(app)]
         found += [one._replace(name=one.name or plugin) for plugin, one in await app.audit()]
     return found

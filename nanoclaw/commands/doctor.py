@@ -58,7 +58,7 @@ async def _doctor(config: Config, options: argparse.Namespace, report: Report) -
     if options.fix:
         await mend(config, options, report)
         config = settings.again(config)
-    await look(config, options, report)
+    await examine(config, options, report)
     return report.end()
 
 
@@ -111,7 +111,7 @@ class Report:
 # --- what is looked at -----------------------------------------------------------------------------------------------
 
 
-async def look(config: Config, options: argparse.Namespace, tell: Report) -> None:
+async def examine(config: Config, options: argparse.Namespace, tell: Report) -> None:
     """The home and the machine first, then all that answers from elsewhere, side by side."""
     pid, live = _running_process(config)
     async with AsyncExitStack() as stack:
@@ -161,10 +161,10 @@ async def _opened(config: Config, stack: AsyncExitStack) -> App | NanoclawError:
     """The program over a copy of the store, or why it cannot start."""
     if config.problem and not config.table:
         return ConfigError(config.problem)
-    from nanoclaw.commands.looking import looked_at
+    from nanoclaw.commands.inspecting import app_over_copy
 
     try:
-        return await stack.enter_async_context(looked_at(config))
+        return await stack.enter_async_context(app_over_copy(config))
     except NanoclawError as error:
         return error
 
@@ -329,9 +329,9 @@ async def _mended_by_plugins(config: Config, live: dict[str, Any] | None) -> lis
 
 
 async def _can_mend(config: Config) -> bool:
-    from nanoclaw.commands.looking import looked_at
+    from nanoclaw.commands.inspecting import app_over_copy
 
-    async with asyncio.timeout(PLUGIN_SECONDS), looked_at(config) as app:
+    async with asyncio.timeout(PLUGIN_SECONDS), app_over_copy(config) as app:
         return any(one.fix for _, one in await app.findings(deep=True))
 
 

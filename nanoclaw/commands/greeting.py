@@ -29,14 +29,14 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
     return "\n".join([*lines, *urgent])
 
 
-def tell_unfired(app: App) -> None:
+def print_unfired(app: App) -> None:
     """Say on stderr that jobs need a process that stays, if jobs were changed in one that does not."""
     schedule = app.used("schedule")
     if schedule and schedule.needs_another_process():
         print(f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)", file=sys.stderr)
 
 
-def tell_left_out(app: App) -> None:
+def print_left_out(app: App) -> None:
     """Say on stderr which plugins were not loaded."""
     from nanoclaw.channels import attach
 

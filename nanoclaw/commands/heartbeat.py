@@ -32,9 +32,9 @@ def heartbeat(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _dry_run(config: Config) -> str:
-    from nanoclaw.commands.looking import looked_at
+    from nanoclaw.commands.inspecting import app_over_copy
 
-    async with looked_at(config) as app:
+    async with app_over_copy(config) as app:
         beats = app.public("heartbeat")
         if beats is None:
             raise ConfigError(OFF)

@@ -49,10 +49,10 @@ def init(config: Config, options: argparse.Namespace) -> int:
 
 def save(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.plugins.backup.backup import backup
-    from nanoclaw.plugins.backup.plugin import told
+    from nanoclaw.plugins.backup.plugin import summary
 
     made = backup(config.home, config.workspace_path, options.file, with_secrets=options.with_secrets)
-    for line in told(made, options.file):
+    for line in summary(made, options.file):
         print(line)
     within, without = _keys(config, with_secrets=options.with_secrets)
     if within:

@@ -147,7 +147,7 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
     try:
         watch = _Watch(_Beside(store, config.clock()), channel, where)
         try:
-            while watch.look() is None:
+            while watch.poll() is None:
                 if owner(path) is None:
                     raise StoreError(
                         f"the gateway has ended: start it, and run {start_command()} link {channel} again."
@@ -155,7 +155,7 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
                 pause_thread(LOOK_SECONDS)
         finally:
             watch.withdraw()
-        return watch.tell()
+        return watch.print_result()
     finally:
         store.close()
 
@@ -170,7 +170,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
         tasks = [asyncio.create_task(_receive(app, served)), asyncio.create_task(app.delivery.run())]
         watch = _Watch(app, channel, where)
         try:
-            while watch.look() is None:
+            while watch.poll() is None:
                 await pause(LOOK_SECONDS)
                 for task in tasks:
                     if task.done():
@@ -183,7 +183,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             watch.withdraw()
-        return watch.tell()
+        return watch.print_result()
     finally:
         await app.aclose()
 
@@ -238,7 +238,7 @@ class _Watch:
         """Withdraw the code."""
         self._write(lambda tx: self._accounts.withdraw(tx, self._channel))
 
-    def look(self) -> LinkCode | None:
+    def poll(self) -> LinkCode | None:
         """The result; None while the code is open. The first wrong code is reported, then each time their number has
         doubled."""
         link = self._accounts.link(self._channel)
@@ -249,7 +249,7 @@ class _Watch:
         self._end = link if link is None or link.state != "open" else None
         return self._end
 
-    def tell(self) -> int:
+    def print_result(self) -> int:
         link = self._end
         if link and link.state == "used" and link.sender:
             print(f"linked: {one_line(link.name) or 'no name'} (id {link.sender})")

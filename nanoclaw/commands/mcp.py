@@ -182,9 +182,9 @@ def _tools(config: Config, options: argparse.Namespace) -> int:
 
 async def _looked_at(config: Config, names: list[str], show: Any = None) -> dict[str, Connection]:
     """The connections to these servers, after they were tried and closed."""
-    from nanoclaw.commands.looking import looked_at
+    from nanoclaw.commands.inspecting import app_over_copy
 
-    async with looked_at(config) as app:
+    async with app_over_copy(config) as app:
         servers = app.public("mcp")
         if servers is None:
             raise ConfigError(OFF)

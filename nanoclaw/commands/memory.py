@@ -46,7 +46,7 @@ async def _forget(config: Config, options: argparse.Namespace) -> int:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
         forgotten = forgetter.forget(query, numbers)
-        print(forgotten.told())
+        print(forgotten.summary())
         print(forgotten.way_back(f"{start_command()} memory undo"))
         return 0
 

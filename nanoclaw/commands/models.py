@@ -20,9 +20,9 @@ def model(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _listing(config: Config) -> Reply:
-    from nanoclaw.commands.looking import looked_at
+    from nanoclaw.commands.inspecting import app_over_copy
 
-    async with looked_at(config) as app:
+    async with app_over_copy(config) as app:
         return app.models.listing("")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.commands import config_file, plugin_text
 from nanoclaw.commands.confirming import says_yes
-from nanoclaw.commands.looking import looked_at
+from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Plugin
@@ -109,7 +109,7 @@ def _brings(config: Config, name: str) -> dict[str, list[str]]:
     plugins = config.plugins._replace(enabled=enabled, off=tuple(one for one in config.plugins.off if one != name))
 
     async def made() -> dict[str, list[str]]:
-        async with looked_at(config._replace(plugins=plugins)) as app:
+        async with app_over_copy(config._replace(plugins=plugins)) as app:
             app.chain.prompt_tools(PROFILES["person"])
             sections = [one.id for whose, one in app.chain.sections("", PROFILES["person"]) if whose == name]
             if why := app.chain.faults.get(name):

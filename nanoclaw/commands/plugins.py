@@ -29,8 +29,8 @@ def carry_out(
 ) -> int:
     """Carry out a command: through the running process, or in this one, which looks for a model if it `asks_model`. One
     that `only_reads` needs no free disk space."""
-    from nanoclaw.commands.greeting import tell_left_out, tell_unfired
-    from nanoclaw.commands.looking import looked_at
+    from nanoclaw.commands.greeting import print_left_out, print_unfired
+    from nanoclaw.commands.inspecting import app_over_copy
     from nanoclaw.commands.talking import program, there_or_here
 
     async def here() -> int:
@@ -39,12 +39,12 @@ def carry_out(
             from nanoclaw.providers.choose import choose_model
 
             model = await choose_model(config)
-        async with looked_at(config) if only_reads else program(config, model) as app:
-            tell_left_out(app)
+        async with app_over_copy(config) if only_reads else program(config, model) as app:
+            print_left_out(app)
             if (said := await reply(app, command, as_json=as_json)) is None:
                 return OF_TALK
             print(said)
-            tell_unfired(app)
+            print_unfired(app)
         return 0
 
     def there(link: attach.Link) -> int:

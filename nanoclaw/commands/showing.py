@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def context(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.commands.looking import look_inside
+    from nanoclaw.commands.inspecting import preview_request
     from nanoclaw.plugins.inspect.request import plain_table
 
-    view = asyncio.run(look_inside(config, options.session, options.message, options.mode))
+    view = asyncio.run(preview_request(config, options.session, options.message, options.mode))
     if options.json:
         rows = [row._asdict() for row in view.rows]
         request = {"messages": view.messages, "tools": view.tools}

@@ -61,7 +61,7 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
     from nanoclaw.channels.plain import OneQuestion, Plain
-    from nanoclaw.commands.greeting import tell_left_out, tell_unfired
+    from nanoclaw.commands.greeting import print_left_out, print_unfired
     from nanoclaw.core.commands import parse
 
     async def answer() -> int:
@@ -73,13 +73,13 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
             model=model,
         )
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
-            tell_left_out(app)
+            print_left_out(app)
             if command and command[0] != "stop":
                 channel.accepts_any = app.commands.waits(channel.question)
             elif not command and (lack or options.message is not None):
                 _check(app, channel, lack)
             await app.run()
-            tell_unfired(app)
+            print_unfired(app)
         if channel.write_error:
             attach.say(f"the answer could not be written: {channel.write_error}")
         return 0 if channel.is_answered and not channel.write_error else 1
@@ -286,7 +286,7 @@ def commands_of(app: App) -> dict[str, tuple[str, bool]]:
 
 def gateway(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.channels import table as channels
-    from nanoclaw.commands.greeting import tell_left_out
+    from nanoclaw.commands.greeting import print_left_out
 
     _check_settings(config)
     _give_memory_back()
@@ -299,7 +299,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         me = _end_at_signals()
         async with program(config, model, channels=None) as app:
             _keep(config)
-            tell_left_out(app)
+            print_left_out(app)
             await _tell_of_problem(app)
             _when_ended(lambda: _end_gateway(app, me))
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _end_gateway, app, me)

@@ -88,14 +88,14 @@ class Commands:
         found = self.find(self._said(inbound)[0])
         return found is not None and found.waits
 
-    def takes_time(self, inbound: Inbound) -> bool:
+    def is_async(self, inbound: Inbound) -> bool:
         """True for a command that runs outside any transaction."""
         name, _ = self._said(inbound)
         return not self._refused(name, inbound) and inspect.iscoroutinefunction(self._commands[name].run)
 
     def is_quick(self, inbound: Inbound) -> bool:
         """True for a command that is carried out inside the transaction that accepts its message."""
-        return self.is_command(inbound) and not self.takes_time(inbound) and not self.waits(inbound)
+        return self.is_command(inbound) and not self.is_async(inbound) and not self.waits(inbound)
 
     def run_in(self, inbound: Inbound, tx: Transaction) -> Reply | UserMessage:
         """Carry out a command inside a transaction; its writes are rolled back if it fails."""

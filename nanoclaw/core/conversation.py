@@ -115,7 +115,7 @@ class Conversation:
         dropped: list[int] = []
         done: Reply | UserMessage | None = None
         try:
-            if self._commands.takes_time(item.inbound):
+            if self._commands.is_async(item.inbound):
                 done = await self._commands.carry_out(item.inbound)
         except asyncio.CancelledError:
             if self.leaves_turn_open:

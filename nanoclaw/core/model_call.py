@@ -190,7 +190,7 @@ class ModelCall:
             return await _Wait(show, limit).of(lambda listen: self._seen(request, listen), self.provider.model)
         return await self._seen(request, show)
 
-    def look(self, history: Sequence[Message], show: Callable[[Event], None], *, is_blind: bool = False) -> bool:
+    def use_vision(self, history: Sequence[Message], show: Callable[[Event], None], *, is_blind: bool = False) -> bool:
         """Switch to the vision model if there are new images and this model can't see. True if switched."""
         if not self._wants_eyes or not _has_new_images(history):
             return False
@@ -210,7 +210,7 @@ class ModelCall:
         try:
             return await self._once(request._replace(must_see=self._wants_eyes), show)
         except CannotSee:
-            self.look(request.history, show, is_blind=True)
+            self.use_vision(request.history, show, is_blind=True)
             return await self._once(request, show)
 
     async def _once(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:

@@ -238,7 +238,7 @@ class RunningTurn:
             self._forgot = self.session.forgot
             self.snapshot = prompt_snapshot.load(self.session.snapshot_text) or self.snapshot
         snapshot, memo = self.snapshot, self.session.memo
-        self.model_call.look(self.history, self.show)
+        self.model_call.use_vision(self.history, self.show)
         request = ModelRequest(snapshot.system, self.history, snapshot.tools, self.limits, memo=memo)
         self._restarts = False
         self._request = asyncio.create_task(self.model_call.complete(request, stream, self.inbound.wait_limit))

@@ -18,10 +18,10 @@ def in_words(request: ModelRequest, error: BadRequest) -> ModelRequest:
     calls = any(isinstance(message, AssistantMessage) and message.tool_calls for message in request.history)
     if not calls or not re.search(_PAIRING, error.words, re.IGNORECASE):
         raise error
-    return request._replace(history=told(request.history))
+    return request._replace(history=as_turns(request.history))
 
 
-def told(history: tuple[Message, ...]) -> tuple[Message, ...]:
+def as_turns(history: tuple[Message, ...]) -> tuple[Message, ...]:
     """The history as two sides taking turns: what was called by the assistant, what came of it by the user."""
     turns: list[Message] = []
     for message in legal(history):

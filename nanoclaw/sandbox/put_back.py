@@ -56,7 +56,7 @@ class Copies:
         self._last: dict[str, _Tree] = {}
         self._bytes = 0
 
-    def take(self, protected: Iterable[Protected]) -> Snapshot:
+    def snapshot(self, protected: Iterable[Protected]) -> Snapshot:
         """Raises OSError if one could not be read."""
         trees, absent, todos = dict[str, _Tree](), list[str](), dict[str, frozenset[str]]()
         known, self._bytes = _Tree(), 0
@@ -162,7 +162,7 @@ class Snapshot:
             self._remove(path)
             done.append(path)
 
-    def take_out(self, found: Iterable[TakenOut]) -> str:
+    def remove_executable(self, found: Iterable[TakenOut]) -> str:
         """Remove what git would run; a few words about that, '' for nothing. Raises nothing."""
         taken, failed = list[str](), list[str]()
         try:

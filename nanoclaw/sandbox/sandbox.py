@@ -174,7 +174,7 @@ class Encloser:
             places, new, is_whole = self._search.places(began_ns, before)
             self.has_searched_all = self.has_searched_all and is_whole
             told.append(snapshot.put_away(new))
-            told.append(snapshot.take_out(self._repositories.judged(places, snapshot.kept.union(mounted))))
+            told.append(snapshot.remove_executable(self._repositories.judged(places, snapshot.kept.union(mounted))))
         except OSError as error:
             told.append(f"not looked for new repositories: {error.strerror}")
         return "; ".join(filter(None, told))
@@ -221,7 +221,7 @@ class Encloser:
                         options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
                         mounted += [str(one.path)] if one.kind != "around" else []
             began_ns = time.time_ns() - _SETTLED_NS
-            put_back = partial(self._put_back, self._copies.take(others), protected, mounted, began_ns)
+            put_back = partial(self._put_back, self._copies.snapshot(others), protected, mounted, began_ns)
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
@@ -286,7 +286,7 @@ class Encloser:
     ) -> Enclosed:
         rules = self._rules
         began_ns = time.time_ns() - _SETTLED_NS
-        put_back = partial(self._put_back, self._copies.take(protected), protected, (), began_ns)
+        put_back = partial(self._put_back, self._copies.snapshot(protected), protected, (), began_ns)
         folder = scratch_folders.make("exec")
         own_home = Path(folder, "home")
         own_home.mkdir()

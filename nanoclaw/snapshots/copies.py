@@ -34,7 +34,7 @@ class FileCopies:
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
-    def take(self, listing: FileListing, seconds: float, held: Collection[str] = ()) -> None:
+    def update(self, listing: FileListing, seconds: float, held: Collection[str] = ()) -> None:
         """Copy what is new or has changed since the last time, small files first, as long as there is time and room.
         `held` are names of copies that stay in any case. Raises OSError."""
         if not self._folder.is_dir():  # somebody has deleted all of it

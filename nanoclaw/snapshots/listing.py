@@ -55,7 +55,7 @@ class FileLister:
         self._skips, self._marks, self._most = skips, marks, most
         self._last: dict[str, _Folder] = {}
 
-    def look(self, tops: Iterable[Path], closed: Iterable[Path] = ()) -> FileListing:
+    def scan(self, tops: Iterable[Path], closed: Iterable[Path] = ()) -> FileListing:
         """List what is below some folders, except what is `closed` or skipped. `marks` are names of files in folders
         that are skipped, which are looked at all the same. A folder with more than `most` entries is left out."""
         files, folders, marked = dict[str, os.stat_result](), dict[str, os.stat_result](), dict[str, os.stat_result]()
@@ -158,7 +158,7 @@ def listed(
     most: int = MOST,
 ) -> FileListing:
     """List once."""
-    return FileLister(skips, marks, most).look(tops, closed)
+    return FileLister(skips, marks, most).scan(tops, closed)
 
 
 def changes(before: FileListing, after: FileListing) -> Changes:

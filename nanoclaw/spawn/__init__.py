@@ -228,7 +228,7 @@ class Process:
         while True:
             await asyncio.sleep(pause)
             pause = min(_LOOK_SECONDS, pause * 1.5)
-            pages = self._family.look()
+            pages = self._family.scan()
             if len(pages) > bounds.processes + (_OF_KEEPER if self._keeper else 0):
                 return "processes"
             # what forks share counts in each of them: the dear count is made only where the cheap one is too much
@@ -405,7 +405,7 @@ class _Family:
         self._known: set[int] = set()
         self._others: set[tuple[int, bytes]] = set()
 
-    def look(self) -> dict[int, int]:
+    def scan(self) -> dict[int, int]:
         """Those that live, each with the pages of memory that it uses."""
         pages = _descendants(self._child.pid, self._marker, 1, self._known, self._others)
         self._known |= pages.keys()

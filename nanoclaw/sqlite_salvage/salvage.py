@@ -54,7 +54,7 @@ def _in_words(copy: Path | None, tables: Sequence[Table], words: Mapping[str, st
     base = f"the copy of {copy.stem.partition('-')[2]}" if copy else ""
     if not any(table.read for table in tables):
         return f"Nothing of it could be read: {f'{base} is used' if base else 'there is no copy, so all starts anew'}."
-    missing = ", ".join(table.told(words) for table in tables if table.missing != 0)
+    missing = ", ".join(table.report(words) for table in tables if table.missing != 0)
     said = f"What could be read is used{f', over {base}' if base else ''}."
     return f"{said} Missing of what it held: {missing}." if missing else f"{said} Nothing is missing."
 
@@ -104,7 +104,7 @@ class Table(NamedTuple):
     def without(self, dropped: int) -> Table:
         return self if self.missing is None else self._replace(missing=self.missing + dropped)
 
-    def told(self, words: Mapping[str, str]) -> str:
+    def report(self, words: Mapping[str, str]) -> str:
         called = words.get(self.name, f"rows of {self.name.replace('_', ' ')}")
         return f"some {called}" if self.missing is None else f"at most {self.missing:,} {called}"
 

@@ -14,7 +14,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from nanoclaw.commands.looking import look_inside
+from nanoclaw.commands.inspecting import preview_request
 from nanoclaw.outside_text import inside, own_words
 from nanoclaw.start.config import load
 from tests.documents import office
@@ -284,7 +284,7 @@ def test_a_model_that_refused_pictures_is_not_shown_one_again_after_a_restart(
     assert (ended.out, len(server.asked)) == ("Nor this.\n", 3)
     assert ended.err == "· openai/scripted cannot see images: it gets only their names\n"
     assert "[image b.png left out: this model cannot see images]" in told(server)[1]
-    looked = json.dumps(asyncio.run(look_inside(load(home.variables()), "main", "", "full")).messages)
+    looked = json.dumps(asyncio.run(preview_request(load(home.variables()), "main", "", "full")).messages)
     assert "[image a.png left out: this model cannot see images]" in looked and "image_url" not in looked
     home.run("-m", "And you?", "--model", "openai/other")
     assert b"image_url" in server.asked[-1].body

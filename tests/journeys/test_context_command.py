@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.commands.looking import View, look_inside
+from nanoclaw.commands.inspecting import View, preview_request
 from nanoclaw.core.plugin import Mode
 from nanoclaw.start.config import Config, load
 from nanoclaw.start.home import make_home
@@ -17,7 +17,7 @@ from tests.model_server import ModelServer, failing, says
 
 
 def look(config: Config, session: str, message: str, mode: Mode) -> View:
-    return asyncio.run(look_inside(config, session, message, mode))
+    return asyncio.run(preview_request(config, session, message, mode))
 
 
 def looked(home: Home, *arguments: str) -> dict[str, Any]:

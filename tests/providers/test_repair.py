@@ -14,7 +14,7 @@ from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import BadRequest, Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.openai_compatible import OpenAICompatible
-from nanoclaw.providers.repair import in_words, told
+from nanoclaw.providers.repair import as_turns, in_words
 from tests.model_server import ModelServer, anthropic, failing, says
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 
@@ -101,6 +101,6 @@ def test_a_history_without_calls_has_nothing_to_mend() -> None:
 
 def test_pictures_of_results_are_kept_in_the_telling() -> None:
     cat = Image("image/png", b"x", "cat.png")
-    shown = told((*HISTORY[:2], ToolResult("a", "read_file", "cat", NOW, images=(cat,))))
+    shown = as_turns((*HISTORY[:2], ToolResult("a", "read_file", "cat", NOW, images=(cat,))))
     assert isinstance(shown[-1], UserMessage) and shown[-1].images == (cat,)
     assert "(Result of ls: No result: the call was interrupted" in shown[-1].text

@@ -52,7 +52,7 @@ sys.exit(status)
 """
 OURS_FOR_OTHERS = {
     *("commands.home", "commands.jobs", "commands.linking", "commands.memory", "commands.showing"),
-    *("commands.looking", "channels.socket", "channels.terminal", "channels.telegram", "channels.matrix"),
+    *("commands.inspecting", "channels.socket", "channels.terminal", "channels.telegram", "channels.matrix"),
     *("channels.email", "plugins.heartbeat.beats", "plugins.heartbeat.probe", "time_words.parser"),
     *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.request", "plugins.memory.recall"),
     *("plugins.media.attachments", "plugins.media.contents", "pictures.pictures", "providers.pull", "net.page"),

@@ -21,7 +21,7 @@ from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.names import provider_for
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
-from nanoclaw.providers.repair import told
+from nanoclaw.providers.repair import as_turns
 from tests.providers import validators
 from tests.providers.conftest import NOW, READ_FILE, request
 
@@ -93,7 +93,7 @@ def json_mode(asked: ModelRequest) -> list[dict[str, Any]]:
 
 
 def in_words(form: Form) -> Form:
-    return lambda asked: form(asked._replace(history=told(asked.history)))
+    return lambda asked: form(asked._replace(history=as_turns(asked.history)))
 
 
 FORMS: dict[str, tuple[Form, Callable[[list[dict[str, Any]]], None]]] = {

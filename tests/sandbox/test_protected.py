@@ -73,7 +73,7 @@ def test_folders_nested_deeper_than_a_stack_are_protected_too(tmp_path: Path) ->
         at = inner
     os.close(at)
     try:
-        snapshot = Copies([tmp_path]).take([Protected(top, "kept")])
+        snapshot = Copies([tmp_path]).snapshot([Protected(top, "kept")])
         (top / "d" / "tasks.json").touch()
         assert snapshot.put_back() == "put back: .vscode/d/tasks.json"
     finally:  # pytest's own removal goes no deeper

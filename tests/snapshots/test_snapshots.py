@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 def copied(root: Path, most_bytes: int = 10_000, largest_bytes: int = 5_000) -> tuple[FileListing, FileCopies]:
     copies = FileCopies(root.parent / "copies", most_bytes=most_bytes, largest_bytes=largest_bytes)
     listing = listed([root])
-    copies.take(listing, 10)
+    copies.update(listing, 10)
     return listing, copies
 
 
@@ -60,7 +60,7 @@ def test_only_what_changed_is_copied_again_also_by_the_next_process(root: Path) 
 def test_copies_that_somebody_deletes_are_made_again(root: Path) -> None:
     listing, copies = copied(root)
     shutil.rmtree(root.parent / "copies")
-    copies.take(listing, 10)
+    copies.update(listing, 10)
     assert copies.read(name_of(listing.files[str(root / "one")])) == b"one" * 10
 
 

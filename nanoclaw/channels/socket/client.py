@@ -25,16 +25,16 @@ async def talk(link: Link, terminal: Channel, address: Address) -> None:
         reader.feed_data(bytes(link.rest))
     client = _Client(link, reader, writer, terminal, address)
     talking = asyncio.ensure_future(terminal.run(client.deliver))  # its greeting comes first
-    hearing = asyncio.create_task(client.hear())
+    receiving = asyncio.create_task(client.receive())
     try:
-        await asyncio.wait([hearing, talking], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([receiving, talking], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (hearing, talking):
+        for task in (receiving, talking):
             task.cancel()
-        await asyncio.gather(hearing, talking, return_exceptions=True)
+        await asyncio.gather(receiving, talking, return_exceptions=True)
         client.close()
         writer.close()
-    for task in (talking, hearing):
+    for task in (talking, receiving):
         if not task.cancelled():
             task.result()
 
@@ -63,7 +63,7 @@ class _Client:
         if why := await answer:
             raise StoreError(why)
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         while True:
             try:
                 line = await self._reader.readline()

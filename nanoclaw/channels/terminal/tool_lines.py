@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from prompt_toolkit.utils import get_cwidth
 
-from nanoclaw.channels.text import diff_lines, figures, mark, told, tool_label
+from nanoclaw.channels.text import diff_lines, figures, mark, result_line, tool_label
 from nanoclaw.core.events import ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import ToolCall
 from nanoclaw.escapes import one_line
@@ -113,7 +113,7 @@ class ToolLines:
 
 
 def _ended(event: ToolFinished, columns: int) -> Iterator[ToolLine]:
-    label, said, kind = tool_label(event.call), told(event), "failed" if event.is_error else "ok"
+    label, said, kind = tool_label(event.call), result_line(event), "failed" if event.is_error else "ok"
     after = ", ".join(filter(None, (said, figures(event))))
     fits = get_cwidth(after) + min(_LABEL_COLUMNS, get_cwidth(label)) + 5 <= columns
     after = f" · {after if fits else figures(event)}"

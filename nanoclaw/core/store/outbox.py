@@ -205,13 +205,13 @@ def pop_sent_meanwhile(db: sqlite3.Connection, conversation: str) -> list[tuple[
         " WHERE conversation = ? ORDER BY outbox"
     )
     rows = db.execute(sql, (conversation,)).fetchall()
-    found = [(remark, told_of(text, files), outside) for remark, text, files, outside in rows]
+    found = [(remark, history_text(text, files), outside) for remark, text, files, outside in rows]
     if found:
         db.execute("DELETE FROM untold WHERE conversation = ?", (conversation,))
     return found
 
 
-def told_of(text: str, files: int) -> str:
+def history_text(text: str, files: int) -> str:
     """The text about a sent message for the history."""
     return text if text.strip() else f"({files} file{'s' if files > 1 else ''} without words)"
 

@@ -357,7 +357,7 @@ class Sessions:
         if session.is_in_turn or tx.execute("SELECT 1 FROM turns WHERE session = ? AND ended IS NULL", session.id):
             outbox.keep_untold(tx.db, row, session.key, remark, outbound.outside)
         else:
-            text = outbox.told_of(outbound.text, len(outbound.files))
+            text = outbox.history_text(outbound.text, len(outbound.files))
             session.add_sent(tx, f"sent/{row}", [(remark, text, outbound.outside)])
 
     def remove_turn(self, tx: Transaction, session: Session, turn: int) -> None:

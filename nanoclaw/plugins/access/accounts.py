@@ -290,7 +290,7 @@ class Accounts:
     def has_unheard(self) -> bool:
         return bool(self._read(f"{_UNHEARD} LIMIT 1"))
 
-    def heard(self, tx: Tx) -> None:
+    def mark_reported(self, tx: Tx) -> None:
         """Note that the owner was told of all who ask."""
         tx.execute("UPDATE asking SET heard = ? WHERE heard = ''", stamp(self._now()))
 

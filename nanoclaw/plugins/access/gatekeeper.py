@@ -195,7 +195,7 @@ class Gatekeeper:
         if inbound.is_group:
             if background := self._talk.background(inbound):
                 inbound = inbound._replace(overheard=background)
-                tx.after(lambda: self._talk.told(inbound.address))
+                tx.after(lambda: self._talk.mark_read(inbound.address))
             self._talk.overhear(inbound, self._host.now(), is_told=True)
         elif self.role(inbound.address.channel, inbound.sender) == "owner":
             self.accounts.meet(tx, inbound.address, inbound.sender)
@@ -278,11 +278,11 @@ class Gatekeeper:
             how = f"“/pair {shown(last.code)}” lets them in as a guest; until then they are not read."
             more = "" if len(waiting) == 1 else " /pair lists them."
             tx.send(Outbound(next(iter(self.owners_chats()), MAIN), f"{asks} {how}{more}"), is_news=False)
-            self.accounts.heard(tx)
+            self.accounts.mark_reported(tx)
         elif self.accounts.has_unheard:
             tx.after(self._asked.set)
 
-    async def tell_of_strangers(self) -> None:
+    async def report_strangers(self) -> None:
         """Tell the owner of those who came since they last heard, when the hour is over."""
         while any(one.policy == "pairing" for one in self._rules.values()):
             if not self.accounts.has_unheard:

@@ -78,7 +78,7 @@ class GroupTalk:
             fitting.insert(0, line)
         return "\n".join(fitting)
 
-    def told(self, address: Address) -> None:
+    def mark_read(self, address: Address) -> None:
         """Note that a conversation knows all that was overheard so far."""
         remember(self._heard, address, self._count, LISTENERS)
 

@@ -129,7 +129,7 @@ class Access(Plugin):
 
     async def run(self) -> None:
         if self._rules:
-            await self.public.tell_of_strangers()
+            await self.public.report_strangers()
 
     def commands(self) -> Iterable[Command]:
         pair = "who may write to me: /pair lists who waits, /pair ABCD-2345 lets in who was told that code"

@@ -80,7 +80,7 @@ class Approvals(Plugin):
         if not is_talk or inbound.role != "owner" or inbound.is_group or text.startswith("/") or is_stop(text):
             return None
         self._host.get("core").asks.expire()
-        said = self._questions.hear(tx, inbound)
+        said = self._questions.match_answer(tx, inbound)
         tx.after(self._changed.set)
         return Reply(said) if said else None
 

@@ -44,7 +44,7 @@ class OwnerQuestions:
         """Name others' text that may have brought a yes/no question about, and show exactly what its yes is to."""
         if ask.options:
             return ask
-        told = taint.told(ask, call, turn) if call and turn and (taint := self._host.get("taint")) else ""
+        told = taint.warning(ask, call, turn) if call and turn and (taint := self._host.get("taint")) else ""
         exact = self._redacted(ask.exact or (call_text(call.arguments) if call else ""))
         shown = exactly(exact) if exact and not ask.for_all else ""
         return ask._replace(question="\n\n".join(filter(None, (ask.question, told, shown))), exact=exact)
@@ -209,7 +209,7 @@ class OwnerQuestions:
         sure = [one for one in reach if one.ask.options or self._is_last_said(one, place)]
         return self.answer(tx, sure[0].number, text, place) if len(reach) == len(sure) == 1 else self.which(text, place)
 
-    def hear(self, tx: Tx, inbound: Inbound) -> str | None:
+    def match_answer(self, tx: Tx, inbound: Inbound) -> str | None:
         """Words of the owner to the question that they quote, else to the one that is open there: its options also
         when something else was said since, where a turn of this chat waits for them; a yes, a no and words of the
         owner's own only when it was the last thing said. None for words that may be meant for something else."""

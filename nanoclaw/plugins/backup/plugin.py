@@ -38,7 +38,7 @@ class Backup(Plugin):
             for path, kind in files.items()
             if kind == "kept" and not any(path.is_relative_to(folder) for folder in (home, workspace))
         ]
-        return "\n".join(told(made, file, elsewhere))
+        return "\n".join(summary(made, file, elsewhere))
 
 
 def _whole_path(name: str) -> Path:
@@ -48,7 +48,7 @@ def _whole_path(name: str) -> Path:
     return file
 
 
-def told(made: Made, file: Path, elsewhere: Iterable[str] = ()) -> list[str]:
+def summary(made: Made, file: Path, elsewhere: Iterable[str] = ()) -> list[str]:
     """Tell what an archive has, and what it doesn't."""
     left_out = [f"Left out: {name}" for name in (*made.left_out, *elsewhere)]
     return [f"{made.files:,} files ({made.size / 1e6:,.1f} MB) are in {file}, checked by restoring it.", *left_out]

@@ -103,7 +103,7 @@ class BackgroundCommands:
         """Leave out what happened since: it is the work of a call that has ended."""
         if not self._begun:
             return
-        after = await self._watch.look()
+        after = await self._watch.snapshot()
         for one in [*self._begun.values()]:
             try:
                 await asyncio.to_thread(one.saved.pass_over, before, after)
@@ -127,7 +127,7 @@ class BackgroundCommands:
             return await self._offered(process, step, failed, asks=asks)
         if (begun := self._begun.get(process)) is None:
             return ""
-        after, saved = await self._watch.look(), begun.saved
+        after, saved = await self._watch.snapshot(), begun.saved
         for known in [*self._turns.values()]:
             if known.runs_a_call(but=NOT_WATCHED):
                 known.others.append(begun.name)

@@ -170,7 +170,7 @@ class PlanCard(Plugin):
 
     async def _begin(self, call: CheckedCall, known: CardTurn, allowed: int = 0) -> FileListing:
         """Look what is there before a call."""
-        listing = known.before[call.id] = await self._watch.look()
+        listing = known.before[call.id] = await self._watch.snapshot()
         if call.name == "exec" and call.arguments.get("background"):
             known.made |= known.written(self._watch.root)
             known.free[call.id] = max(0, self._settings.deletions - known.counted(key_of(call))) + allowed
@@ -236,7 +236,7 @@ class PlanCard(Plugin):
         if call.name == "process" and call.arguments.get("id"):  # its result may tell the end
             self.public.adopt(turn, known, int(call.arguments["id"]))
         if known.before and call.reach != "none":  # others of the same answer begin with what is there by now
-            known.before = dict.fromkeys(known.before, await self._watch.look())
+            known.before = dict.fromkeys(known.before, await self._watch.snapshot())
         return result
 
     async def _after_command(

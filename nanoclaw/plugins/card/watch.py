@@ -50,7 +50,7 @@ class CommandWatch:
 
     # --- before and after a command ----------------------------------------------------------------------------------
 
-    async def look(self) -> FileListing:
+    async def snapshot(self) -> FileListing:
         """List what is there, with copies of it."""
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._look, self._held())
@@ -64,11 +64,11 @@ class CommandWatch:
 
     def _look(self, held: Collection[str]) -> FileListing:
         listing = self._list()
-        self._copies.take(listing, COPYING_SECONDS, held)
+        self._copies.update(listing, COPYING_SECONDS, held)
         return listing
 
     def _list(self) -> FileListing:
-        return self._lister.look(self._reach.writable, self._reach.closed)
+        return self._lister.scan(self._reach.writable, self._reach.closed)
 
     def _compare(self, before: FileListing, made: set[str], after: FileListing | None) -> tuple[Judge, list[Lost]]:
         judge = Judge(before, after or self._list(), self._copies, made)

@@ -94,7 +94,7 @@ class Forgotten(NamedTuple):
     undo_file: Path
     jobs: Sequence[int] = ()
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Sentence about it, without the words."""
         places = ", ".join(self.places) or "no note"
         others = f" and {_counted(self.texts, 'other text')}" if self.texts else ""

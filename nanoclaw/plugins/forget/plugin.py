@@ -55,7 +55,7 @@ class Forget(Plugin):
             forgotten = self.public.forget(query, numbers, context.conversation)
             if context.turn:
                 await context.write(lambda tx: None)  # a crash from here on is told as "took effect"
-            return f"{forgotten.told()} Tell the person: {forgotten.way_back('/memory undo')}"
+            return f"{forgotten.summary()} Tell the person: {forgotten.way_back('/memory undo')}"
         listing = self.public.find(query)
         if not listing.count:
             return "[nothing in notes or conversations has these words]"

@@ -19,7 +19,7 @@ async def call(connection: Connection, name: str, context: ToolContext, argument
 
     async def work(session: Any, running: RunningCall) -> Any:
         async def progress(done: float, total: float | None, message: str | None) -> None:
-            running.heard()
+            running.reset_timeout()
             known = f"{done:g} of {total:g}" if total else f"{done:g}"
             context.show(plain(message or known), done / total if total else None)
 

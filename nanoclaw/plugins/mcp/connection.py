@@ -52,7 +52,7 @@ class RunningCall:
         self._asking: set[asyncio.Task[Any]] = set()
         self._is_over = False
 
-    def heard(self) -> None:
+    def reset_timeout(self) -> None:
         """Begin the time anew: the server has shown a sign of life."""
         if not self._is_over and not self._asking:
             self.clock.reschedule(asyncio.get_running_loop().time() + self._seconds)
@@ -71,7 +71,7 @@ class RunningCall:
         finally:
             task.cancel()
             self._asking.discard(task)
-            self.heard()
+            self.reset_timeout()
 
     def end(self) -> None:
         self._is_over = True

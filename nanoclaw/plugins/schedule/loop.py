@@ -191,7 +191,7 @@ class JobLoop:
             buttons=reminders.buttons(firings),
             at=None if is_late else firings[0].due.astimezone(now.tzinfo),
         )
-        rows.told(tx, [row for row, _ in fired], tx.send(outbound, f"Due: reminder {numbers}."))
+        rows.set_message(tx, [row for row, _ in fired], tx.send(outbound, f"Due: reminder {numbers}."))
 
     async def _may_run(self, job: Job) -> bool:
         """False for a job of somebody who may not talk to the assistant any more; it is paused."""

@@ -73,7 +73,7 @@ class GrowingOutput:
         self._end, self._total, self._seen = bytearray(), 0, 0
         self._written, self._room = 0, FILE_BYTES
 
-    def hear(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         self._total += len(data)
         self._end += data
         del self._end[:-END_BYTES]

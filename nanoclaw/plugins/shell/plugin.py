@@ -136,7 +136,7 @@ class Shell(Plugin):
                 bounds=self._settings.bounds,
                 keeper=keeper,
                 spool=spool.write,
-                heard=LastLines(context.show).hear,
+                heard=LastLines(context.show).feed,
             )
             kept = await asyncio.to_thread(spool.finish, "exec") if ended.dropped else ""
         except OSError as error:
@@ -221,7 +221,7 @@ class LastLines:
     def __init__(self, show: ShowProgress) -> None:
         self._show, self._end = show, b""
 
-    def hear(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         self._end = (self._end + data)[-_SHOWN_BYTES:]
         self._show(self._lines)
 

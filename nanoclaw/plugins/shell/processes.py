@@ -118,7 +118,7 @@ class Processes:
                     environment=environment,
                     bounds=self._settings.bounds,
                     keeper=keeper,
-                    heard=output.hear,
+                    heard=output.feed,
                     is_interactive=True,
                 )
             except (OSError, ToolError) as error:

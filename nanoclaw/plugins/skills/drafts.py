@@ -31,7 +31,7 @@ class Drafts:
         self._host, self._found, self._pins = host, found, found.pins
         self._asking = set[tuple[str, str]]()
 
-    def look(self, turn: Turn, tx: Tx) -> None:
+    def offer(self, turn: Turn, tx: Tx) -> None:
         """After a turn of the owner's: ask about drafts, or tell of them where nobody is there to be asked."""
         skills = [skill for skill, _ in self._found.surveyed() if skill.draft]
         if not skills:

@@ -102,7 +102,7 @@ class Skills(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         if turn.role == "owner" and turn.profile.name == "person" and turn.profile.keeps and not turn.is_group:
-            self._drafts.look(turn, tx)
+            self._drafts.offer(turn, tx)
 
     def _skills(self, said: Said, tx: Tx) -> Reply:
         from nanoclaw.plugins.skills.skills_command import carry_out

@@ -59,7 +59,7 @@ class MarkedFiles:
         reach = self._host.get("core").config.reach
         return folders(self._home, (*reach.read, *reach.write))
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Look which repositories are of others by now."""
         import asyncio
 
@@ -275,7 +275,7 @@ class MarkedFiles:
 
     def listed(self) -> FileListing:
         """All files as they are now."""
-        return self._lister.look([self._root])
+        return self._lister.scan([self._root])
 
     def changed_since(self, before: FileListing) -> list[str]:
         """Files that changed, or came."""

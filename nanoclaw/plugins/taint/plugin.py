@@ -68,7 +68,7 @@ class Provenance:
 
         return own_texts(turn.history)
 
-    def told(self, ask: Ask, call: CheckedCall, turn: Turn) -> str:
+    def warning(self, ask: Ask, call: CheckedCall, turn: Turn) -> str:
         """A sentence for a question of another plugin about a call: it names the others' text that its turn has read.
         '' for none, or where the question has it."""
         if not (sources := self.untrusted(turn.outside)) or self.learned(call, turn).sources:
@@ -128,7 +128,7 @@ class Taint(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         if call.name == "exec":
-            await self._files.look()
+            await self._files.refresh()
             self._commands[turn.id, call.id] = await self._of_command(str(call.arguments["command"]))
         read = self._read(call, turn)
         if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
@@ -266,7 +266,7 @@ class Taint(Plugin):
             command = str(call.arguments["command"])
             if self._has_printed_nothing(call, result):
                 return []
-            await self._files.look()
+            await self._files.refresh()
             before = self._named(call, turn)
             shown = [*before.sources, *self._files.repositories_of(command), *self._remembered(result.text)]
             if not call.arguments.get("background"):  # its result is the program's own words
@@ -282,7 +282,7 @@ class Taint(Plugin):
             is_others = await self._has_network()
             return [f"process {call.arguments.get('id')}"] if is_others else await self._files.repeated_in(result.text)
         if call.name in ("read_file", *_LISTS):
-            await self._files.look()
+            await self._files.refresh()
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
             found = self._files.source(path) or self._came(path)
@@ -336,7 +336,7 @@ class Taint(Plugin):
         return [Command("taint", told, self._list, private=True, part_of="answer")]
 
     async def _list(self, said: Said) -> Reply:
-        await self._files.look()
+        await self._files.refresh()
         verb, _, rest = said.argument.partition(" ")
         if verb == "clean" and (path := rest.strip().removeprefix("./")):
             if not self._files.has_mark(path):

@@ -86,7 +86,7 @@ class Todo(Plugin):
             tx.execute(sql, session, number, place, *step)
         shown = "" if not now else lists.lines(now) if is_over else lists.live(now)
         tx.after(lambda: self._show(context.address, conversation, shown, is_last=is_over))
-        return lists.told(now) if now else "The to-do list is gone."
+        return lists.progress(now) if now else "The to-do list is gone."
 
     def _clean(self, step: str) -> str:
         """A step as it may be stored and shown."""

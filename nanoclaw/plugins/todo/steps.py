@@ -90,7 +90,7 @@ def count(steps: Steps) -> str:
     return f"{sum(step.state == 'done' for step in steps)} of {len(steps)} done"
 
 
-def told(steps: Steps) -> str:
+def progress(steps: Steps) -> str:
     """The state after a change, for the model: one line."""
     if is_over(steps):
         return f"All {len(steps)} done; the list is closed."

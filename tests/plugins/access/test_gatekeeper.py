@@ -245,7 +245,7 @@ async def test_the_owner_hears_once_an_hour_who_asks_to_be_let_in(tmp_path: Path
 async def test_who_came_within_the_hour_is_told_of_when_it_is_over(tmp_path: Path) -> None:
     host: Any = PaperHost(Path(":memory:"), Access)
     gatekeeper = Gatekeeper(host, Accounts(host), {"telegram": ChannelRules(policy="pairing")})
-    telling = asyncio.create_task(gatekeeper.tell_of_strangers())
+    telling = asyncio.create_task(gatekeeper.report_strangers())
     try:
         for sender in ("4", "5", "6"):
             message = UserMessage("hello", host.now())

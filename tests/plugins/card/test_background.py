@@ -196,12 +196,12 @@ def test_a_listing_on_disk_passes_over_what_others_did(tmp_path: Path) -> None:
     for name in ("a", "b", "c", "in/d\udcff\n"):
         (root / name).write_text(name * 9, errors="surrogateescape")
     lister, path = FileLister(), tmp_path / "kept"
-    saved = SavedListing.keep(path, before := lister.look([root]), {"free": 3})
+    saved = SavedListing.keep(path, before := lister.scan([root]), {"free": 3})
     (root / "a").unlink()
     (root / "b").write_text("other")
     (root / "c").rename(root / "moved")
     (root / "new").touch()
-    saved.pass_over(before, lister.look([root]))
+    saved.pass_over(before, lister.scan([root]))
     with path.open("a") as file:
         file.write('[{"torn')
     (root / "moved").unlink()
@@ -211,6 +211,6 @@ def test_a_listing_on_disk_passes_over_what_others_did(tmp_path: Path) -> None:
     saved.pass_over(before, before)
     assert not path.exists()
     for one in (saved, loaded):
-        found = changes(one.listing, lister.look([root]))
+        found = changes(one.listing, lister.scan([root]))
         assert (sorted(found.gone), found.changed) == ([str(root / "in/d\udcff\n"), str(root / "moved")], [])
         assert found.new == [str(root / "new")] and one.note == {"free": 3}

@@ -88,7 +88,7 @@ def lost_by(command: str, template: Path, folder: Path) -> list[Lost]:
     outside.mkdir()
     copies = FileCopies(folder / "copies", most_bytes=200_000_000, largest_bytes=10_000_000)
     before = listed([root], (), is_remade, WATCHED)
-    copies.take(before, 5.0)
+    copies.update(before, 5.0)
     environment = _ENVIRONMENT | {"OUTSIDE": str(outside)}
     subprocess.run(["bash", "-c", command], cwd=root, env=environment, capture_output=True, check=False)
     lost = Judge(before, listed([root], (), is_remade, WATCHED), copies, set()).lost()

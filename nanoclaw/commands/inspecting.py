@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def looked_at(config: Config, channels: Iterable[Channel] | None = ()) -> AsyncIterator[App]:
+async def app_over_copy(config: Config, channels: Iterable[Channel] | None = ()) -> AsyncIterator[App]:
     """The program on a copy of the store: this changes nothing, and disturbs no running process. Before there is a home
     or a workspace it uses a new one, which is removed afterwards."""
     from nanoclaw.sqlite_salvage.copies import copy_database
@@ -62,7 +62,7 @@ class View(NamedTuple):
     tools: list[dict[str, Any]]
 
 
-async def look_inside(config: Config, session: str, message: str, mode: Mode) -> View:
+async def preview_request(config: Config, session: str, message: str, mode: Mode) -> View:
     """The request that a model would get if `message` came now into a conversation of the terminal, or of a chat app as
     `nanoclaw sessions list` names it. Raises ConfigError."""
     address = Address(*session.split(":", 1)) if ":" in session else Address("terminal", session)
@@ -70,7 +70,7 @@ async def look_inside(config: Config, session: str, message: str, mode: Mode) ->
     profile = next((one for one in PROFILES.values() if one.mode == mode), Profile("none", "none"))
     if profile.name == "guest" and address.channel == "terminal":  # which is the owner's: a guest begins anew
         address = Address("guest", "")
-    async with looked_at(config, channels) as app:
+    async with app_over_copy(config, channels) as app:
         inspection = app.public("inspect")
         if inspection is None:
             raise ConfigError("the plugin inspect is off: take it out of [plugins] off in config.toml")

@@ -11,7 +11,7 @@ from nanoclaw.core.plugin import Host, Said
 from nanoclaw.plugins.review.plugin import OTHER_WORDS
 
 
-async def take(host: Host, said: Said, kind: str, text: str) -> str:
+async def apply(host: Host, said: Said, kind: str, text: str) -> str:
     """Carry one proposal out; what came of it, in words."""
     try:
         if kind == "promise":
