@@ -129,7 +129,7 @@ sys.stdin.read()
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
-    """A folder to which others of this machine can come, with a path that is short enough for a socket."""
+    """A folder to which other users of this machine can come, with a path that is short enough for a socket."""
     folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
     try:
         yield folder
@@ -184,9 +184,9 @@ def test_a_workspace_elsewhere_that_others_can_change_is_bad(home: Home) -> None
         add(home, f'[workspace]\npath = "{folder / "notes"}"\n')
         folder.chmod(0o755)
         (folder / "notes").chmod(0o755)
-        assert "others of this machine can read" in audited(home)["warning", "permissions"]
+        assert "other users of this machine can read" in audited(home)["warning", "permissions"]
         (folder / "notes").chmod(0o777)
-        assert "others of this machine can change" in audited(home, status=1)["bad", "permissions"]
+        assert "other users of this machine can change" in audited(home, status=1)["bad", "permissions"]
 
 
 def test_tasks_that_begin_by_themselves_are_told(home: Home) -> None:

@@ -181,7 +181,7 @@ def test_what_is_closed_to_its_owner_is_opened(home: Home, server: ModelServer) 
     filled(home.root / "state.db", 2)
     (home.root / "state.db").chmod(0o400)
     ((state, text),) = of(seen(home, server, status=1), "permissions")[1:]
-    assert (state, "closed to yourself" in text) == ("wrong", True)
+    assert (state, "closed to you" in text) == ("wrong", True)
     mended(home, server)
     assert [path.stat().st_mode & 0o777 for path in (logs, logs / "old.log")] == [0o700, 0o400]
     assert (home.root / "state.db").stat().st_mode & 0o777 == 0o600

@@ -350,7 +350,7 @@ class LiveAnswers:
     def _failed(self, turn: _ShownTurn, error: Exception) -> None:
         from nanoclaw.log import logger
 
-        logger.warning("could not show in {} what is being done: {}", turn.chat, error)
+        logger.warning("could not show progress in {}: {}", turn.chat, error)
         if not self._is_asked_for_quiet(error):
             turn.failures = _FAILURES if isinstance(error, Undeliverable) else turn.failures + 1
 

@@ -51,9 +51,9 @@ def parser(words: Collection[str] | None = None) -> _Parser:
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
     command("status", "what is configured, what runs, how much is stored", json=True)
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
-    models = command("model", "the models: what each is for, its key, window and price; nobody is asked", json=True)
+    models = command("model", "the models: what each is for, its key, window and price; no model is asked", json=True)
     models.add_argument("name", nargs="?", default="", metavar="PROVIDER/NAME", help="use this one from now on")
-    checks = "check all that a start needs, and say what to do; exits with 1 if there is anything"
+    checks = "check all that a start needs, and say what to do; exits with 1 if something is wrong"
     doctor = command("doctor", checks, json=True)
     doctor.add_argument("--fix", action="store_true", help="repair what can be repaired without losing anything")
     doctor.add_argument("--last-good", action="store_true", help="with --fix: put back the last good config.toml")
@@ -72,7 +72,7 @@ def parser(words: Collection[str] | None = None) -> _Parser:
     with suppress(ModuleNotFoundError):  # that plugin may be taken out
         from nanoclaw.plugins.schedule.cli import add_arguments
 
-        add_arguments(command("jobs", "reminders and tasks: when they are due, and all that can be done about them"))
+        add_arguments(command("jobs", "reminders and tasks: list, add, change and try them out"))
     with suppress(ModuleNotFoundError):
         from nanoclaw.plugins.mcp.cli import add_arguments as add_mcp_arguments
 
@@ -101,15 +101,15 @@ def parser(words: Collection[str] | None = None) -> _Parser:
     search = command("memory search", "find notes, facts and what was said", json=True)
     search.add_argument("query", nargs="+")
     search.add_argument("--limit", type=int, default=5)
-    forget = command("memory forget", "take words out of the notes and conversations, for good")
+    forget = command("memory forget", "delete text from notes and conversations for good")
     forget.add_argument("query", nargs="+")
-    forget.add_argument("--yes", action="store_true", help="all that has the very words, without asking")
-    forget.add_argument("--number", default="", metavar="1,3", help="these of the list, without asking")
+    forget.add_argument("--yes", action="store_true", help="all that contains exactly these words, without asking")
+    forget.add_argument("--number", default="", metavar="1,3", help="these numbers of the list, without asking")
 
     sessions = command("sessions", "the conversations that are stored", json=True)
     families["sessions"] = sessions.add_subparsers(metavar="ACTION")
     command("sessions list", "all of them, the newest first", json=True)
-    for name, text in (("show", "everything said in one, as text"), ("export", "the same as JSON")):
+    for name, text in (("show", "a whole conversation, as text"), ("export", "the same as JSON")):
         action = command(f"sessions {name}", text)
         action.add_argument("name", nargs="?", type=_name, default="main")
         action.set_defaults(json=name == "export")

@@ -76,7 +76,7 @@ def _list(config: Config, options: argparse.Namespace) -> int:
 
 def _line(one: dict[str, Any]) -> str:
     seen = f"{one['tools']} tools when last seen" if one["tools"] else "none of its tools seen yet"
-    known = f"not there when last tried: {one['error']}" if one["error"] else seen
+    known = f"not available when last tried: {one['error']}" if one["error"] else seen
     return f"{one['name']}  {one['place']}  ({known if one['on'] else 'off'})"
 
 

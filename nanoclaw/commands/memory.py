@@ -58,7 +58,7 @@ def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
         return list(exact)
     if not answer:
         what = f"{len(exact)} with exactly these words" if exact else "none, only numbers"
-        attach.say(f"forget them? After ten minutes it is for good. y ({what}), numbers such as 1,3, or N:")
+        attach.say(f"forget them? After ten minutes it cannot be undone. y ({what}), numbers such as 1,3, or N:")
         answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
         if answer.lower() in ("y", "yes"):
             return list(exact)

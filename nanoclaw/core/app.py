@@ -281,10 +281,10 @@ class App:
     # --- what must not depend on a plugin -----------------------------------------------------------------------------
 
     def _commands(self) -> Iterable[Command]:
-        yield Command("stop", "stop what is running and drop what waits", _stop, "talk", EVERYBODY)
+        yield Command("stop", "stop what is running and drop waiting messages", _stop, "talk", EVERYBODY)
         panic = "stop everything, and send and start nothing until /resume"
         yield Command("panic", panic, self._panic, "safety")
-        yield Command("resume", "go on after /panic", self._resume, part_of="panic")
+        yield Command("resume", "continue after /panic", self._resume, part_of="panic")
 
     async def _panic(self, said: Said) -> str:
         self.flags.set(PANIC, str(self.outbox.last()))
@@ -303,7 +303,7 @@ class App:
         if not self.router.is_frozen:
             return Reply("Nothing is frozen.")
         self.flags.clear(PANIC)
-        return Reply("Going on. What waited is sent and answered now.", change=lambda tx: tx.after(self.thaw))
+        return Reply("Going on. Waiting messages are sent and answered now.", change=lambda tx: tx.after(self.thaw))
 
     def thaw(self) -> None:
         asyncio.get_running_loop().call_soon(self.router.go_on)  # before plugins bring anything new
@@ -341,7 +341,7 @@ class App:
                 found += [(plugin.name, one) for one in await plugin.audit()]
             except FAULTS as error:
                 self.chain.fault(plugin, "audit", error)
-                found.append((plugin.name, Finding(False, "could not be looked at: see the log", risk="bad")))
+                found.append((plugin.name, Finding(False, "could not be checked: see the log", risk="bad")))
         return found
 
     def status(self) -> dict[str, Any]:

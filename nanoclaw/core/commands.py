@@ -183,7 +183,7 @@ class Commands:
         if inbound.role != "owner":
             return "" if "guest" in found.open_to else "Only the owner can do that."
         if inbound.is_group and found.private:
-            return "Others read this: ask me that where we are alone."
+            return "Others can read this: ask me in private."
         return ""
 
     def _unknown(self, name: str) -> str:

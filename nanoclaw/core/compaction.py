@@ -363,7 +363,7 @@ class Shrink:
             return "it was cut off; write a shorter one"
         size = estimate(answer.text) * self._model_call.factor()
         if size < min(LEAST_SUMMARY_TOKENS, part.tokens / 100):
-            return "it has too little in it"
+            return "it is too short"
         return "it is longer than what it sums up" if size >= part.tokens else ""
 
     def _by_code(self, text: str) -> UserMessage:

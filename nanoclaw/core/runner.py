@@ -31,7 +31,7 @@ ONE_ANSWER = (
     "Text beside tool calls is not sent."
 )
 
-INTERRUPTED = "(I was interrupted in between and went on.)"
+INTERRUPTED = "(I was interrupted and continued.)"
 
 
 class Preview(NamedTuple):

@@ -202,7 +202,7 @@ def _unpacker(packing: str) -> zlib._Decompress | None:
             return zlib.decompressobj(31)
         case "deflate":
             return zlib.decompressobj()
-    raise NetError(f"it is packed as {packing[:40]!r}, which nobody asked for")
+    raise NetError(f"it is compressed as {packing[:40]!r}, which nobody asked for")
 
 
 def _refresh(page: FetchedPage) -> str:

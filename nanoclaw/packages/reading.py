@@ -226,7 +226,7 @@ def _read_zip(path: Path, noun: str) -> Package:
             if entry.flag_bits & 1:
                 raise PackageError(f"{entry.filename!r} is encrypted: unpack it yourself, and add the folder")
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise PackageError(f"{entry.filename!r} is a link or a device, no plain file")
+                raise PackageError(f"{entry.filename!r} is a link or a device, not a plain file")
             if name is not None and not entry.is_dir():
                 with archive.open(entry) as file:
                     found.add(name, file, can_run=bool(mode & 0o111))
@@ -262,7 +262,7 @@ def _read_tar(path: Path, noun: str) -> Package:
                 if entry.isdir():
                     continue
                 if not entry.isreg() or entry.issparse():
-                    raise PackageError(f"{entry.name!r} is a link or a device, no plain file")
+                    raise PackageError(f"{entry.name!r} is a link or a device, not a plain file")
                 if name is not None and (file := archive.extractfile(entry)):
                     found.add(name, file, can_run=bool(entry.mode & 0o111))
     return found.package

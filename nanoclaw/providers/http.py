@@ -315,7 +315,7 @@ def network_error(endpoint: Endpoint, timeout_seconds: float, error: Exception) 
         case httpx.DecodingError():
             return ProviderError(
                 f"{model} sent an answer that cannot be unpacked (broken compression). "
-                f"Try again; if it recurs, check what stands between this machine and {host}."
+                f"Try again; if it recurs, check what is between this machine and {host}."
             )
         case httpx.UnsupportedProtocol() | httpx.LocalProtocolError():
             pass

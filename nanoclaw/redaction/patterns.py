@@ -1,6 +1,6 @@
 """Secrets that nobody told of, known by their form: keys of services, private keys, passwords, assignments.
 
-A courtesy, not a border: what has no form of a secret is not seen. It rather lets one pass than touch what is none.
+Best effort: what has no form of a secret is not seen. It rather misses a secret than changes harmless text.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def _in_words(copy: Path | None, tables: Sequence[Table], words: Mapping[str, st
     """Tell what goes on and what is missing."""
     base = f"the copy of {copy.stem.partition('-')[2]}" if copy else ""
     if not any(table.read for table in tables):
-        return f"Nothing of it could be read: {f'{base} is used' if base else 'there is no copy, so all starts anew'}."
+        return f"Nothing of it could be read: {f'{base} is used' if base else 'there is no copy: starting anew'}."
     missing = ", ".join(table.report(words) for table in tables if table.missing != 0)
     said = f"What could be read is used{f', over {base}' if base else ''}."
     return f"{said} Missing of what it held: {missing}." if missing else f"{said} Nothing is missing."

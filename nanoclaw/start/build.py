@@ -187,7 +187,7 @@ def classes(
         for name in hooks_of_another_kind(one):
             raise ConfigError(
                 f"{name!r} of the plugin {one.name} is `def` where Plugin has `async def`, or the other way round, so "
-                f"it would not be heard. nanoclaw --without {one.name} starts without it."
+                f"it would never be called. nanoclaw --without {one.name} starts without it."
             )
     last = [one for one in found if one.name == LAST]
     return [*(one for one in found if one.name != LAST), *third_party, *last]
@@ -247,7 +247,7 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
         import difflib
 
         if name in BUILT_IN:
-            raise ConfigError(f"{config.file}: {name} is a built-in plugin: its settings stand in [{name}].")
+            raise ConfigError(f"{config.file}: {name} is a built-in plugin: its settings are in [{name}].")
         if near := difflib.get_close_matches(name, config.plugins.enabled, 1, 0.7):
             raise ConfigError(f"{config.file}: unknown key 'plugins.{name}'; did you mean 'plugins.{near[0]}'?")
     off = [_built_in(name) for name in BUILT_IN if name not in {one.name for one in kinds}]

@@ -23,7 +23,7 @@ class ExtraFolders(NamedTuple):
         for key, given in self._asdict().items():
             for one, path in zip(given, _paths(given), strict=True):
                 if not path.exists():
-                    yield f"files.{key}: there is no folder {one!r}, so it opens nothing."
+                    yield f"files.{key}: there is no folder {one!r}, so it has no effect."
 
 
 _SYSTEM = ("/proc", "/sys")

@@ -165,7 +165,7 @@ class _Evaluation:
             return Unclear(str(ask))
         due = upcoming(readings[0], self.now)
         if apart(due, self.now) > FURTHEST:
-            return Unclear(f"That is {day_in_words(due)}, more than 50 years from now. When is it meant?")
+            return Unclear(f"That is {day_in_words(due)}, more than 50 years from now. When do you mean?")
         why = "A reminder needs an exact time." if parsed.vague else ""
         if len(readings) == 1 and not parsed.vague:
             return readings[0]

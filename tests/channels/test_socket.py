@@ -337,7 +337,7 @@ async def test_a_question_that_a_stop_drops_has_failed_and_the_stop_itself_has_n
         (b"[1, 2]\n", "one JSON object"),
         (b"[" * 200_000 + b"\n", "one JSON object"),
         (b"\xff\xfe\n", "one JSON object"),
-        (b'{"nanoclaw": 99, "want": "chat"}\n', "cannot be talked to by this version"),
+        (b'{"nanoclaw": 99, "want": "chat"}\n', "which this version cannot connect to"),
         (hello("everything"), "does not know what 'everything' is"),
         (hello(session=["x"]), "'session' must be a text"),
         (hello(session="a\x1b[2J"), "characters that cannot be shown"),

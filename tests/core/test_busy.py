@@ -362,7 +362,7 @@ async def test_panic_stops_everything_and_holds_what_comes_until_resume_over_res
             assert model.requests == []
             await program.say("/resume")
             assert {await program.answer(), await program.answer()} == {
-                "Going on. What waited is sent and answered now.",
+                "Going on. Waiting messages are sent and answered now.",
                 "I am.",
             }
             assert await program.ask("/resume") == "Nothing is frozen."
@@ -394,7 +394,7 @@ async def test_resume_is_carried_out_once_and_what_arrives_beside_it_is_answered
                 said.append(await program.answer())
             assert await program.ask("third") == "Re third"
     assert sorted(one for one in said if "kept until" not in one) == [
-        "Going on. What waited is sent and answered now.", "Re first", "Re second",
+        "Going on. Waiting messages are sent and answered now.", "Re first", "Re second",
     ]  # fmt: skip
 
 
@@ -426,7 +426,7 @@ async def test_what_a_plugin_brings_as_it_starts_again_after_resume_is_answered_
         async with bare(tmp_path, model, plugins=[Bringing], wakes=True) as program:
             await program.ask("/panic")
             await program.say("/resume")
-            assert await program.answer() == "Going on. What waited is sent and answered now."
+            assert await program.answer() == "Going on. Waiting messages are sent and answered now."
             assert await program.answer() == "Heard."
             await program.app.conversations.idle()
             assert len(model.requests) == 1 and program.channel.sent.empty()
@@ -465,7 +465,7 @@ async def test_panic_holds_what_was_to_be_sent(tmp_path: Path) -> None:
             await program.say("/resume")
             assert {await program.answer(), await program.answer()} == {
                 "Sent too late.",
-                "Going on. What waited is sent and answered now.",
+                "Going on. Waiting messages are sent and answered now.",
             }
 
 

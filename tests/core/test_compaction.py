@@ -331,7 +331,7 @@ async def test_a_word_is_no_summary_of_a_long_talk_and_nothing_is_dropped_for_it
         for _ in range(3):
             await talk(program, 1)
         said = await program.ask("/compact")
-        assert "it has too little in it" in said and "is now a summary" not in said
+        assert "it is too short" in said and "is now a summary" not in said
         assert "are now a summary" not in said
         assert not any("[Summary" in message.text for message in program.history)
 

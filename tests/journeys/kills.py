@@ -17,7 +17,7 @@ TURN = (
     Say("I write.", calls=(("write_file", {"path": "a.txt", "content": "x"}), ("memory_add", {"text": "wrote a.txt"}))),
     call("read_file", {"path": "a.txt"}),
 )
-WENT_ON = "(I was interrupted in between and went on.)\n\n"
+WENT_ON = "(I was interrupted and continued.)\n\n"
 SEEN = [
     *[(0, []), (2, ["write_file", "memory_add"]), (2, ["memory_add"])],  # the second waits for the first
     *[(2, []), (3, ["read_file"]), (3, [])],

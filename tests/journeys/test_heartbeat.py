@@ -44,7 +44,7 @@ def test_the_checklist_wakes_the_model_only_after_a_watched_file_changes(home: H
     home.configure(server.base, more=ALWAYS)
     assert home.run("heartbeat").out.endswith("Nothing is due: no model was asked.\n")  # as it was shipped
     write(home, "HEARTBEAT.md", f"# Heartbeat\n\n{WATCH}- [x] old\n")
-    assert "first look" in home.run("heartbeat").out
+    assert "first check" in home.run("heartbeat").out
     assert "is as it was" in home.run("heartbeat").out
     assert server.asked == []
     write(home, "notes/inbox.md", "- a letter from the bank\n")
@@ -67,7 +67,7 @@ def test_a_dry_run_shows_what_would_be_asked_and_changes_nothing(home: Home, ser
     fresh = home.run("heartbeat", "--dry-run").out
     assert files(home.root) == before
     assert "- due: Look around" in fresh and "it is new" in fresh
-    assert "- not due: Tell me of letters" in fresh and "first look" in fresh
+    assert "- not due: Tell me of letters" in fresh and "first check" in fresh
     assert "The model would be asked (about " in fresh and "1. Look around" in fresh
     server.script(reports(False))
     home.run("heartbeat")
@@ -143,11 +143,11 @@ def test_a_running_gateway_beats_when_it_is_told_to(home: Home, server: ModelSer
     gateway = home.start("gateway")
     try:
         assert gateway.stdout is not None and "serves" in gateway.stdout.readline()
-        assert "first look" in home.run("heartbeat").out
+        assert "first check" in home.run("heartbeat").out
         write(home, "notes/inbox.md", "- a letter\n")
         assert "- due: Tell me of letters" in home.run("heartbeat", "--dry-run").out
         server.script(reports(False))
-        assert "what it reports comes by itself" in home.run("heartbeat").out
+        assert "its report will follow" in home.run("heartbeat").out
         assert re.search("is as it was|under way", home.run("heartbeat").out)
     finally:
         gateway.send_signal(signal.SIGTERM)

@@ -127,7 +127,7 @@ async def test_in_a_group_a_reminder_is_answered_by_whom_it_is_for_and_others_he
         await says(home, "Anna", "/remind in 5 minutes: water the plants")
         await dial.pass_(minutes=6)
         assert chat.sent.get_nowait().text.startswith("Reminder 1: water the plants")
-        assert await says(home, "Bob", "done 1") == "Reminder 1 is not yours: Anna asked for it, and answers it."
+        assert await says(home, "Bob", "done 1") == "Reminder 1 is not yours: only Anna can answer it."
         assert await says(home, "Bob", "done 1", "-6") == "There is no open reminder 1. /jobs lists them."
         assert await says(home, "Anna", "done 1", topic="8") == "Done: water the plants."
 

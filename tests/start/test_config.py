@@ -100,7 +100,7 @@ def test_a_workspace_may_lie_elsewhere(tmp_path: Path) -> None:
         ("[limit]\nrounds = 3", "did you mean 'limits.rounds'"),
         ('[channels.telegrm]\ntoken = "x"', "did you mean 'channels.telegram'"),
         ("[limits]\nxyzzy = 3", "known: .*limits.rounds"),
-        ("[plugins.heartbeat]\nevery = 3", r"heartbeat is a built-in plugin: its settings stand in \[heartbeat\]"),
+        ("[plugins.heartbeat]\nevery = 3", r"heartbeat is a built-in plugin: its settings are in \[heartbeat\]"),
         ("home = 3", "unknown key 'home'"),
         ("environment = {}", "unknown key 'environment'"),
         ("warnings = []", "unknown key 'warnings'"),

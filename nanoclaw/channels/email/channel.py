@@ -209,15 +209,15 @@ class Email:
                 raise Skipped("it is from the assistant itself")
             inbound, conversation = await in_thread(self._message, letter)
         except Skipped as why:
-            logger.info("E-mail: mail {} is left alone: {}", uid, why)
+            logger.info("E-mail: mail {} is skipped: {}", uid, why)
             return False
         except ChannelError:
             raise
         except Exception as error:  # what strangers send breaks parsers in ways that nobody has listed
-            logger.warning("E-mail: mail {} could not be read and is left alone: {}", uid, type(error).__name__)
+            logger.warning("E-mail: mail {} could not be read and is skipped: {}", uid, type(error).__name__)
             return False
         if not (inbound.message.text.strip() or inbound.quote or inbound.attachments):
-            logger.info("E-mail: mail {} is left alone: there is nothing in it", uid)
+            logger.info("E-mail: mail {} is skipped: it is empty", uid)
             return False
         if self._is_too_many(inbound.sender, letter.at):
             return False

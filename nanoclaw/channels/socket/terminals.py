@@ -283,8 +283,8 @@ class Terminals:
         facts = self._host.facts()
         if hello.get("nanoclaw") != VERSION:
             raise ClientRefused(
-                f"process {os.getpid()} is nanoclaw {facts['version']} and cannot be talked to by this version: end "
-                "it and start it again"
+                f"process {os.getpid()} is nanoclaw {facts['version']}, which this version cannot connect to: "
+                "end it and start it again"
             )
         self.alive = self._clock()
         session = text_of(hello, "session")

@@ -105,7 +105,7 @@ def _message(message: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbou
     chat = _table(message.get("chat"))
     kind, is_group = chat.get("type"), chat.get("type") in ("group", "supergroup")
     if not isinstance(kind, str):
-        raise Malformed("its chat is of no kind")
+        raise Malformed("its chat has no type")
     if (kind != "private" and not is_group) or message.get("is_automatic_forward"):
         return None
     speaker = _speaker(message)

@@ -54,7 +54,7 @@ def exposed(config: Config) -> Iterator[Finding]:
         return
     opened = list(_opened(config))
     what = f"read {_some(opened)}" if opened else f"look into {config.home}"
-    text = f"others of this machine can {what}: run chmod go-rwx {config.home}"
+    text = f"other users of this machine can {what}: run chmod go-rwx {config.home}"
     if set(opened) <= {config.file.name}:  # keys in it have the line above
         yield Finding(True, text, "permissions", close_home, "warning")
     else:
@@ -70,10 +70,10 @@ def exposed_workspace(config: Config) -> Iterator[Finding]:
     if not all(one.stat().st_mode & stat.S_IXOTH for one in folder.parents):  # nobody else comes so far
         return
     if mode & stat.S_IWOTH:
-        text = f"others of this machine can change {folder}, and so what the assistant reads: run chmod o-w {folder}"
+        text = f"other users of this machine can change {folder}, which the assistant reads: run chmod o-w {folder}"
         yield Finding(False, text, "permissions", risk="bad")
     elif mode & stat.S_IROTH:
-        text = f"others of this machine can read {folder}, your notes too: chmod o-rwx {folder} closes it"
+        text = f"other users of this machine can read {folder}, your notes too: chmod o-rwx {folder} closes it"
         yield Finding(True, text, "permissions", risk="warning")
 
 
@@ -102,15 +102,13 @@ def locked(config: Config) -> Iterator[Finding]:
 
     if shut:
         verb, what = ("are", "them") if len(shut) > 1 else ("is", "it")
-        text = (
-            f"{_some(shut)} {verb} closed to yourself, so nanoclaw cannot use {what}: run chmod -R u+rwX {config.home}"
-        )
+        text = f"{_some(shut)} {verb} closed to you, so nanoclaw cannot use {what}: run chmod -R u+rwX {config.home}"
         yield Finding(False, text, "permissions", unlock)
     if foreign:
         text = f"{_some(foreign)} belong to another user (was nanoclaw run with sudo?): run "
         yield Finding(False, f"{text}sudo chown -R {os.geteuid()} {config.home}", "permissions")
     if not os.geteuid() and config.home.exists() and (uid := config.home.stat().st_uid):
-        text = f"you are root, and {config.home} is of user {uid}, who cannot use what you make in it"
+        text = f"you are root, and {config.home} is of user {uid}, who cannot use the files that you create there"
         yield Finding(True, text, "permissions", risk="note")
     for path in odd:
         wanted = "folder" if path.name in _FOLDERS else "plain file"
@@ -208,7 +206,7 @@ def room(config: Config) -> Iterator[Finding]:
         disks.setdefault(there.stat().st_dev, (folder, there))
     for folder, there in disks.values():
         free, found = shutil.disk_usage(there).free, os.statvfs(there)
-        takes = f" What takes most there: {largest}." if (largest := _largest(config, folder)) else ""
+        takes = f" The largest there: {largest}." if (largest := _largest(config, folder)) else ""
         said = f"{_size(free)} are free for {folder}"
         if free < FULL_BYTES:
             text = f"the disk of {folder} is full: nothing more can be saved. Free some space.{takes}"

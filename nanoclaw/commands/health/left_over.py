@@ -31,7 +31,7 @@ def left_over(config: Config) -> Iterator[Finding]:
                     socket.unlink(missing_ok=True)
                 return f"{socket} is removed"
 
-            text = f"{socket} is of a process that was killed; nothing listens there"
+            text = f"{socket} belongs to a process that was killed; nothing listens there"
             yield Finding(True, text, "left over", remove_socket)
         places = list(_places(config))
         if drafts := left_over_drafts(places):

@@ -73,7 +73,7 @@ def settings(
         yield Finding(True, "none, defaults", "configuration")
         return
     if live and config.file.stat().st_mtime > time.time() - live["seconds"]:
-        text = f"{config.file}; it was changed after the process that runs began, which takes it up when started again"
+        text = f"{config.file}; it was changed after the running process started, which uses it after a restart"
         yield Finding(True, text, "configuration", risk="note")
         return
     nothing_to_do = " holds, so it stays as it is" if goes_back else ""

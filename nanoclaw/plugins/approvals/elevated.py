@@ -27,9 +27,9 @@ CREATE TABLE approvals_elevated (
 MARKS = ("approvals_elevated.conversation", "approvals_elevated.channel", "approvals_elevated.chat")
 
 OPENS = (
-    "What would ask for your yes here, and offer one for an hour, is done without asking: such as messages to others. "
-    "Still asked: what offers no hour, such as what others' text led to, the card of a plan, tools under [tools] ask. "
-    "Still refused: tools under [tools] deny. Tasks, guests and other chats get none of it."
+    "Whatever would ask here and offer a yes for an hour is done without asking, such as messages to others. "
+    "Still asked: whatever offers no yes for an hour, such as the card of a plan or actions that follow from others' "
+    "text. Still refused: tools under [tools] deny. It does not apply to tasks, guests and other chats."
 )
 STATUS = "elevated"
 

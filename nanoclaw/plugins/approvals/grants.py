@@ -112,7 +112,7 @@ class OwnerGrants:
             }
             for one in there
         ]
-        how = "/grants revoke NUMBER takes one back, /grants revoke all all."
+        how = "/grants revoke NUMBER takes one back, /grants revoke all takes back all."
         told = "\n".join(["Not asked about:", *lines, "", how])
         return Reply(told if lines else "There are no grants: whatever needs your yes asks for it.", {"grants": data})
 

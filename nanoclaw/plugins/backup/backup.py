@@ -73,7 +73,7 @@ def backup(
             sqlite3.SQLITE_FULL,
             sqlite3.SQLITE_IOERR,
         ):  # of what is written
-            raise StoreError(f"no backup was made in {file}: the disk is full, or in trouble ({error}).") from error
+            raise StoreError(f"no backup was made in {file}: the disk is full, or failing ({error}).") from error
         raise StoreError(
             f"no backup was made: {home / 'state.db'}: {error}. The next chat saves what it can."
         ) from error

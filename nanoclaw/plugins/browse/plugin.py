@@ -220,7 +220,7 @@ class Browse(Plugin):
             async with session.lock:
                 host = session.host(number)
                 if host != self._judged.get((context.turn, context.call), (host,))[0]:
-                    raise ToolError("the page has become one of another host since: read it, and do it again.")
+                    raise ToolError("the page now belongs to another host: read it, then do this again.")
                 context.report(_effect(action, session.label(number), value, host))
                 may_send = partial(self._may_send, context)
                 act: Callable[[], Awaitable[Seen]] = {

@@ -253,7 +253,7 @@ class BrowserSession:
             lambda: element.evaluate("e => [...(e.options || [])].flatMap(o => [o.label, o.value])")
         )
         if not names:
-            raise ToolError(f"element {number} is no select: click it instead.")
+            raise ToolError(f"element {number} is not a select: click it instead.")
         wanted = option.strip().casefold()
         near = [(name.strip().casefold() != wanted, at) for at, name in enumerate(names) if wanted in name.casefold()]
         is_other, found = min(near, default=(True, 0))
@@ -454,7 +454,7 @@ class BrowserSession:
         save = "() => { const a = document.createElement('a'); a.href = location.href; a.download = ''; a.click() }"
         with suppress(ToolError):
             await self._do(lambda: tab.page.evaluate(save))
-            self._happened.append("this is a PDF, of which the browser gives no text")
+            self._happened.append("this is a PDF, whose text the browser cannot give")
             await self._settle()
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -744,7 +744,7 @@ _WHY_NOT = (
     ("element is not visible", "this element is not visible: something has to be opened or closed first."),
     ("outside of the viewport", "this element cannot be brought into view: try another one."),
     ("not enabled", "this element is disabled: something has to be filled in first."),
-    ("not an <input>", "nothing can be typed into this element: it is no field."),
+    ("not an <input>", "nothing can be typed into this element: it is not a field."),
     ("cannot be filled", "nothing can be typed into this element: click it, or select an option."),
     ("Malformed value", _FORM),
     ("Cannot type text into input", "this field takes numbers only."),
@@ -768,6 +768,6 @@ _NET_ERRORS = (
     ("ERR_EMPTY_RESPONSE", "the server closed the connection without an answer"),
     ("ERR_TOO_MANY_REDIRECTS", "it leads in a circle (too many redirects)"),
     ("ERR_INVALID_AUTH", "it asks for a name and password by HTTP (401), which the browser cannot give"),
-    ("ERR_UNSAFE_PORT", "nothing of the web is at that port"),
-    ("ERR_ABORTED", "the server gave nothing to show (204, or a file that was not taken)"),
+    ("ERR_UNSAFE_PORT", "no web server answers at that port"),
+    ("ERR_ABORTED", "the server gave nothing to show (204, or a file that was refused)"),
 )

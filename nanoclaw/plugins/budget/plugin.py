@@ -53,7 +53,7 @@ class Budget(Plugin):
         return Spending(self._host, self._settings)
 
     def commands(self) -> Iterable[Command]:
-        help_ = "what was spent today and this month; /budget yes goes on beyond the limit until the day ends"
+        help_ = "what was spent today and this month; /budget yes lifts the limit until the day ends"
         return [Command("budget", help_, self._budget, "safety", private=True)]
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | None:

@@ -160,7 +160,7 @@ class Spending:
         if not self._limit.is_set:
             return "No limit is set, so there is nothing to allow."
         self._set(tx, YES, self._host.now().date().isoformat())
-        stays = "What heartbeats and jobs and what guests may use stays limited."
+        stays = "Heartbeats, jobs and guests stay limited."
         return f"The limit does not apply until the day ends. {stays}"
 
     def refusal(self, origin: str) -> str:

@@ -369,7 +369,7 @@ class PlanCard(Plugin):
             gone = f"\n\n{BACK if self._host.get('undo') else CANT}"
         things = "this" if len(steps) == 1 else f"these {len(steps)} things, in this order"
         asked = f"{shown(steps, exact)}{gone}\n\nShall I do {things}, and nothing else?"
-        return Ask(f"Nothing of this is done yet:\n\n{asked}", exact="\n\n".join(exact), for_all=True)
+        return Ask(f"None of this is done yet:\n\n{asked}", exact="\n\n".join(exact), for_all=True)
 
     def _exact(self, turn: Turn, step: CardStep) -> str:
         """All that a step does."""

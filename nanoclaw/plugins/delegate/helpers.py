@@ -374,7 +374,7 @@ class Helpers:
 
     def in_words(self, row: HelperRow) -> str:
         """The report of a helper that has ended, with whose it is."""
-        did = {"answered": "reports", "cancelled": "was stopped"}.get(row.reason, "came to no end")
+        did = {"answered": "reports", "cancelled": "was stopped"}.get(row.reason, "did not finish")
         head = f"Helper {row.id} ({one_line(row.task, 80)}) {did} after {self._figures(row)}"
         return f"{head}:\n\n{row.report}" if row.report else f"{head}."
 
@@ -465,7 +465,7 @@ class Helpers:
 
 
 def _report(ended: Ended, turn: Turn) -> str:
-    """The report of a turn for who gave the task; of one that came to no end why, and its last words."""
+    """The report of a turn for who gave the task; of one that did not finish why, and its last words."""
     if ended.reason == "answered":
         return spoken(ended.text).strip() or "(It had nothing to report.)"
     why = "" if ended.reason == "cancelled" else _for_the_parent(ended.text)
@@ -474,7 +474,7 @@ def _report(ended: Ended, turn: Turn) -> str:
 
 
 def _for_the_parent(text: str) -> str:
-    """Why a turn came to no end, without what is said to a person who can answer."""
+    """Why a turn did not finish, without what is said to a person who can answer."""
     text = text.partition(" What was done so far")[0].removesuffix(" Shall I go on?")
     if text.startswith("I was interrupted"):
         return f"The program was interrupted during it.{text.partition('”.')[2]}"

@@ -147,7 +147,7 @@ class Delegate(Plugin):
     async def _delegate(
         self,
         here: ToolContext,
-        task: Annotated[str, "all of what is to be done, and what the report is to say"],
+        task: Annotated[str, "everything to be done, and what the report should say"],
         context: Annotated[str, "what it must know for that: it knows nothing of this conversation"] = "",
         tools: Annotated[list[str] | None, "names; it gets no others"] = None,
         model: Annotated[str, "a different one than usual"] = "",

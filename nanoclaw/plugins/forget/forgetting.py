@@ -105,7 +105,7 @@ class Forgotten(NamedTuple):
         if self.deleted:
             text += f" Deleted, as they contained the words too: {_counted(self.deleted, 'file')} kept aside earlier."
         if self.still_in:
-            text += f" Still in {', '.join(self.still_in)}: left as it is, it is not one of the memory's own files."
+            text += f" Still in {', '.join(self.still_in)}: left unchanged, as it is not a memory file."
         return text
 
     def way_back(self, command: str) -> str:

@@ -243,7 +243,7 @@ class Beats:
         beat = await self.beat()
         if beat.silent:
             return _outcome(beat, "", ())
-        return f"{table(beat.found)}\n\nThe model is asked; what it reports comes by itself."
+        return f"{table(beat.found)}\n\nThe model has been asked; its report will follow."
 
     async def to_the_end(self) -> str:
         """One beat to its end, in a process that serves nothing else; what came of it. Raises ScheduleError if its

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.heartbeat.probe import Probe
 
 CAPABILITY = (
-    "The program reads HEARTBEAT.md every {} ({}) and wakes you for what is due. To look after something from now on, "
+    "The program reads HEARTBEAT.md every {} ({}) and wakes you for what is due. To keep watching something, "
     "add a line there: `- [ ] what to do`, with `every 1d`, or with `watch notes/inbox.md`, `watch https://…` or "
     "`watch $ COMMAND` to be woken by a change only."
 )

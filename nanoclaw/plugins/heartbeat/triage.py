@@ -51,13 +51,13 @@ async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datet
         is_due = _is_over(state.at, now, every)
         return Triaged(item, is_due, why, state=ItemState(now) if is_due else None)
     if item.every and state and not _is_over(state.at, now, item.every):
-        return Triaged(item, False, f"looked at every {_span(item.every)}, last {time_of(state.at, now)}")
+        return Triaged(item, False, f"checked every {_span(item.every)}, last {time_of(state.at, now)}")
     found = await probe.read(item.watch)
     if found.problem:
-        return Triaged(item, False, f"{item.watch} could not be looked at: {found.problem}")
+        return Triaged(item, False, f"{item.watch} could not be checked: {found.problem}")
     seen = ItemState(now, found.sha256, found.seen)
     if state is None:
-        return Triaged(item, False, f"{item.watch}: first look, only later changes count", state=seen)
+        return Triaged(item, False, f"{item.watch}: first check, only later changes count", state=seen)
     if state.sha256 == found.sha256:
         why = f"{item.watch} is as it was {time_of(state.at, now)}"
         return Triaged(item, False, why, state=seen if item.every else None)

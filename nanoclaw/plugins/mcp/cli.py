@@ -16,8 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         added.add_argument("--json", action="store_true")
         return added
 
-    add_action("list", "the servers that are set, and what is known of each")
-    adding = add_action("add", "set a server: nanoclaw mcp add NAME -- COMMAND ARGUMENT…, or with --url")
+    add_action("list", "the configured servers, and what is known about each")
+    adding = add_action("add", "add a server: nanoclaw mcp add NAME -- COMMAND ARGUMENT…, or with --url")
     adding.add_argument("name", metavar="NAME")
     adding.add_argument("--url", default="", metavar="URL", help="of a server that runs elsewhere")
     adding.add_argument(

@@ -462,9 +462,9 @@ class Connection:
         if isinstance(message, Exception):
             self._noise += 1
             if self._noise <= LOGGED_NOISE:
-                self._around.log.info("{} sent what is no message: {}", self.name, self.shown(str(message)))
+                self._around.log.info("{} sent a line that is not a message: {}", self.name, self.shown(str(message)))
             if self._noise == MOST_NOISE and self._attempt:
-                self._lose("it wrote what is no message")
+                self._lose("it wrote a line that is not a message")
                 self._attempt.cancel()
         elif getattr(message, "method", "") in (
             "notifications/tools/list_changed",

@@ -51,7 +51,7 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
         packed = response.headers.get("content-encoding", "identity")
         if packed.lower() != "identity":
             await response.aclose()
-            said = f"it packs its answers ({one_line(packed, 20)}), which it was asked not to"
+            said = f"it compresses its answers ({one_line(packed, 20)}), which it was asked not to"
             self._refused(said)
             raise ConfigError(said)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):  # bounded by events

@@ -179,7 +179,7 @@ class KeptListings:
             return ServerListing()
 
     def error(self, server: str) -> str:
-        """Reason why it was not there when it was last tried, '' for nothing."""
+        """Reason why it was not available when it was last tried, '' for nothing."""
         kept = self._all.get(server)
         return str(kept.get("error", "")) if isinstance(kept, dict) else ""
 

@@ -111,7 +111,7 @@ class Servers:
         kept = KeptListings(self._host.home / "servers.json")
         errors = {name: kept.error(name) for name in self._on}
         return [
-            f"MCP server {name} was not there when it was last tried: {error}"
+            f"MCP server {name} was not available when it was last tried: {error}"
             for name, error in errors.items()
             if error
         ]
@@ -210,7 +210,7 @@ class Mcp(Plugin):
         there = self._servers.connections().values()
         absent = "".join(f"\n- {_absent(one)}" for one in there if one.state in ("failed", "connecting"))
         if there:  # the state at the context's beginning: a server that comes or goes later does not change the prompt
-            text = f"Not there, so you have none of their tools:{absent}" if absent else ""
+            text = f"Not available, so you have none of their tools:{absent}" if absent else ""
             yield Section("mcp", "MCP servers", text, version="begun")
 
     async def _mcp_resources(self, context: ToolContext, server: str, uri: str | None = None) -> ToolOutput:
@@ -278,6 +278,6 @@ def _finding(one: Connection) -> Finding:
     if one.state == "failed" or one.error:
         return Finding(False, f"not there: {one.error or _SILENT}", f"mcp {one.name}")
     if one.state == "not started" and one.last_error:
-        return Finding(False, f"was not there when it was last tried: {one.last_error}", f"mcp {one.name}")
+        return Finding(False, f"was not available when it was last tried: {one.last_error}", f"mcp {one.name}")
     said = "is being connected" if one.state == "connecting" else "is connected when a conversation begins"
     return Finding(True, said, f"mcp {one.name}")

@@ -54,7 +54,7 @@ class ServerSettings(NamedTuple):
                 False, f"{self.place}: without TLS, so others on the way read and change it", name, risk="bad"
             )
         else:
-            yield Finding(True, f"{self.place}: is sent what its tools are called with", name, risk="note")
+            yield Finding(True, f"{self.place}: receives the arguments of its tools", name, risk="note")
         if "*" in self.reads:
             yield Finding(False, 'none of its tools asks: reads = ["*"]', name, risk="warning")
         elif self.reads:
@@ -82,7 +82,7 @@ def parsed(servers: Any) -> dict[str, ServerSettings]:
     for name, table in servers.items():
         check_name(name)
         if name.casefold() in map(str.casefold, found):
-            raise ConfigError(f"[mcp.{name}] stands there twice, in capitals and small letters: take one out.")
+            raise ConfigError(f"[mcp.{name}] appears twice, in capitals and small letters: remove one.")
         found[name] = _server(name, table)
     return found
 

@@ -224,6 +224,6 @@ async def pages(
         if not cursor or len(found) >= most:
             return found, []
         if cursor in seen:
-            return found, ["its list goes round in a circle"]
+            return found, ["its list repeats without end"]
         seen.add(cursor)
     return found, [f"only the first {most_pages} pages of its list are read"]

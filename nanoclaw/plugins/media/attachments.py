@@ -145,7 +145,7 @@ class Attachments:
                 words = (await self._transcribe(Path(file.path).name, sound)).strip()
             if words:
                 return Resolved(file, words=f"[voice note] {words}")
-            why = "nothing was heard in it"
+            why = "no speech was heard in it"
         except TimeoutError:
             why = f"its model took more than {TRANSCRIPTION_SECONDS:.0f} s"
         except NanoclawError as error:

@@ -130,5 +130,5 @@ def _one_of(options: Sequence[str], default: str) -> str:
     said = " ".join(default.split())
     found = next((one for one in options if one.casefold() == said.casefold()), "")
     if said and not found:
-        raise ToolError(f"the default {said[:OPTION_LENGTH]!r} is none of the options: {', '.join(options)}.")
+        raise ToolError(f"the default {said[:OPTION_LENGTH]!r} is not one of the options: {', '.join(options)}.")
     return found

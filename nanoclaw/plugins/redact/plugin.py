@@ -15,9 +15,9 @@ from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Hears, Host, Plug
 from nanoclaw.redaction import MASK, SHORTEST, Redactor
 
 _MASKED = (
-    f"not done: {MASK} stands in the place of a secret that you are not shown, and would be written in its place. "
-    "Change the lines around it (edit_file with an old text that leaves the value out); a value that is to be another "
-    "the person writes, or a command such as sed replaces the whole line."
+    f"not done: {MASK} stands for a secret that you are not shown, and would be written in its place. "
+    "Change the lines around it (edit_file with an old text that leaves the value out); to change the value "
+    "itself, ask the person, or replace the whole line with a command such as sed."
 )
 
 

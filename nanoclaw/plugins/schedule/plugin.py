@@ -99,7 +99,7 @@ class Schedule(Plugin):
         silent_for = self.public.loop.silent_for
         if silent_for is None:
             return []
-        stale = f"the schedule has not looked at its jobs for {silent_for:.0f} s: end nanoclaw and start it again"
+        stale = f"the schedule has not checked its jobs for {silent_for:.0f} s: end nanoclaw and start it again"
         is_well = silent_for <= STALE
         return [Finding(is_well, f"the schedule ticked {silent_for:.0f} s ago" if is_well else stale, self.name)]
 

@@ -120,7 +120,7 @@ def _not_theirs(jobs: Jobs, number: str, here: Address) -> str:
         is_here = (job.target.channel, other.chat) == (here.channel, place.chat)
         if one.number == int(number) and is_here and other.person:
             whose = cut(jobs.name_in(job.target)) or "Somebody else"
-            return f"Reminder {number} is not yours: {whose} asked for it, and answers it."
+            return f"Reminder {number} is not yours: only {whose} can answer it."
     return f"There is no open reminder {number}. /jobs lists them."
 
 

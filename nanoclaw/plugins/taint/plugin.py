@@ -223,7 +223,7 @@ class Taint(Plugin):
         """The source of files that may come by a command: of the network, of an archive."""
         command = str(call.arguments["command"])
         if _NET.search(command) and (call.arguments.get("beyond") or await self._has_network()):
-            return "a command that had the network"
+            return "a command with network access"
         archive = self._files.archive_of(command)
         from nanoclaw.plugins.taint.files import named
 
@@ -274,7 +274,7 @@ class Taint(Plugin):
                 shown += await self._files.repeated_in(result.text, before.inboxes, command)
             named = list(dict.fromkeys(shown))
             if not named and _NET.search(command) and await self._has_network():
-                return ["a command that had the network"]
+                return ["a command with network access"]
             return named
         if call.name == "process":
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
@@ -357,7 +357,7 @@ class Taint(Plugin):
         return [Finding(True, f"{count} file{'s' * (count != 1)} with others' text; trusted: {trusted}", "taint")]
 
     async def audit(self) -> Iterable[Finding]:
-        text = "what these say is taken as your own words: "
+        text = "what these say is treated as your own words: "
         trusted = self._settings.trusted
         return [Finding(True, text + ", ".join(trusted), "taint", risk="warning")] if trusted else []
 
@@ -369,7 +369,7 @@ _SAID_NO = (
 )
 _SAID_NO_BEFORE = "You said no to exactly this within the last hour."
 _NOT_RUN = (
-    "not run: {files} may be of others, as /taint lists, and nobody is there who could look at it first. Say in your "
+    "not run: {files} may belong to others (see /taint), and nobody is there to review it first. Say in your "
     "answer what was left undone."
 )
 _REFUSED = (
@@ -386,7 +386,7 @@ def _named(sources: Sequence[str]) -> str:
 def _read_before(sources: Sequence[str]) -> str:
     from nanoclaw.escapes import one_line
 
-    return f"I have read others' text ({one_line(_named(sources), 500)}), which may be what wants it."
+    return f"I have read others' text ({one_line(_named(sources), 500)}), which may be behind this."
 
 
 def _ask(act: Act, why: str, call: CheckedCall) -> Ask:

@@ -56,7 +56,7 @@ def check(entry: str) -> None:
     if re.fullmatch(_HOST, entry.lower()) or re.fullmatch(r"[a-z_]+:[^()\s,]+", entry):
         return
     raise ConfigError(
-        f'taint.trusted: {entry!r} is no source; write "docs.python.org", "*.python.org", "mcp:calendar", '
+        f'taint.trusted: {entry!r} is not a source; write "docs.python.org", "*.python.org", "mcp:calendar", '
         '"telegram:555" or "email:anna@example.org".'
     )
 

@@ -23,7 +23,7 @@ def carries(url: str, own: str, others: Sequence[str], *, is_tainted: bool) -> s
         parts = urlsplit(whole)
         host = (parts.hostname or "").rstrip(".")
     except ValueError:
-        return "it is no address"
+        return "it is not an address"
     if any(_stands(whole, text) for text in (own, *others)):
         return ""
     is_bare = parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)

@@ -751,7 +751,7 @@ async def test_in_a_group_the_owner_too_is_answered_as_if_others_read_it(tmp_pat
         await chat.answer()
         for name in ("context", "why", "memory log", "search x", "budget", "pins", "skill", "pair", "heartbeat"):
             await chat.say(OWNER, f"/{name}", mention=True)
-            assert await chat.answer() == "Others read this: ask me that where we are alone."
+            assert await chat.answer() == "Others can read this: ask me in private."
         await chat.say(OWNER, "/model", mention=True)
         assert "scripted/model" in await chat.answer()
         await chat.ask(OWNER, "/remind tomorrow at 9: SECRET plan")

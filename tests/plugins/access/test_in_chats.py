@@ -157,7 +157,7 @@ async def test_a_pairing_code_lets_in_whom_the_owner_says_and_nobody_by_their_ow
             await here.is_silent(here.cyd, text)
         assert await here.hears(here.bob, f"/pair {code}") == "Only the owner can do that."
         told = await here.hears(here.anna, f"/pair@nano_test_bot {code}", here.garden)
-        assert told == "Others read this: ask me that where we are alone."
+        assert told == "Others can read this: ask me in private."
         assert owners(here) == [str(here.anna.id)]
         assert "may talk to me on telegram now, as a guest" in await here.hears(here.anna, f"/pair {code.lower()}")
         assert (await here.server.next(here.cyd)).text == "You may talk to me now."

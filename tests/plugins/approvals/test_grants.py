@@ -206,7 +206,7 @@ async def test_grants_are_listed_and_revoked_by_number_or_all(tmp_path: Path) ->
         await said(home, "/yes 2 hour")
         listed = (
             f"Not asked about:\n1. {PUSH}, in terminal:main, until 13:00\n2. {PULL}, in terminal:main, until 13:00\n\n"
-            "/grants revoke NUMBER takes one back, /grants revoke all all."
+            "/grants revoke NUMBER takes one back, /grants revoke all takes back all."
         )
         assert await home.ask("/grants") == listed
         assert await home.ask("/grants revoke 9") == "There is no grant 9; /grants lists them."

@@ -55,7 +55,7 @@ async def test_in_a_group_the_owner_neither_answers_nor_shows_what_was_asked(tmp
         await asked(here)
         for words in ("/yes@nano_test_bot 1", "/answer@nano_test_bot 1", "/no@nano_test_bot 1"):
             told = await here.hears(here.anna, words, here.garden)
-            assert told == "Others read this: ask me that where we are alone."
+            assert told == "Others can read this: ask me in private."
         assert RAN == [] and here.home.app.asks.open()
         here.server.say(here.anna, "yes")
         await here.server.next(here.anna)
@@ -184,7 +184,7 @@ async def test_a_helper_asks_in_the_chat_where_it_was_begun_wherever_the_owner_i
                 assert RAN == []
                 here.server.press(question, "Yes", here.anna)
                 told = [(await here.server.next(here.anna)).text for _ in range(4)]
-                interrupted = "(I was interrupted in between and went on.)\n\nFine."
+                interrupted = "(I was interrupted and continued.)\n\nFine."
                 report = "Helper 1 (a) reports after 0 s:\n\nA."
                 assert sorted(told) == sorted([interrupted, "Yes: it goes on.", report, "It is known."])
     assert RAN == ["push"]

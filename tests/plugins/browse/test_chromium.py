@@ -286,7 +286,7 @@ async def test_a_yes_for_a_page_is_none_for_another_that_came_since(tmp_path: Pa
             assert (await it.program.ask("go")).startswith(f"Press `x` at {site.place}?")
             await it.program.say("yes")
             assert "Hm." in {await it.program.answer() for _ in range(2)}
-            assert results(it.program.history)[-1].text.startswith("the page has become one of another host since")
+            assert results(it.program.history)[-1].text.startswith("the page now belongs to another host")
 
 
 async def test_frames_and_shadow_roots_are_read_and_used(tmp_path: Path, site: Site) -> None:

@@ -51,7 +51,7 @@ ONE_BY_ONE: list[Say | str] = [
     "I noted it.",
 ]
 CARD = (
-    "Nothing of this is done yet:\n\n"
+    "None of this is done yet:\n\n"
     "1. `rm four.txt` deletes 1 file (`four.txt`)\n"
     "```\nonly this is done: delete `four.txt`\nit was put back after: rm four.txt\n```\n\n"
     "2. Delete 1 file (`five.txt`)\n```\nrm five.txt\n```\n\n"
@@ -262,7 +262,7 @@ async def test_messages_to_new_people_are_one_question(tmp_path: Path) -> None:
     model = ScriptedProvider(*sends, "Noted.", "Sent.")
     async with running(tmp_path, model, settings=settings, others=[chat]) as program:
         question = await program.ask("Greet them")
-        assert question.startswith("Nothing of this is done yet:")
+        assert question.startswith("None of this is done yet:")
         assert "1. Send to `telegram:555` (nobody you have written to before): `Hello 555`\n" in question
         assert "2. Send to `telegram:556`" in question
         assert "to telegram:556?" in question, "what others ask about its calls is part of it"

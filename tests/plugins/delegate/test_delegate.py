@@ -249,7 +249,7 @@ async def test_at_its_last_round_a_helper_is_told_to_report_and_after_it_ends(tm
         a, b = results(program.history)
         assert a.text.endswith("A.") and not a.is_error
         why = "I stopped after 2 rounds of tool calls without finishing.\n\nIts last words: I look."
-        assert b.is_error and b.text == f"Helper 2 (b) came to no end after 0 s:\n\n{why}"
+        assert b.is_error and b.text == f"Helper 2 (b) did not finish after 0 s:\n\n{why}"
 
 
 async def test_a_helper_asks_no_more_once_its_money_is_used_up_and_the_rest_is_booked_under_it(tmp_path: Path) -> None:
@@ -412,9 +412,7 @@ async def test_the_end_of_a_gateway_leaves_helpers_to_the_next_start(tmp_path: P
     async with running(tmp_path, cast, wakes=True) as program:
         told = [await program.answer() for _ in range(3)]
         report = "Helper 1 (a) reports after 0 s:\n\nA."
-        assert sorted(told) == sorted(
-            ["(I was interrupted in between and went on.)\n\nI wait for it.", report, "A is known."]
-        )
+        assert sorted(told) == sorted(["(I was interrupted and continued.)\n\nI wait for it.", report, "A is known."])
         assert results(program.history)[0].text == GOES_ON
         assert states(program) == [("told", "answered")]
 

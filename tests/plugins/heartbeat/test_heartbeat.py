@@ -284,7 +284,7 @@ async def test_a_rule_of_the_person_holds_for_commands_of_the_checklist(tmp_path
     async with beating(tmp_path, Dial(), ScriptedProvider(), checklist="- watch $ git push\n") as home:
         assert "Pinned" in await home.ask("/pin Never run `git push`")
         (found,) = (await beats(home).beat()).found
-        assert "could not be looked at" in found.why and "git push" in found.why
+        assert "could not be checked" in found.why and "git push" in found.why
 
 
 async def test_an_edited_item_is_a_new_one_and_one_that_is_gone_is_forgotten(tmp_path: Path) -> None:

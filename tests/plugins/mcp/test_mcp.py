@@ -214,7 +214,7 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
     assert offered["l__good"].description == "Works."
     assert any(name.startswith("l__Gr__e_an_alle__die_einen") for name in offered)
     kept = json.loads((tmp_path / "plugins" / "mcp" / "servers.json").read_text())["l"]
-    for part in ("listed twice", "no_schema would have the name", "is cut", "goes round in a circle", "without a name"):
+    for part in ("listed twice", "no_schema would have the name", "is cut", "repeats without end", "without a name"):
         assert any(part in remark for remark in kept["remarks"]), part
 
 
@@ -567,7 +567,7 @@ async def test_a_sign_in_leads_to_no_private_place_but_the_servers_own_and_what_
         ('[mcp.a]\ncommand = "x"\nenv = { KEY = 3 }', "mcp.a.env must be names with texts"),
         ('[mcp.a]\ncommand = "x"\nseconds = 0', "mcp.a.seconds must be a number of seconds"),
         ('[mcp.a__b]\ncommand = "x"', "cannot be the name of an MCP server"),
-        ('[mcp.a]\ncommand = "x"\n[mcp.A]\ncommand = "x"', "stands there twice"),
+        ('[mcp.a]\ncommand = "x"\n[mcp.A]\ncommand = "x"', "appears twice"),
     ],
 )
 def test_a_wrong_setting_is_told(tmp_path: Path, settings: str, said: str) -> None:
@@ -607,7 +607,7 @@ async def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
         (plugin,) = (one for one in here.app.plugins if one.name == "mcp")
         (found,) = await plugin.check(deep=False)
         assert not found.is_well
-        assert found.text.startswith("was not there when it was last tried: ") and "NEVER_SET" in found.text
+        assert found.text.startswith("was not available when it was last tried: ") and "NEVER_SET" in found.text
 
 
 def test_without_a_server_nothing_of_it_is_imported(tmp_path: Path) -> None:

@@ -348,7 +348,7 @@ async def test_a_voice_note_is_never_a_command(tmp_path: Path) -> None:
     ("said", "told"),
     [
         (None, "no model for transcription is configured"),
-        ("", "could not be transcribed: nothing was heard in it"),
+        ("", "could not be transcribed: no speech was heard in it"),
         (ProviderError("openai/whisper-1 is busy (429)"), "could not be transcribed: openai/whisper-1 is busy (429)"),
     ],
 )

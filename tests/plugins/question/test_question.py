@@ -172,7 +172,7 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"options": ["red", "x" * 81]}, "1 to 80 characters, not 81"),
     ({"text": " "}, "1 to 1,000 characters, not 0"),
     ({"text": "x" * 1001}, "1 to 1,000 characters, not 1,001"),
-    ({"default": "green"}, "the default 'green' is none of the options: red, blue"),
+    ({"default": "green"}, "the default 'green' is not one of the options: red, blue"),
     ({"deadline": "yesterday"}, "has passed"),
     ({"deadline": "every day at 9"}, "more than one time"),
     ({"deadline": "tomorrow"}, "At what time on Sat 7 Mar 2026?"),

@@ -34,7 +34,7 @@ def test_a_reminder_that_fires_in_a_turn_that_is_killed_stands_behind_the_answer
     assert said == ["What is on my list?", "Milk.", "Reminder 1: call Anna"]
     assert [text.partition("\n")[0] for text in sent] == [
         "Reminder 1: call Anna",
-        "(I was interrupted in between and went on.)",
+        "(I was interrupted and continued.)",
     ]
 
 

@@ -366,7 +366,7 @@ async def test_the_check_says_when_it_ticked_last_and_nothing_where_it_does_not_
         dial.ran += 100
         (found,) = await home.plugin.check(False)
         assert not found.is_well
-        assert "has not looked at its jobs for 100 s" in found.text
+        assert "has not checked its jobs for 100 s" in found.text
 
 
 async def test_jobs_of_somebody_who_is_not_let_in_any_more_are_removed_together(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ async def test_what_came_by_the_network_or_out_of_an_archive_is_others_text(tmp_
         await home.ask(do("exec", {"command": "mkdir -p vendor && git clone -q ./origin vendor/lib"}))
         await home.ask(do("exec", {"command": "tar xf own.tar -C mine"}))
         marked = await home.ask("/taint")
-        assert "vendor/" in marked and "a command that had the network" in marked
+        assert "vendor/" in marked and "a command with network access" in marked
         assert (
             "- mine/pack/: " in marked
             and "- mine/: " not in marked
@@ -250,7 +250,7 @@ async def test_what_came_by_the_network_or_out_of_an_archive_is_others_text(tmp_
         )
         for command in ("git -C vendor/lib log", "cd vendor/lib && git show", "cat mine/pack/x.md"):
             question = await home.ask(do("exec", {"command": command}))
-            assert "may reach more" in question and ("had the network" in question or "own.tar" in question)
+            assert "may reach more" in question and ("with network access" in question or "own.tar" in question)
             await home.ask("no")
             await home.answer()
         await home.ask(do("read_file", {"path": "mine/pack/x.md"}))
@@ -267,7 +267,7 @@ async def test_a_program_that_others_may_have_written_is_not_run_where_nobody_is
         for command in ("sh tool.sh", "sh mine.sh", "wc -l tool.sh"):
             await home.ask(do("delegate", {"task": do("exec", {"command": command}).strip()}))
         ran = [one.text for request in model.requests for one in results(request.history) if one.name == "exec"]
-        assert any("tool.sh may be of others" in one for one in ran)
+        assert any("tool.sh may belong to others" in one for one in ran)
         assert (home.workspace / "mine").exists() and not (home.workspace / "ran").exists()
 
 
@@ -342,7 +342,7 @@ async def test_a_command_that_reads_others_files_without_naming_them_has_read_th
 async def test_what_a_tool_with_the_network_prints_is_others_text(tmp_path: Path, command: str) -> None:
     async with reading(tmp_path, "", SETTINGS) as (home, _, _):
         await home.ask(do("exec", {"command": f"echo {command}"}))
-        assert last_result(home).outside == "a command that had the network"
+        assert last_result(home).outside == "a command with network access"
 
 
 async def test_an_inbox_that_is_a_link_out_of_the_workspace_takes_no_mark_away(tmp_path: Path) -> None:
