@@ -90,5 +90,5 @@ def _stands_for_one(piece: str) -> bool:
 
 
 def _has(text: str, piece: str) -> bool:
-    """True if the piece stands in the text, and not as a part of a longer number or name."""
+    """True if the text contains the piece, and not as part of a longer number or name."""
     return re.search(rf"{(word := re.escape(piece))}(?<!\w{word})(?!\w)", text) is not None  # letters first: quicker

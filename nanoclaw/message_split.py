@@ -235,7 +235,7 @@ class _Open(NamedTuple):
     in_item: bool
 
     def is_left_by(self, line: str) -> bool:
-        """True when the quote or item in which it stands ends with this line."""
+        """True when the quote or item that contains it ends with this line."""
         if self.quote:
             return not line.lstrip().startswith(">")
         return self.in_item and _width(line) < self.column

@@ -61,7 +61,7 @@ class Plain:
         self._question, self._clock = question, clock
         self._model = model
         self.accepts_any = True
-        """Work that earlier runs left in the conversation goes on here."""
+        """Work that earlier runs left in the conversation continues here."""
         self._out = Pipe(stdout or sys.stdout)
         self._err = Pipe(stderr or sys.stderr)
         self._flow = PlainFlow(self._out.write, self._note, streams=self._out.isatty and not question.as_json)

@@ -21,7 +21,7 @@ BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", 
 
 
 def names() -> list[str]:
-    """Names that can stand in [channels.NAME]; a package called like a built-in channel is not used."""
+    """Names that are valid in [channels.NAME]; a package called like a built-in channel is not used."""
     return [*BUILT_IN, *(name for name in _installed() if name not in BUILT_IN)]
 
 
@@ -125,7 +125,7 @@ async def login(config: Config, table: ChannelTable, clock: Callable[[], datetim
 async def proof(
     config: Config, table: ChannelTable, clock: Callable[[], datetime], *, anew: bool = False
 ) -> tuple[bool, str]:
-    """Tell what is known of the platform's word on who wrote; it is tried where that is due, or `anew`. Raises
+    """Report how far the platform can be trusted about senders; tested again when due, or `anew`. Raises
     ConfigError for what is missing."""
     channel = make(config, table, ChannelHost(config.home / table.name, clock))
     return await channel.prove(anew=anew) if isinstance(channel, Proves) else (True, "")

@@ -130,7 +130,7 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _drawn(rows: Sequence[Total], total: Total, notes: Sequence[str], width: int, shades: str) -> list[str]:
-    """A line for each row and one for all; where the screen is narrow the figures stand below the bars."""
+    """A line for each row and one for all; on a narrow screen the figures are below the bars."""
     labels = [_fitting(row.key or "(none)", max(10, width // 3)) for row in (*rows, total)]
     label_room, note_room = max(map(cells, labels)), max(map(len, notes))
     is_wide = width - label_room - note_room - 4 >= _SHORTEST

@@ -213,6 +213,6 @@ def _remark(name: str, text: str, found: _Found) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A name as it can stand between brackets."""
+    """A name made safe for use between brackets."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     return shown.translate({ord("["): "(", ord("]"): ")"})[:200]

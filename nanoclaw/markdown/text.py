@@ -270,7 +270,7 @@ def _is_within(inner: _Span, spans: Sequence[_Span]) -> bool:
 
 
 def _without(span: _Span, cuts: Sequence[_Span]) -> Iterator[_Span]:
-    """Parts of a span around what is cut out of it."""
+    """Parts of a span that are left when pieces are cut out of it."""
     start = span.start
     for cut in sorted(cuts, key=lambda one: one.start):
         if cut.end <= start or cut.start >= span.end:

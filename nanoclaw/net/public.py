@@ -85,7 +85,7 @@ class WebHost(NamedTuple):
 
     @property
     def named(self) -> str:
-        """The host as it stands in an address and in the Host header: with its port, where that isn't the usual one."""
+        """The host as written in an address and in the Host header: with its port, where that isn't the usual one."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == _PORTS[self.scheme] else f"{name}:{self.port}"
 

@@ -1,4 +1,4 @@
-"""Large outputs of tools: all of it goes into a file of the workspace, its head and tail are what the model is told."""
+"""Large outputs of tools: all of it goes into a file of the workspace, the model is shown its head and tail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = 30_000
 """Characters of a tool's output; more goes into a file."""
 
 HEAD, TAIL = 4_000, 6_000
-"""Characters that are told of it."""
+"""Characters of it that are shown."""
 
 KEPT_BYTES = 200_000_000
 """Of all outputs in the folder; the oldest go when there are more."""

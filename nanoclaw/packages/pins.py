@@ -59,7 +59,7 @@ class PinFile:
             self._write(pins)
 
     def _whole(self) -> dict[str, PackagePin]:
-        """Pins of a damaged file are lost: each package is looked at once more."""
+        """Pins in a damaged file are lost: each package must be reviewed again."""
         try:
             return self.read()
         except PackageError:

@@ -269,7 +269,7 @@ def _read_tar(path: Path, noun: str) -> Package:
 
 
 def _without_top(found: Package, kind: Kind) -> Package:
-    """The package in the only folder of another one, where that is none itself."""
+    """The package in the only folder of another one that isn't a package itself."""
     tops = {path.partition("/")[0] for path in found.files}
     if kind.main(found.files.keys()) or len(tops) != 1 or not all("/" in path for path in found.files):
         return found

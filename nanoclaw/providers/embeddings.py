@@ -31,7 +31,7 @@ class Embeddings:
     """One model at one endpoint. Asks once: who waits for vectors knows when to try again."""
 
     def __init__(self, endpoint: Endpoint, prefixes: tuple[str, str] = ("", "")) -> None:
-        """`prefixes` stand before a text to be found, and before a question."""
+        """`prefixes` are put before a text to be found, and before a question."""
         self._endpoint = endpoint._replace(
             path="/embeddings", hint="check the spelling of memory.embeddings in config.toml"
         )

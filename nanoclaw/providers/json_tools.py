@@ -222,7 +222,7 @@ def read_reply(raw: str) -> JsonReply:
 def calls_in_text(text: str, names: Sequence[str], history: Sequence[Message] = ()) -> JsonReply:
     """Calls that a server left in the text: <tool_call> tags, fenced JSON, or a bare object on lines of its own.
 
-    What stands in a result or in a message of the `history` is quoted, and no call. Nor is anything that has words
+    Text in a result or in a message of the `history` is quoted, and not a call. Nor is anything that has words
     beside it when the model has made calls as a server tells of them.
     """
     known = {name.casefold(): name for name in names}

@@ -176,7 +176,7 @@ _NO_HEX = b"ghijklmnopqrstuvwxyz"
 
 
 def _forms(secret: str, *, is_whole: bool = True) -> Iterator[str]:
-    """The ways to write a value; without `is_whole` those that a stream waits for."""
+    """The spellings of a value; without `is_whole`, those that a stream waits for."""
     yield secret
     if len(secret) < _SHORTEST_ENCODED:
         return

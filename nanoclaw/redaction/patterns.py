@@ -66,7 +66,7 @@ _HARMLESS = re.compile(
     r"|delimiter|public|foreign|primary|cursor|min|max|total|prompt|completion)[_.-]?(?:\w*[_.-])?$",
     re.IGNORECASE,
 )
-"""Ends of what stands before a name and makes it a harmless one."""
+"""Endings of text before a name that make the name harmless."""
 
 _PLACEHOLDER = re.compile(
     r"x{4,}|\*{3,}|\.{3}|your|example|change[_-]?me|placeholder|redacted|dummy|insert|todo|<|>|\{\{|\$\{|\$\(|\[secret\]"

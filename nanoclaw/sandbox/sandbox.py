@@ -181,7 +181,7 @@ class Encloser:
 
     @property
     def known(self) -> list[str]:
-        """Places with something to protect, for a later one."""
+        """Places with something to protect, for the next Encloser."""
         return self._search.known
 
     @cached_property

@@ -20,7 +20,7 @@ _PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _PARAMETER = re.compile(r"(?<=[?&;#])([\w.-]+)=([^&;#\s]+)")
 
 SHORTEST, SHORTEST_GUESSED = 6, 8
-"""Signs of a value that is hidden, at least; more of a variable that is only named like a key."""
+"""Shortest value that is hidden; longer for a variable that is only named like a key."""
 
 
 class SecretSetting(NamedTuple):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import ssl
 
 MAILS_AN_HOUR = 60
-"""More mails of one address that came within an hour are not taken in: two programs that answer each other end here at
+"""More mails of one address that came within an hour are ignored: two programs that answer each other stop here at
 last."""
 
 MOST_BREAKS, BREAKS_FOR = 5, timedelta(minutes=15)

@@ -33,7 +33,7 @@ class MailPart:
 def fetched(data: Sequence[Any], uid: int) -> dict[str, Any]:
     """Values of one mail by the names asked for; {} when the mail is gone.
 
-    Text is bytes, nothing is None, a list is a list. Raises ValueError for an answer that is none.
+    Text is bytes, nothing is None, a list is a list. Raises ValueError for an invalid answer.
     """
     for value in _values(data):
         if isinstance(value, list):

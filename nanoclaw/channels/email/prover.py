@@ -1,4 +1,4 @@
-"""Tries a mail server with a forged mail to oneself, and keeps what came of it."""
+"""Tests a mail server with a forged mail to itself, and keeps the result."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Finds a person's own words in a mail, without what their program quoted or signed.
 
-By the shape of a mail, not by its words: an attribution is what stands right above lines with ">", in any language.
+By the shape of a mail, not by its words: an attribution is the text right above lines with ">", in any language.
 Only Outlook quotes without marks; its block of headers is known by the word for "From". Libraries for this take lists
 for signatures, drop indentation, or need seconds for long lines.
 """
@@ -151,7 +151,7 @@ def _is_foreign_block(lines: list[str], place: int) -> bool:
 
 
 def _headers(lines: list[str]) -> list[str]:
-    """The headers that stand at the beginning of some lines, blank ones before them aside."""
+    """The headers at the beginning of some lines, skipping blank lines."""
     found = list[str]()
     for line in lines:
         if not line and not found:

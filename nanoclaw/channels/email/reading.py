@@ -48,11 +48,11 @@ def wanted(parts: Sequence[MailPart]) -> dict[str, int]:
 def as_message(
     letter: Letter, channel: str, own: Sequence[str], server: str, *, is_proven: bool
 ) -> tuple[Inbound, MailThread]:
-    """The message, and where its conversation stands with it. `own` are the assistant's addresses, the mailbox's
+    """The message, and the state of its conversation after it. `own` are the assistant's addresses, the mailbox's
     first. `server` is whose word is taken on who wrote it, where it `is_proven` that nobody else can write it, and the
     mail was written to the assistant.
 
-    Who is not vouched for has an id that is none, "unverified:ADDRESS", and a conversation of its own, even with the
+    Who is not vouched for has an invalid id, "unverified:ADDRESS", and a conversation of its own, even with the
     references of another one.
     """
     headers, who, domain = letter.headers, letter.who, own[0].rpartition("@")[2]
@@ -118,7 +118,7 @@ def _words(letter: Letter, subject: str, *, answers_us: bool) -> tuple[str, str,
 
 
 def _with_subject(own: str, subject: str, *, is_first: bool) -> str:
-    """A conversation's first mail begins with its subject; a command stands alone, also in the subject."""
+    """A conversation's first mail begins with its subject; a command is sent without it, even from the subject."""
     if not own.strip():
         return subject if is_first else ""
     if not is_first or not subject or own.lstrip().startswith("/") or quotes.command(own):

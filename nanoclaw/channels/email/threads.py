@@ -63,8 +63,8 @@ def thread_id(root: str) -> str:
 
 
 class Threads:
-    """The conversations: those of late in memory, those in which we wrote also on disk, so that a reminder weeks later
-    still finds its thread."""
+    """The conversations: the recent ones in memory, those in which we wrote also on disk, so that a reminder weeks
+    later still finds its thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -61,7 +61,7 @@ class Matrix:
     """One account on one homeserver. A room of two is a private chat, a larger one a group.
 
     Devices are trusted on first use: what is said in an encrypted room can be read by every device of its members.
-    Of the messages heard last it is told what they were changed to; deleted ones count as they were; notices of other
+    It passes on edits of the latest messages; deleted ones count as they were; notices of other
     bots are left alone. Matrix knows no albums: each file is a message of its own.
     """
 
@@ -390,7 +390,7 @@ class Matrix:
         self._grows(Place.of(chat).chat, id, False)
 
     def _grows(self, room_id: str, event_id: str, does: bool) -> None:
-        """Keep which answers are unfinished, for the case that this process does not come to their end."""
+        """Save which answers are unfinished, in case this process ends before they do."""
         others = tuple(one for one in self._progress.growing if one != (room_id, event_id))[-MOST_WAITING:]
         self._progress = replace(self._progress, growing=(*others, (room_id, event_id)) if does else others)
         self._folder.keep_progress(self._user, self._progress)

@@ -183,5 +183,5 @@ def _caption(content: Mapping[str, Any]) -> str:
 
 
 def _text(value: object) -> str:
-    """The text with halves of characters made whole, '' for what is none."""
+    """The text with halves of characters made whole, '' for an invalid one."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

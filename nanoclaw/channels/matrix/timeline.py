@@ -113,7 +113,7 @@ class Timeline:
         return found[::-1] if end else []
 
     async def _read(self, client: Client, room_id: str, event: Any) -> Inbound | None:
-        """The event as a message; None for one that is none, or cannot be read."""
+        """The event as a message; None for any other event, or one that cannot be read."""
         from nio import MegolmEvent
 
         if isinstance(event, MegolmEvent):

@@ -54,7 +54,7 @@ class _Client:
         self._parts: list[str] = []  # of a long text, whose end has yet to come
 
     async def deliver(self, inbound: Inbound) -> None:
-        """Raises ConnectionError if the line ends before it is known that the message was taken in."""
+        """Raises ConnectionError if the line ends before it is known that the message was accepted."""
         identity = inbound.external_id
         files = [(file.path, file.name, file.mime) for file in inbound.attachments]
         data = encoded({"said": inbound.message.text, "id": identity, "files": files})

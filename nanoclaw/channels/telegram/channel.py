@@ -48,7 +48,7 @@ SEEN = {"type": "emoji", "emoji": "👀"}
 """The reaction to a message that has to wait."""
 
 ROW_CHARACTERS = 36
-"""Characters of the labels of buttons that stand side by side: more are cut off on a phone."""
+"""Characters of the labels of buttons in one row: more are cut off on a phone."""
 
 _BUTTON_BYTES = 64
 _PHOTO_BYTES = 10_000_000

@@ -244,7 +244,7 @@ def _others(message: Fields) -> str:
 
 
 def _message_of(author: Fields) -> str:
-    """A source of text: only the platform writes what stands in parentheses."""
+    """A source of text: only the platform writes the part in parentheses."""
     name, number = _line(_name(author), _NAME_LENGTH) or _line(_text(author.get("username")), 32), author.get("id")
     shown = f" of “{name}”" if (name := name.translate(_NO_MARKS).strip()) else ""
     return f"a message{shown} (telegram:{number})" if isinstance(number, int) else "a message of somebody"
@@ -395,7 +395,7 @@ def _line(text: str, most: int) -> str:
 
 
 def _file_name(name: str) -> str:
-    """The last part of a path, whatever system it is from; '' for one that is none."""
+    """The last part of a path, whatever system it is from; '' for an invalid one."""
     last = re.split(r"[/\\]", name)[-1]
     base = _line(last[:1000] + last[1000:][-20:], 1020).lstrip(". ")
     stem, dot, suffix = base.rpartition(".")

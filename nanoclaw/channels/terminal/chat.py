@@ -186,7 +186,7 @@ class Terminal:
             self._carried = None
 
     def _tell_unsent(self) -> None:
-        """Name what was typed and nobody has taken in."""
+        """Name the typed messages that were not accepted."""
         unsent = [self._carried] if self._carried else []
         while not self._handed_in.empty():
             unsent.append(self._handed_in.get_nowait())
@@ -266,7 +266,7 @@ class OpenMessages:
         self.answer_due = False
 
     def cut_off(self) -> None:
-        """The turn has ended unheard, or continues elsewhere and is heard of again."""
+        """The turn has ended without a notice, or continues elsewhere and will be reported."""
         self._turning = self.answer_due = False
 
     def give_up(self) -> None:

@@ -17,7 +17,7 @@ _PROMPT = "> "
 
 
 class Lines:
-    """Each line is a message; one that ends in a backslash goes on. At the end of input, what is asked is answered."""
+    """Each line is a message; one that ends in a backslash continues. A question is answered at the end of input."""
 
     def __init__(self) -> None:
         self._room = LABEL if sys.stdout.isatty() else WHOLE

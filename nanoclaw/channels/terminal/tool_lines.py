@@ -38,7 +38,7 @@ class _Running:
 
 
 class ToolLines:
-    """Keeps the tools of one turn. Calls within a call stand below it, and are printed when it has ended."""
+    """Keeps the tools of one turn. Calls within a call are listed below it, and printed when it has ended."""
 
     def __init__(self) -> None:
         self._running: list[_Running] = []

@@ -274,7 +274,7 @@ class Window:
             self._redraw()
 
     def _print(self, text: str, kind: str, style: str = "") -> None:
-        """Write above the live part. Lines of one kind stand together, blocks apart."""
+        """Write above the live part. Lines of one kind are kept together, blocks are separated."""
         if not text.strip():
             return
         is_prose, kind = kind == "line", "line" if kind == "tools" else kind

@@ -38,7 +38,7 @@ has a server, and with it any number of accounts, crowds out nobody but their ow
 LinkState = Literal["open", "used", "exposed", "expired"]
 Outcome = Literal["linked", "again", "wrong", "expired", "used", "exposed", "locked", "none"]
 """The result of a text that may be the code. again: the same account wrote the code that linked it once more. exposed:
-the right one, said where others read it, or by nobody knows whom. none: no code is to be typed there, or was of late.
+the right one, said where others read it, or by nobody knows whom. none: no code is expected there now, or was recently.
 """
 
 
@@ -89,7 +89,7 @@ def shown(code: str) -> str:
 
 
 def code_in(text: str) -> str:
-    """The code that a text is, with spaces, dashes and small letters tolerated; '' for one that is none."""
+    """The code that a text is, with spaces, dashes and small letters tolerated; '' for an invalid one."""
     if len(text) > 40:
         return ""
     bare = "".join(text.upper().replace("-", " ").replace("–", " ").split())
@@ -252,8 +252,8 @@ class Accounts:
     # --- strangers who ask -------------------------------------------------------------------------------------------
 
     def request(self, tx: Tx, address: Address, sender: str, name: str) -> str:
-        """A code for a stranger, to be told to them; '' when they were told one of late, or many others. Whoever isn't
-        told one waits to be let in like the others."""
+        """A code to tell a stranger; '' when they were told one recently, or many others were. Whoever isn't told one
+        waits to be let in like the others."""
         now, channel = self._now(), address.channel
         since = stamp(now - timedelta(hours=1))
         sql = "SELECT 1 FROM asking WHERE channel = ? AND sender = ? AND at > ?"
@@ -279,7 +279,7 @@ class Accounts:
             tx.execute(f"DELETE FROM asking WHERE id IN ({oldest})", channel, server, ASKERS // 20)
 
     def unheard(self) -> list[PairingRequest]:
-        """Those of whom the owner has not heard, the oldest first; none where that was told within the hour."""
+        """Strangers not yet reported to the owner, the oldest first; none if some were reported within the hour."""
         lately = stamp(self._now() - timedelta(hours=1))
         if self._read("SELECT 1 FROM asking WHERE heard > ? LIMIT 1", lately):
             return []
@@ -291,7 +291,7 @@ class Accounts:
         return bool(self._read(f"{_UNHEARD} LIMIT 1"))
 
     def mark_reported(self, tx: Tx) -> None:
-        """Note that the owner was told of all who ask."""
+        """Note that all who ask were reported to the owner."""
         tx.execute("UPDATE asking SET heard = ? WHERE heard = ''", stamp(self._now()))
 
     def requests(self) -> list[PairingRequest]:

@@ -16,7 +16,7 @@ EXTENT_WORDS: dict[str, Said] = {
     **dict.fromkeys(("hour", "1h", "an hour", "for an hour", "for 1 hour"), "hour"),
     **dict.fromkeys(("always", "for good"), "always"),
 }
-"""Words that may follow a yes, or stand in its place."""
+"""Words that may follow a yes, or replace it."""
 
 
 class Extent(NamedTuple):

@@ -17,7 +17,7 @@ PROFILES = ("person", "guest", "job", "heartbeat", "helper")
 
 
 class ToolRules(NamedTuple):
-    """`tools` is the table [tools] as it stands in the file."""
+    """`tools` is the table [tools] as written in the file."""
 
     tools: Any = ()
 

@@ -90,7 +90,7 @@ class OwnerQuestions:
         return str(self._host.get("core").redact(text))
 
     def _how(self, question: Any) -> str:
-        """Say in a line how a question with options is answered, and what comes of it otherwise."""
+        """Say in a line how a question with options is answered, and what happens otherwise."""
         own = " or your own words" if question.ask.is_free else ""
         own = ", or in a reply with your own words" if question.ask.asks_back else own
         at, default = until(question.expires, self._host.now()), question.ask.default
@@ -114,7 +114,7 @@ class OwnerQuestions:
         return f"{waits}: {_commands(question)}{whole}"
 
     def over(self, tx: Tx, question: Any) -> None:
-        """Say what becomes of a question whose time is over."""
+        """Say what happens with a question whose time is over."""
         taken = question.answer.text
         then = f"so I take “{taken}”" if taken else "so I go on without an answer"
         text = f"Question {question.number} (“{_named(question)}”) was not answered in time, {then}."

@@ -1,4 +1,4 @@
-"""The browser: found on this machine, started at first use, started anew after a crash, ended with its last session."""
+"""The browser: found on this machine, started at first use, restarted after a crash, ended with its last session."""
 
 from __future__ import annotations
 

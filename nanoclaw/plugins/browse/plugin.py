@@ -282,7 +282,7 @@ class Browse(Plugin):
         return ToolOutput("\n".join(filter(None, lines)), outside=", ".join(sources))
 
     async def _taken(self, session: BrowserSession, context: ToolContext) -> list[str]:
-        """Put what was downloaded into the workspace; what is told of it."""
+        """Put what was downloaded into the workspace; what is said about it."""
         from nanoclaw.atomic_write import reason
         from nanoclaw.plugins.browse.files import place, safe_name
 

@@ -320,7 +320,7 @@ class BrowserSession:
         self._read_from.clear()
 
     async def _acted(self, act: Callable[[], Awaitable[Any]], may_send: MaySend | None = None) -> Seen:
-        """Do something and see what became of the page: only what is new, where it is still the same. With `may_send`
+        """Do something and report how the page changed: only what is new, where it is still the same. With `may_send`
         that judges what the page sends then."""
         tab = self.tab
         old, url = tab.text, tab.page.url

@@ -24,7 +24,7 @@ class _Kept:
 
 class BrowserSessions:
     """A session is closed when it was not used for `idle`, when its conversation has begun anew, and when another needs
-    its place, of which there are `most`; who comes back to it is told why (`why_closed`)."""
+    its place, of which there are `most`; a later call gets the reason (`why_closed`)."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class BudgetSettings(NamedTuple):
         return self.day_usd if span == "day" else self.month_usd
 
     def check(self) -> None:
-        """Raises ConfigError for amounts that are none."""
+        """Raises ConfigError for invalid amounts."""
         for name, value in (("day_usd", self.day_usd), ("month_usd", self.month_usd)):
             if not 0 <= value < math.inf:
                 raise ConfigError(f"limits.{name} must be an amount of US dollars, 0 for no limit, not {value}.")

@@ -230,7 +230,7 @@ class Spending:
         return min(lefts, default=math.inf)
 
     def _sum(self, span: Span, sharing: Sharing | None = None) -> float:
-        """Spent and reserved, of all or by those of a share."""
+        """Money spent and reserved, in all or by those with a share."""
         spent = self._spent()
         days = spent.shared.get(sharing, {}) if sharing else spent.days
         today = self._host.now().date().isoformat()

@@ -154,7 +154,7 @@ class Judge:
         return Lost(path, found.st_size, left.st_size if left else None, name_of(found) if has_copy else "")
 
     def _moved(self, lost: list[str], places: list[str]) -> dict[str, str]:
-        """Files whose content stands elsewhere, with where: under another name, in a copy, or packed."""
+        """Files whose content exists elsewhere, and where: under another name, in a copy, or packed."""
         was, now, found = self._before.files, self._after.files, dict[str, str]()
         inodes = {identity(one): path for path, one in now.items()}
         by_size: dict[int, list[str]] = {}

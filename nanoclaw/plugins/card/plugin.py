@@ -169,7 +169,7 @@ class PlanCard(Plugin):
         return await self._before_other(call, turn, known, key)
 
     async def _begin(self, call: CheckedCall, known: CardTurn, allowed: int = 0) -> FileListing:
-        """Look what is there before a call."""
+        """List the files that exist before a call."""
         listing = known.before[call.id] = await self._watch.snapshot()
         if call.name == "exec" and call.arguments.get("background"):
             known.made |= known.written(self._watch.root)

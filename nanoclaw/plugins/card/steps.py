@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nanoclaw.snapshots.listing import FileListing
 
 CARRY_OUT = "carry_out"
-"""The tool by which a card does to files what a command was held back from; no model is told of it."""
+"""The tool by which a card makes the file changes that a command was kept from making; hidden from models."""
 
 TABLES = (
     """

@@ -28,7 +28,7 @@ def quoted(text: str) -> str:
 
 
 def named(paths: Iterable[str], most: int = NAMED) -> str:
-    """Names of files, the first ones."""
+    """The first few file names."""
     all_ = list(paths)
     more = f" and {len(all_) - most:,} more" if len(all_) > most else ""
     return ", ".join(map(quoted, all_[:most])) + more
@@ -40,7 +40,7 @@ def files_named(names: Collection[str]) -> str:
 
 
 def lost_words(lost: Sequence[Lost], name: Callable[[str], str]) -> str:
-    """Losses in words, to stand after the name of a command."""
+    """Losses in words, for use after the name of a command."""
     gone = [name(one.path) for one in lost if one.left is None]
     parts = [f"deletes {files_named(gone)}"] if gone else []
     cut = [one for one in lost if one.left is not None]

@@ -1,6 +1,6 @@
 """Finds answers that claim an effect that no call of the turn can have had.
 
-Only what stands in words.txt is looked for: an effect that the answer reports ("I've added", "added", "is set") or
+Only words in words.txt are searched for: an effect that the answer reports ("I've added", "added", "is set") or
 promises ("I'll remind you"). Whatever words fulfil (a question, a text, a story) is left alone, and so is an answer
 after a command, a helper or a tool that is not known: nobody knows what those did.
 """
@@ -27,7 +27,7 @@ NOTHING = "nothing was changed, set, sent or run for this"
 def unsupported(
     asked: str, answer: str, effects: Collection[Effect], *, has_looked: bool = False, known: Iterable[str] = ()
 ) -> str:
-    """The fact that an answer leaves out, such as "no reminder was set in this turn"; '' for one that may stand.
+    """The fact that an answer leaves out, such as "no reminder was set in this turn"; '' for one that is acceptable.
 
     It holds however the answer was meant. `has_looked` tells of calls without an effect, such as reading, and `known`
     are texts of what was done before: effects, jobs and notes.
@@ -121,7 +121,7 @@ def _unopened(words: list[str]) -> list[str]:
 
 
 def _without(words: list[str], echoed: Collection[str]) -> list[str]:
-    """Words of an answer; a participle that stands in the request too is none, as it may come from there."""
+    """Words of an answer; a participle that is in the request too doesn't count, as it may come from there."""
     return ["…" if word in echoed and _has("did", [word]) else word for word in words]
 
 
@@ -142,7 +142,7 @@ def _kind(words: Sequence[str]) -> str:
 
 
 def _is_known(answer: str, known: Iterable[str]) -> bool:
-    """True when most words of something done before, or of its quote, stand in the answer."""
+    """True when most words of something done before, or of its quote, are in the answer."""
     said = _tokens(answer)
     for line in known:
         own = _tokens(next(iter(re.findall("“(.+)”", line)), line))

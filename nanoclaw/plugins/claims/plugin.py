@@ -1,4 +1,4 @@
-"""Answers that say more than was done are sent back once, then stand with a note of the program."""
+"""Answers that say more than was done are sent back once, then shown with a note from the program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Claims(Plugin):
         self._host = host
 
     def stream(self, turn: Turn) -> Filter | None:
-        """Holds back what is said after a request that takes a tool, as long as none had an effect."""
+        """Holds back the answer to a request that takes a tool until one had an effect."""
         if not self._is_judged(turn) or turn.effects or wanted(_asked(turn)) != "order":
             return None
         return _HeldBack(lambda text: not self._fact(text, turn))

@@ -1,7 +1,7 @@
 """Helpers: conversations of their own that do a part of the work; their report arrives once.
 
-A row is "running", then "ended" where a call waits that will tell the report, then "told". A report is told by the
-result of that call, or by a message of the program to the person, which also begins a turn; each is one transaction
+A row is "running", then "ended" where a call waits that will tell the report, then "told". A report is delivered by the
+result of that call, or by a message from the program to the person, which also begins a turn; each is one transaction
 with its row.
 """
 

@@ -115,7 +115,7 @@ class _Close(NamedTuple):
 
 
 def _turns(db: sqlite3.Connection, words: Words, running: str) -> _Close:
-    """Turns in which the words stand, with the inbox rows that began them."""
+    """Turns that contain the words, with the inbox rows that began them."""
     with suppress(sqlite3.OperationalError):  # an older format may lack these tables
         turns = {turn for turn, body in db.execute("SELECT turn, body FROM messages") if _has(words, body)}
         if running:

@@ -50,7 +50,7 @@ class Words:
         return self.without(text, closely=closely)
 
     def _record(self, value: Any, closely: bool) -> Any:
-        """A JSON value that the program wrote: its own names and marks stay, also when a forgotten word looks alike."""
+        """A JSON value that the program wrote: its own names and marks stay, even if they match a forgotten word."""
         match value:
             case str():
                 return self._json(value, closely, self._argument)
@@ -89,7 +89,7 @@ class Words:
 
     @cached_property
     def _pieces(self) -> frozenset[str]:
-        """Of each phrase the longest run of plain letters: however it is written down, this stands in it."""
+        """Of each phrase the longest run of plain letters: it is found in every spelling."""
         runs = (re.findall("[a-z0-9]+", phrase.casefold()) for phrase in self.phrases)
         return frozenset(max(found, key=len, default="") for found in runs)
 

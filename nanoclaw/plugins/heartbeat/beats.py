@@ -1,4 +1,4 @@
-"""Beats: the loop, one beat after the other, and telling what came of them."""
+"""Beats: the loop, one beat after the other, and reporting their results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Beats:
         self.trouble = ""
         """Why the last beat that asked a model came to nothing."""
         self.is_awaited = False
-        """True while somebody waits for the end of a beat, and is told its trouble."""
+        """True while somebody waits for the end of a beat, and gets its errors."""
 
     @property
     def _core(self) -> Any:
@@ -129,7 +129,7 @@ class Beats:
     # --- a beat ------------------------------------------------------------------------------------------------------
 
     async def beat(self) -> Beat:
-        """One now, whatever the hour. Without anything due it costs no model call, and writes only a first look."""
+        """One now, whatever the hour. If nothing is due, it makes no model call and only saves first states."""
         if self._core.router.is_frozen:
             return Beat((), "frozen")
         if self._host.read("SELECT 1 FROM inbox WHERE state <> 'done' AND channel = ? LIMIT 1", CHANNEL):
@@ -246,7 +246,7 @@ class Beats:
         return f"{table(beat.found)}\n\nThe model has been asked; its report will follow."
 
     async def to_the_end(self) -> str:
-        """One beat to its end, in a process that serves nothing else; what came of it. Raises ScheduleError if its
+        """One beat to its end, in a process that serves nothing else; its result. Raises ScheduleError if its
         model gave no answer."""
         self.is_awaited = True
         self._core.router.resume(_is_beats)  # one that an earlier process left

@@ -80,7 +80,7 @@ def waiting(host: Host) -> list[Alert]:
 
 
 def add_alert(tx: Tx, text: str, urgency: Urgency, now: datetime, outside: str = "") -> None:
-    """Keep a text to be told, unless the same waits or was told within a day."""
+    """Keep a text to be sent, unless the same waits or was sent within a day."""
     tx.execute("DELETE FROM alerts WHERE fired <= ?", stamp(now - SAME_FOR))
     words = re.findall(r"\w+", text.casefold())  # case, spaces and punctuation make no difference
     sha256 = hashlib.sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()

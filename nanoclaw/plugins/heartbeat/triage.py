@@ -25,7 +25,7 @@ CHECKLIST_BYTES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Triaged:
-    """An item that wakes the model or not, and `why`. `change` is what the model is told of it; `state` is to be
+    """An item that wakes the model or not, and `why`. `change` is what the model reads about it; `state` is to be
     kept."""
 
     item: Item
@@ -86,7 +86,7 @@ def prompt(found: Iterable[Triaged]) -> str:
 
 
 def sources(found: Iterable[Triaged]) -> str:
-    """The places whose text the model is told."""
+    """The places whose text is shown to the model."""
     return ", ".join(dict.fromkeys(str(one.item.watch) for one in found if one.is_due and one.change))
 
 

@@ -32,7 +32,7 @@ class FoundNote(Protocol):
 
 
 MOST_ORIGINS = 5
-"""So many notes are told with who brought them."""
+"""Most notes that are shown with their origin."""
 
 Origins = Callable[[str, int | str], str]
 """Who brought a line of a memory file, given its number or its text; '' if unknown."""

@@ -53,7 +53,7 @@ class RunningCall:
         self._is_over = False
 
     def reset_timeout(self) -> None:
-        """Begin the time anew: the server has shown a sign of life."""
+        """Restart the time limit: the server has shown a sign of life."""
         if not self._is_over and not self._asking:
             self.clock.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
@@ -458,7 +458,7 @@ class Connection:
         self._around.log.info("{} ({}): {}", self.name, params.level, plain(str(params.data))[:LOGGED_CHARACTERS])
 
     async def _told(self, message: Any) -> None:
-        """A notification, or what came that is none."""
+        """A notification, or an unexpected message."""
         if isinstance(message, Exception):
             self._noise += 1
             if self._noise <= LOGGED_NOISE:

@@ -19,7 +19,7 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
     looked up once, judged, and asked at the very address that was judged."""
 
     def __init__(self, url: str, allow: Collection[str], refused: Callable[[str], None]) -> None:
-        """`refused` is told in a sentence where a request was not made."""
+        """`refused` gets a sentence when a request was not made."""
         self._own, self._allow, self._refused = httpx2.URL(url), allow, refused
         self._usual = httpx2.AsyncClient()
         self._judged = httpx2.AsyncHTTPTransport(trust_env=False)

@@ -49,7 +49,7 @@ class ServerListing(NamedTuple):
 
 
 def tools_of(server: str, given: Iterable[Any]) -> tuple[list[ListedTool], list[str]]:
-    """Tools as a server lists them, each parsed for itself: what is wrong with one costs no other. Then remarks."""
+    """Tools as a server lists them, each parsed separately: an error in one does not affect others. Then remarks."""
     found: dict[str, ListedTool] = {}
     seen: set[str] = set()
     remarks: list[str] = []

@@ -37,7 +37,7 @@ class TokenFile:
         return self._hidden(OAuthToken.model_validate(found)) if found else None
 
     def _hidden(self, tokens: OAuthToken) -> OAuthToken:
-        """The tokens, which show nowhere from now on."""
+        """The tokens, which are hidden everywhere from now on."""
         self._redact.add(tokens.access_token, tokens.refresh_token or "")
         return tokens
 

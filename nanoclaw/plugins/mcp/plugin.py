@@ -40,7 +40,7 @@ _SILENT = "it has not answered yet"
 
 
 class McpSettings(NamedTuple):
-    """`servers` is the table [mcp] as it stands in the file; nothing is imported for an empty one."""
+    """`servers` is the table [mcp] as written in the file; nothing is imported for an empty one."""
 
     servers: Any = ()
 

@@ -83,7 +83,7 @@ async def _read(process: Process, said: Any, refuse: Callable[[str], None]) -> N
 
 
 def _message(line: bytes) -> Any:
-    """A message, or a ValueError for what is none. Half characters, left by servers that cut texts, are replaced."""
+    """A message, or a ValueError for anything else. Half characters, left by servers that cut texts, are replaced."""
     text = line.decode("utf-8", "replace")
     try:
         try:

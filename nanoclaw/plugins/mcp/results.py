@@ -21,7 +21,7 @@ def source_of(server: str) -> str:
 
 
 async def output_of(server: str, result: Any) -> ToolOutput:
-    """A call's result. What is structured is told where the text doesn't say it."""
+    """A call's result. Structured content is added where the text doesn't have it."""
     text, images = await contents(server, result.content)
     structured = result.structured_content
     if structured is not None and not _says(text, structured):

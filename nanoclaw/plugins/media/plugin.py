@@ -40,7 +40,7 @@ class MediaSettings(NamedTuple):
 
 
 class MediaFiles:
-    """Files that may be taken in and sent, for other plugins and for channels."""
+    """Files that may be received and sent, for other plugins and for channels."""
 
     def __init__(self, reach: Reach, most_bytes: int) -> None:
         self._reach, self.most_bytes = reach, most_bytes

@@ -43,7 +43,7 @@ class DateWords:
             names.update((word, number) for number, words in enumerate(said.split("|")) for word in words.split())
 
     def vocabulary(self) -> Iterator[str]:
-        """Words without one of which a text has none of the forms, but a year."""
+        """Words of which a text needs one to have any of the forms except a year."""
         for names in (self.months, self.weekdays, self.seasons, self.units):
             for name in names:
                 yield from _LETTERS.findall(name)

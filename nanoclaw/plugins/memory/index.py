@@ -30,7 +30,7 @@ MOST_CACHED_FREQUENCIES = 20_000
 """Terms whose frequency is remembered from one query to the next: 3 MB."""
 
 BATCH_BYTES = 8_000_000
-"""Notes taken up in one transaction: bounds the memory of a first build."""
+"""Notes indexed in one transaction: bounds the memory of a first build."""
 
 STEP_BYTES = 1_000_000
 """The same where a query may come meanwhile, which waits until it is written: a tenth of a second."""
@@ -39,7 +39,7 @@ MOST_AT_ONCE = 32_000
 """Bytes of changed notes that a query waits for, where the rest is left for later."""
 
 MOST_MENTIONING = 250_000
-"""Bytes of notes that are taken up before others because they have words of the query."""
+"""Bytes of notes that are indexed before others because they have words of the query."""
 
 LOOKED_AT = 100
 """The newest notes are looked at for each query, as all of ten years would take 10 ms."""
@@ -340,7 +340,7 @@ class Index:
 
 
 def _file_id(db: sqlite3.Connection, name: str) -> int:
-    """The id of a new file: a day's own one, so that newer notes have higher ids however they are taken up."""
+    """The id of a new file: a day's own one, so that newer notes have higher ids in whatever order they are indexed."""
     day = name.rpartition("/")[2].removesuffix(".md")
     with suppress(ValueError):
         if (found := date.fromisoformat(day)).isoformat() == day:

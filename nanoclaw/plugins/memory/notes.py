@@ -25,7 +25,7 @@ LONGEST_ENTRY = 4_000
 
 
 class Hit(NamedTuple):
-    """Entries of a memory file that stand near each other; lines count from 1 and include `end`."""
+    """Neighbouring entries of a memory file; lines count from 1 and include `end`."""
 
     file: str
     start: int
@@ -288,7 +288,7 @@ def entry_text(line: str) -> str:
 
 
 def also_of(text: str) -> str:
-    """Other words that an entry is found by; they stand in a comment and are not shown."""
+    """Other words that an entry is found by; they are in a comment and are not shown."""
     return " ".join(re.findall(_ALSO, text)) if _ALSO_BEGIN in text else ""
 
 

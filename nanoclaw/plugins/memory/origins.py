@@ -125,7 +125,7 @@ class Origins:
         return list(found)
 
     def shown_in(self, text: str) -> list[str]:
-        """Sources of the entries that stand in a text, at least with their beginning."""
+        """Sources of the entries that a text contains, at least their beginnings."""
         found = (one for one in self.entries() if plain_entry(without_strike(one.line))[:_BEGINNING] in text)
         return list(dict.fromkeys(one.sources for one in found))
 

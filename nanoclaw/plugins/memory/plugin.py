@@ -1,4 +1,4 @@
-"""The plugin: which of the person's notes and facts a model is told, and the ways to note and find them."""
+"""The plugin: which of the person's notes and facts a model is shown, and the ways to note and find them."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ class Memory(Plugin):
 
 
 def _is_open(profile: Profile) -> bool:
-    """True for a kind of turn that may write to the memory: no other is told of it. A helper's may only read."""
+    """True for a kind of turn that may write to the memory: it is hidden from others. A helper's may only read."""
     return profile.name != "helper" and (profile.only is None or "memory_add" in profile.only)
 
 
@@ -349,7 +349,7 @@ def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:
 
 
 def _in_block(note: Hit) -> str:
-    """A note as it stands in a block."""
+    """A note formatted for a block."""
     return inside(block("", _note_line(note)))
 
 

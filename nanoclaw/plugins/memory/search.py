@@ -113,7 +113,7 @@ class NoteSearch:
     def _with_vectors(
         self, do: Callable[[VectorTable], T], otherwise: T, *, follows: bool = False, writes: bool = False
     ) -> T:
-        """With `follows` changes of the notes are taken up first. What `writes` raises WorkspaceError; a damaged index
+        """With `follows`, changed notes are indexed first. What `writes` raises WorkspaceError; a damaged index
         is made again by the next query."""
         index = self._index()
         with index.lock:

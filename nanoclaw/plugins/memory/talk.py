@@ -93,7 +93,7 @@ class TalkSearch(NoteSearch):
 
 
 class TalkIndex(Index):
-    """Follows the store by the ids of its messages: what has ended is taken up, and never changes but by a forgetting,
+    """Follows the store by the ids of its messages: what has ended is indexed, and never changes except by forgetting,
     which deletes the index."""
 
     def __init__(self, workspace: Workspace, path: Path, store: Path, zone: tzinfo | None) -> None:

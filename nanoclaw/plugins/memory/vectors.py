@@ -284,7 +284,7 @@ def cohort_texts() -> list[str]:
 
 
 def key_of(entry: NoteEntry) -> int:
-    """The same for lines that say the same, wherever they stand."""
+    """Equal for lines with the same text, in any file."""
     text = f"{entry.terms}|{entry.heading}".encode("utf-8", "replace")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
 

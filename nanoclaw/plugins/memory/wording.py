@@ -60,7 +60,7 @@ class Wording:
         return [word for word in said if is_cjk(word) or not self.is_function(word)]
 
     def says(self, said: Sequence[str]) -> Says:
-        """Values of the terms of the words, from 0 for those in everybody's mouth to 3 for rare ones and names."""
+        """Values of the terms of the words, from 0 for the most common ones to 3 for rare ones and names."""
         says: Says = {}
         for word in said:
             for part in self._parts(word) if is_cjk(word) else (word,):

@@ -1,7 +1,7 @@
 """Finds the sentence of an answer in which the assistant promises to do something at a later time.
 
 A promise has the first person's form for what is to come (forms.json) and words for a time; what is asked, offered,
-quoted or written for somebody else is none.
+quoted or written for somebody else doesn't count.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from nanoclaw.plugins.review.plugin import OTHER_WORDS
 
 
 async def apply(host: Host, said: Said, kind: str, text: str) -> str:
-    """Carry one proposal out; what came of it, in words."""
+    """Apply one proposal; the result, in words."""
     try:
         if kind == "promise":
             return (await host.carry_out("remind", said._replace(argument=text))).text

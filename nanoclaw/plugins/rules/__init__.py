@@ -1,1 +1,1 @@
-"""Rules: what the person pinned stands in every prompt, and what can be enforced is."""
+"""Rules: pinned rules are in every prompt, and are enforced where code can."""

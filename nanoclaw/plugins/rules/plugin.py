@@ -1,4 +1,4 @@
-"""Standing rules: what the person pinned stands in every prompt, and what can be enforced is."""
+"""Standing rules: pinned rules are in every prompt, and are enforced where code can."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Rules(Plugin):
 
 
 def _in_a_line(pin: str) -> str:
-    """A rule as it stands in the prompt: it cannot begin a section or a message of ours."""
+    """A rule as written in the prompt: it cannot begin a section or a message of ours."""
     text = escape(" ".join(pin.split()))
     return f"\\{text}" if text.startswith(("#", "-", "=", ">", "`" * 3)) else text
 

@@ -100,7 +100,7 @@ class Sandbox(Plugin):
         return Ask(f"{asked}{self._courtesy()}", exact=str(typed))
 
     def _courtesy(self) -> str:
-        """Said once: that a rule about names of files is none to rely on."""
+        """Says once that a rule about file names cannot be relied on."""
         told = self._host.home / "courtesy-told"
         if told.exists():
             return ""

@@ -1,4 +1,4 @@
-"""/remind and /jobs, from what stands after the name."""
+"""/remind and /jobs, from the text after the name."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def set_state(tx: Tx, id_: int, state: JobState, next_due: datetime | None) -> N
 
 
 def remove(tx: Tx, id_: int) -> None:
-    """End a job for good, but for `bring_back`."""
+    """End a job for good; only `bring_back` restores it."""
     sql = "UPDATE jobs SET removed_from = state, state = 'removed', next_due = NULL, failures = 0 WHERE id = ?"
     tx.execute(sql, id_)
     _close(tx, id_)

@@ -36,7 +36,7 @@ CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a pro
 
 
 class Schedule(Plugin):
-    """Reminders and tasks. Imports stand inside methods: they are dear, and most answers need none of them."""
+    """Reminders and tasks. Imports are inside methods: they are slow, and most answers need none of them."""
 
     name = "schedule"
     needs = ("access",)
@@ -144,7 +144,7 @@ class Schedule(Plugin):
         return Reply(said.text)
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage | None:
-        """Ask about a plain request that leaves its time open, and tell what came of it, in the model's place."""
+        """Ask about a plain request that leaves its time open, and report the result, in the model's place."""
         last = request.history[-1] if request.history else None
         is_told = isinstance(last, ToolResult) and last.call_id.startswith(BY_CODE)
         if turn is None or not (is_told or turn.external_id in self._open) or request.history != turn.history:

@@ -85,7 +85,7 @@ def may_ask(inbound: Inbound) -> bool:
 
 
 def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMessage | None:
-    """The call for a reminder that leaves its time open, and then what came of it, as answers of the model."""
+    """The call for a reminder that leaves its time open, and then the result, as answers of the model."""
     earlier, _, last = (None, None, *history)[-3:]
     if isinstance(last, ToolResult):
         return None if last.text.startswith(NOT_A_TIME) else AssistantMessage(last.text, now)

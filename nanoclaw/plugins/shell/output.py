@@ -27,7 +27,7 @@ def readable(output: bytes) -> str:
 
 
 def _last_state(line: str) -> str:
-    """A line as it stands at last: a progress bar overwrites itself."""
+    """A line in its final state: a progress bar overwrites itself."""
     return line.rstrip("\r").rpartition("\r")[2]
 
 

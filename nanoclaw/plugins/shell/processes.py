@@ -93,7 +93,7 @@ class Processes:
 
     @property
     def claims(self) -> int:
-        """The number of calls that wait for an end."""
+        """The number of calls that wait for processes to end."""
         return sum(one.claims for one in self._running.values())
 
     # --- for the model -----------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class Processes:
 
     @contextmanager
     def _claimed(self, one: RunningProcess, context: ToolContext) -> Iterator[None]:
-        """The end is told by the result of this call, or, where that comes to nothing, as if there had been none."""
+        """The end is reported by the result of this call, or, if that fails, as if there had been no call."""
         one.claims += 1
         has_result = False
         try:

@@ -54,7 +54,7 @@ class FoundSkills:
         return [(skill, self._sources[skill.folder.parent]) for skill in found]
 
     def searchable(self, profile: Profile) -> tuple[Skill, ...]:
-        """All skills where they are too many for the prompt, so that some are to be found by tool_search; else none."""
+        """All skills, if they don't all fit into the prompt and tool_search has to find some; otherwise none."""
         means = self._means(profile)
         if profile.mode != "full" or not {SEARCH, "read_file"} <= means.tools:
             return ()

@@ -109,7 +109,7 @@ class MarkedFiles:
         _keep({path: self.all()[path]}, (), tx)
 
     def unmark(self, turn: Turn, path: str) -> None:
-        """A file that was written anew as a whole, with nothing read before, is clean."""
+        """A file that was rewritten as a whole, with nothing read before, is clean."""
         if self.all().get(path):
             del self.all()[path]
             turn.later(partial(_drop, path))
@@ -173,7 +173,7 @@ class MarkedFiles:
         return next((kept[one] for one in (name, *_above(name), EVERYTHING) if one in kept), None)
 
     def named_in(self, text: str) -> list[str]:
-        """Sources of the files whose paths stand in a listing or in lines that were found."""
+        """Sources of the files whose paths are in a listing or in lines that were found."""
         paths = re.findall(r"(?:^|[\s/])((?:media|downloads|outputs)/[^\s:]+)", text)
         found = [self.source(one) for one in paths]
         found += [self.source_of_folder(one) for one in _HEADING.findall(text)]
@@ -421,7 +421,7 @@ def _goes_into(word: str, path: str) -> bool:
 
 
 def _shows(text: str, path: str) -> bool:
-    """True where a path of a repository stands in a text; of one without a folder above only files in it do."""
+    """True where a text contains a path of a repository; of one without a folder above only files in it do."""
     name = re.escape(path.rstrip("/"))
     end = r"(?![\w.-])" if "/" in path.rstrip("/") else r"/"
     return re.search(rf"(?m)(?<![\w.-]){name}{end}|^(?:\./)?{name}:$|'{name}'", text) is not None

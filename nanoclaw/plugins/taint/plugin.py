@@ -116,7 +116,7 @@ class Taint(Plugin):
             self._files.reload()
 
     def _came_back(self, path: str, sha256: str, tx: Tx) -> None:
-        """Mark a file anew that a turn had written after it read others' text."""
+        """Mark a file again that a turn had written after it read others' text."""
         sql = (
             "SELECT DISTINCT body ->> 'outside' FROM messages WHERE turn IN (SELECT turn FROM ledger WHERE after = ?)"
             " AND json_valid(body) AND body ->> 'outside' <> ''"

@@ -12,7 +12,7 @@ FEW = 5
 """Words of the model's own that a query may have."""
 
 LONG, LONGEST_NUMBER = 20, 2
-"""Letters of a word that nobody searches for, and digits of a number that says little."""
+"""Letters of a word too long to be searched for, and digits of a number too short to matter."""
 
 
 def carries(query: str, known: Iterable[str], private: Iterable[str], now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Addresses that might carry something out of a conversation. A courtesy where a model invents one; what stands in
+"""Addresses that might carry something out of a conversation. Best effort where a model invents one; what is in
 others' text to the letter tells its reader nothing."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LONG = 20
 def carries(url: str, own: str, others: Sequence[str], *, is_tainted: bool) -> str:
     """Why an address may tell its host something of the conversation; '' where it can't, or its owner gave it.
 
-    An address on a host that others' text names must stand in that text, or in the owner's words. On any other one
+    An address on a host that others' text names must be in that text, or in the owner's words. On any other one
     there must be no query, and no part that could be data.
     """
     url = url.strip()
@@ -41,7 +41,7 @@ def carries(url: str, own: str, others: Sequence[str], *, is_tainted: bool) -> s
 
 
 def _stands(url: str, text: str) -> bool:
-    """True where an address stands in a text as it is: its scheme, `www.` and a last `/` don't count."""
+    """True where a text contains an address as it is: its scheme, `www.` and a last `/` don't count."""
     wanted = re.sub(r"^[a-z][a-z0-9+.-]*://(?:www\.)?", "", url, flags=re.IGNORECASE).rstrip("/")
     host, slash, path = wanted.partition("/")
     pattern = (

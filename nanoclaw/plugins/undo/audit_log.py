@@ -46,7 +46,7 @@ class AuditLog:
         tx.execute("UPDATE ledger SET told = 1 WHERE state = 'undone' AND told = 0 AND address = ?", str(conversation))
 
     def rename(self, tx: Tx, hashes: Mapping[str, str]) -> list[tuple[int, str | None, str | None]]:
-        """Note that contents have become others, as words were removed from them. Returns what the lines said until
+        """Note that contents have changed, because words were removed from them. Returns what the lines said until
         now: number, before, after."""
         among = "IN (SELECT value FROM json_each(?1))"
         old = tx.execute(

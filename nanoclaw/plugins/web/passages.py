@@ -12,7 +12,7 @@ GAP = "\n\n[…]\n\n"
 
 def fitting(text: str, question: str, most: int) -> str:
     """Passages by their rank of BM25, up to a number of characters, in the order of the text; '' if no word of the
-    question stands in it."""
+    question is in it."""
     from rank_bm25 import BM25Plus
 
     passages, wanted = _passages(text), set(tokens(question))

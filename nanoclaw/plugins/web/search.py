@@ -176,7 +176,7 @@ class WebSearch:
         return said
 
     def _refusal(self, error: BadStatus) -> str:
-        """The sentence about an answer that is none."""
+        """The sentence about a reply that has no results."""
         status, said = error.page.status[:3], " ".join(error.page.text.split())[:300]
         wait = error.page.headers.get("retry-after", "")
         if self.engine == "searxng" and status == "403":

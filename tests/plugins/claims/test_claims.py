@@ -1,4 +1,4 @@
-"""Answers that say more than was done are sent back once, then stand with a note of the program."""
+"""Answers that say more than was done are sent back once, then shown with a note from the program."""
 
 from __future__ import annotations
 
