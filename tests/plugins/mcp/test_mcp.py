@@ -267,7 +267,7 @@ async def test_a_server_that_is_gone_is_named_and_its_tools_are_kept_with_the_co
         assert (finding.is_well, finding.name) == (False, "mcp l")
         from nanoclaw.commands.greeting import urgent
 
-        assert any("MCP server l was not there" in line for line in urgent(here.app))
+        assert any("MCP server l was not available" in line for line in urgent(here.app))
 
 
 async def test_a_context_does_not_wait_for_a_server_that_never_answers(
