@@ -51,8 +51,8 @@ class Forbidden(NamedTuple):
 
 
 def from_answer(answer: str, rule: str, tools: Collection[str]) -> list[Forbidden] | None:
-    """Read a model's answer, keeping only what is valid: existing tools, plain commands, paths that the rule names. None
-    for an answer in another form."""
+    """Read a model's answer, keeping only what is valid: existing tools, plain commands, paths that the rule names.
+    None for an answer in another form."""
     try:
         given = strict_json.read(answer[answer.index("{") : answer.rindex("}") + 1])["forbids"]
         items = [item for item in given if isinstance(item, dict)]
