@@ -43,11 +43,12 @@ def mark(event: ToolFinished) -> str:
 
 def result_line(event: ToolFinished, room: int = LABEL) -> str:
     """A line that tells what happened, "" for a result that is more than a line."""
-    lines = event.text[:_PARSED_CHARACTERS].strip().splitlines()
+    lines = event.text[:_PARSED_CHARACTERS].strip().splitlines() or [""]
     if len(lines) > 2 and lines[0].startswith("[outside "):  # the mark of others' text
         lines = lines[1:-1]
     if event.is_error:
-        return one_line(lines[-1 if lines[-1].startswith("[") else 0], max(100, room)) if lines else "failed"
+        own = lines[-2:][0] if lines[-1].startswith("[exit status ") else lines[-1 if lines[-1].startswith("[") else 0]
+        return one_line(own, max(100, room)) or "failed"
     if event.diff:
         signs = [line[:1] for line in event.diff.splitlines()]
         return f"+{signs.count('+')} −{signs.count('-')}"
@@ -79,9 +80,8 @@ def notice_line(text: str, room: int = LABEL) -> str:
 
 
 def seconds(count: float) -> str:
-    if count < 10:
-        return f"{count:.2f} s" if count < 1 else f"{count:.1f} s"
-    return f"{count:.0f} s" if count < 120 else f"{count / 60:.0f} min"
+    shown = f"{count:.{2 if count < 1 else 1 if count < 10 else 0}f} s"
+    return shown if count < 120 else f"{count / 60:.0f} min"
 
 
 def progress(notice: Notice, cells: int = 20) -> str:

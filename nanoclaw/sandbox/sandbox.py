@@ -184,6 +184,15 @@ class Encloser:
         """Places with something to protect, for the next Encloser."""
         return self._search.known
 
+    def lacks(self, path: Path) -> bool:
+        """True if a command sees nothing of what is there."""
+        with suppress(OSError, RuntimeError):
+            path = path.resolve()
+            around = next((kind for seen, kind in reversed(self._seen) if path.is_relative_to(seen)), "empty")
+            is_way = path.parts[1:2] in (("dev",), ("proc",)) or any(one.is_relative_to(path) for one, _ in self._seen)
+            return around in ("empty", "scratch") and not is_way and path.exists()
+        return False
+
     @cached_property
     def _rules(self) -> list[tuple[str, int]]:
         return _rules(self._seen)
@@ -225,6 +234,9 @@ class Encloser:
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
+            for path, kind in self._seen:  # now that all is there which is to be seen below
+                if (kind == "empty" and os.path.isdir(path)) or (kind == "scratch" and path == grants.home):
+                    options += ["--remount-ro", str(path)]
             if relay:
                 options += ["--bind", relay, _RELAY_SOCKET]
                 environment |= _proxy_variables()
@@ -243,7 +255,7 @@ class Encloser:
                 relay=relay and _RELAY_SOCKET,
                 port=RELAY_PORT,
             )
-            given.append(_file_with(_dumped(task)))
+            given.append(_file_with(marshal.dumps(dict(task))))
             report, told = os.pipe()
             given.append(told)
         except BaseException:
@@ -251,9 +263,8 @@ class Encloser:
                 os.close(descriptor)
             raise
         options += ["--chdir", str(grants.workspace), "--", *_launch(told, given[-2]), *command]
-        return Enclosed(
-            tuple(options), environment | {"HOME": str(grants.home)}, tuple(given), report, put_back=put_back
-        )
+        environment |= _home(grants.home, "/tmp")
+        return Enclosed(tuple(options), environment, tuple(given), report, put_back=put_back)
 
     def _top_of(self, path: Path) -> Path:
         return next(one for one in self._grants.writable if path.is_relative_to(one))
@@ -268,15 +279,15 @@ class Encloser:
                 case "scratch":
                     most = limits.tmp_bytes if str(path) == "/tmp" else min(limits.tmp_bytes, _SMALL_BYTES)
                     options += ["--size", str(most), "--tmpfs", str(path)]
+                    for one in path.glob("[!.]*/") if path == self._grants.home else ():
+                        if not any(seen.is_relative_to(one) for seen, _ in self._seen):
+                            options += ["--perms", "0000", "--dir", str(one)]  # `rm -rf ~/Downloads/x` must fail
                 case "empty" if os.path.isdir(path):
                     options += ["--size", "4096", "--tmpfs", str(path)]
                 case "empty" if os.path.exists(path):
                     options += ["--ro-bind", "/dev/null", str(path)]
         for name, target in self._links:
             options += ["--symlink", target, name]
-        for path, kind in self._seen:  # now that all is there which is to be seen below
-            if kind == "empty" and os.path.isdir(path):
-                options += ["--remount-ro", str(path)]
         return options
 
     # --- Landlock ----------------------------------------------------------------------------------------------------
@@ -288,11 +299,10 @@ class Encloser:
         began_ns = time.time_ns() - _SETTLED_NS
         put_back = partial(self._put_back, self._copies.snapshot(protected), protected, (), began_ns)
         folder = scratch_folders.make("exec")
-        own_home = Path(folder, "home")
-        own_home.mkdir()
-        if identity := view.git_identity(self._grants.home):
-            (own_home / ".gitconfig").write_bytes(identity)
-        rules = [*rules, (folder, landlock.WRITE)]
+        written, git = Path(folder, "tmp"), Path(folder, "gitconfig")
+        written.mkdir()
+        git.write_bytes(view.git_identity(self._grants.home))
+        rules = [*rules, (folder, landlock.READ), (str(written), landlock.WRITE)]
         task = Task(
             limits=_limits(limits, counts=False),
             tasks=limits.tasks,
@@ -303,14 +313,11 @@ class Encloser:
             relay="",
             port=0,
         )
-        given = _file_with(_dumped(task))
+        given = _file_with(marshal.dumps(dict(task)))
         report, told = os.pipe()
-        kept = environment | {"HOME": str(own_home), "TMPDIR": folder}
+        kept = environment | _home(self._grants.home, str(written))
+        kept |= {"TMPDIR": str(written), "GIT_CONFIG_GLOBAL": str(git)}
         return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder, put_back)
-
-
-def _dumped(task: Task) -> bytes:
-    return marshal.dumps(dict(task))
 
 
 def _launch(report: int, task: int) -> tuple[str, ...]:
@@ -349,6 +356,11 @@ def _file_with(data: bytes) -> int:
         file.write(data)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+def _home(home: Path, temporary: str) -> dict[str, str]:
+    cache = f"{temporary}/.cache"  # the home can't be written
+    return {"HOME": str(home), "XDG_CACHE_HOME": cache, "npm_config_cache": f"{cache}/npm"}
 
 
 def _proxy_variables() -> dict[str, str]:
@@ -396,16 +408,11 @@ def facts() -> str:
         with suppress(OSError):
             seen = os.stat(path)
             found.append(f"{path} {seen.st_mtime_ns} {seen.st_size} {seen.st_mode}")
-    for path in (
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        "/proc/sys/kernel/unprivileged_userns_clone",
-        "/proc/sys/user/max_user_namespaces",
-        "/proc/self/status",
-    ):
+    kernel = ("kernel/apparmor_restrict_unprivileged_userns", "kernel/unprivileged_userns_clone")
+    for name in (*kernel, "user/max_user_namespaces", "../self/status"):
         with suppress(OSError):
-            text = Path(path).read_text()
-            lines = [one for one in text.splitlines() if not one[:1].isalpha() or one.startswith(_OF_STATUS)]
-            found += lines
+            lines = Path("/proc/sys", name).read_text().splitlines()
+            found += [one for one in lines if not one[:1].isalpha() or one.startswith(_OF_STATUS)]
     return "\n".join(found)
 
 

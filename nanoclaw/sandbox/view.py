@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 Kind = Literal["read", "write", "empty", "scratch"]
-"""As it is, but not to be written; as it is; nothing of it; nothing of it, to be written and gone afterwards."""
+"""As it is, but not to be written; as it is; nothing of it; nothing of it, to be written (but for a home) and gone
+afterwards."""
 
 
 class Visible(NamedTuple):
@@ -21,8 +22,8 @@ class Visible(NamedTuple):
 
 class Grants(NamedTuple):
     """The folders that commands are about. `hidden` is never seen, wherever it is; `home` is the person's, of which
-    only tools on `path` are seen; `read` and `write` are shown besides. `spelled` are the same paths as commands may
-    write them, by way of links."""
+    only tools on `path` and the names of folders are seen; `read` and `write` are shown besides. `spelled` are the same
+    paths as commands may write them, by way of links."""
 
     workspace: Path
     hidden: tuple[Path, ...]
@@ -39,16 +40,8 @@ class Grants(NamedTuple):
 
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap"),
-    *(
-        "/sys/devices",
-        "/sys/class",
-        "/var/lib/dpkg",
-        "/var/lib/apt",
-        "/var/lib/rpm",
-        "/var/lib/pacman",
-        "/var/cache/fontconfig",
-    ),
-    *("/home/linuxbrew/.linuxbrew", "/run/current-system"),
+    *("/sys/devices", "/sys/class", "/var/lib/dpkg", "/var/lib/apt", "/var/lib/rpm", "/var/lib/pacman"),
+    *("/var/cache/fontconfig", "/home/linuxbrew/.linuxbrew", "/run/current-system"),
 )
 """Parts of the system that commands read."""
 

@@ -49,9 +49,7 @@ def test_the_line_of_a_call_says_outcome_and_time() -> None:
     assert tool_line(ToolFinished(call, "wrote 3 bytes", False, 61.2)) == "✓ exec make · wrote 3 bytes, 61 s"
     assert tool_line(ToolFinished(call, "", False, 600)) == "✓ exec make · 10 min"
     assert tool_line(ToolFinished(call, "\n", True, 0)) == "✗ exec make · failed, 0.00 s"
-    assert (
-        tool_line(ToolFinished(call, "bad\n[exit status 3]", True, 0)) == "✗ exec make · [exit status 3], 0.00 s, 19 B"
-    )
+    assert tool_line(ToolFinished(call, "bad\n[exit status 3]", True, 0)) == "✗ exec make · bad, 0.00 s, 19 B"
     marked = block("a.example", "no such page")
     assert tool_line(ToolFinished(call, marked, True, 0)).startswith("✗ exec make · no such page, 0.00 s")
     assert tool_line(ToolFinished(call, "Edited.", False, 0, diff="@@ line 2 @@\n x\n-a\n+b\n+c")) == (

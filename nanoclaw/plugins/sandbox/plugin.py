@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall
 from nanoclaw.core.plugin import Ask, Finding, Hears, Host, Plugin, Refuse, Turn, Verdict
+from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
     from nanoclaw.net.proxy import JudgingProxy
@@ -40,7 +42,7 @@ _SAID: dict[Level, str] = {
     "none": "",
 }
 _FAILED: dict[Level, str] = {
-    "full": "writes only to the workspace; /tmp and HOME are emptied after each command; {net}",
+    "full": "writes only to the workspace; /tmp is emptied after each command; {net}",
     "files+net": "writes only to the workspace and $TMPDIR; no network",
     "files": "writes only to the workspace and $TMPDIR",
     "none": "",
@@ -379,9 +381,9 @@ class SandboxedCommands:
         """The person's."""
         return Path(self._host.get("core").config.environment.get("HOME") or Path.home())
 
-    def note(self, failure: bytes, command: str = "") -> str:
-        """About the sandbox, for the result of a command: more where the output of one that failed sounds like it, and
-        how to ask for a `command` that was kept from something."""
+    def note(self, failure: bytes | None = None, command: str = "", *, may_ask: bool = False) -> str:
+        """About the sandbox, for the result of a `command`: more where it failed, with this output, or names what it
+        didn't see; and how to ask for more where the sandbox kept it from something."""
         level = self._strength.level if self._strength else "none"
         if level == "none":
             return "no sandbox"
@@ -391,26 +393,26 @@ class SandboxedCommands:
         net = f"of the network only {hosts}" if hosts else "no network"
         is_partly = self._encloser and not self._encloser.has_searched_all
         level_said = f"sandbox {level}" + _TOO_MANY_FOLDERS * bool(is_partly)
-        if not _is_of_it(failure):
+        missed, sounds = self.missed(command), _KEPT.search(failure or b"")
+        beyond = "; `beyond` asks the person for more" if may_ask and (missed or sounds) else ""
+        if missed:
+            return f"{level_said}: {missed} is outside of it, so it was neither read nor changed{beyond}"
+        if failure is None:
             return level_said
-        kept = "; .git/config and hooks are the person's to change" if level == "full" and b".git/" in failure else ""
-        kept += _OWN_FILES if any(one in command or one.encode() in failure for one in OWN) else ""
-        beyond = "; `beyond` asks the person for more" if command and self._is_kept(failure, command) else ""
+        kept = "; .git/config and hooks change only outside of it" if level == "full" and b".git/" in failure else ""
+        kept += _OWN_FILES if sounds and any(one in command or one.encode() in failure for one in OWN) else ""
         return f"{level_said}: {_FAILED[level].format(net=net)}{kept}{beyond}"
 
-    def _is_kept(self, failure: bytes, command: str) -> bool:
-        """True if the sandbox kept a command from something: it says so, or names what is there without one."""
-        import re
-
-        if re.search(_SOUNDS_KEPT, failure):
-            return True
-        named = re.findall(r"(?:^|[\s=:'\"(])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)", command)
-        for name in named[:20]:
+    def missed(self, command: str) -> str:
+        """A place that a command names, which is there outside of the sandbox only; '' for none."""
+        if not self._encloser or self._strength is None or self._strength.level == "none":
+            return ""
+        for name in _NAMED.findall(command)[:20]:
             path = Path(re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: str(self.home), name).partition("*")[0])
-            is_hidden = path.is_absolute() and not path.is_relative_to(self._host.get("core").config.home)
-            if is_hidden and not path.is_relative_to(self._host.workspace) and os.path.lexists(path):
-                return True
-        return False
+            is_own = path.is_relative_to(self._host.get("core").config.home)
+            if path.is_absolute() and not is_own and self._encloser.lacks(path):
+                return one_line(name, 100)
+        return ""
 
     def _grants(self) -> Grants:
         from nanoclaw.sandbox.view import Grants
@@ -448,23 +450,14 @@ class SandboxedCommands:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _is_of_it(failure: bytes) -> bool:
-    import re
-
-    return re.search(_SOUNDS_LIKE_IT, failure) is not None
-
-
 _TOO_MANY_FOLDERS = "; too many folders: a repository that no command saw yet may be unprotected"
 _OWN_FILES = "; no command changes memory, skills and AGENTS.md: write_file and the memory's tools do"
 
-_SOUNDS_KEPT = (
-    rb"(?i)read-only file|not permitted|permission denied|unreachable|resolv|name or service|no new privileges|\bbusy\b"
-    rb"|failed to connect|(?:could not|cannot|can't) connect|network is"
-)
-
-_SOUNDS_LIKE_IT = (
-    rb"(?i)read-only|permission denied|not permitted|unreachable|resolv|name or service|no such file|not found|\bbusy\b"
-    rb"|cannot open|cross-device|failed to connect|could not connect|network"
+_NAMED = re.compile(r"(?:^|[\s=:'\"(>])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)")
+_KEPT = re.compile(
+    rb"(?i)read-only file|not permitted|permission denied|unreachable|resol[uv]|not known|no new privileges|\bbusy\b"
+    rb"|(?:to|could not|cannot|can't) (?:connect|establish|fetch|find a version)|network|no matching distribution"
+    rb"|EAI_AGAIN|ENOTFOUND|ECONN|ENETUNREACH|ETIMEDOUT|could not lock config"
 )
 
 

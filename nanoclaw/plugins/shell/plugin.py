@@ -144,12 +144,12 @@ class Shell(Plugin):
         finally:
             spool.close()
         failed = ended.why != "exited" or ended.status != 0
-        asked_for = command if context.profile == "person" else ""
-        failure = ended.head + ended.tail if failed else b""
-        sandbox = self.public.about_sandbox(failure, asked_for, is_beyond=bool(beyond))
+        about = {"failure": ended.head + ended.tail if failed else None, "may_ask": context.profile == "person"}
+        sandbox = self.public.about_sandbox(is_beyond=bool(beyond), command=command, **about)
+        is_missed = not beyond and (kept_in := self._host.get("sandbox")) and bool(kept_in.missed(command))
         outcome = _outcome(ended, seconds, self._settings, "; ".join(filter(None, (sandbox, ended.remark))))
         text = "\n".join(filter(None, (_shortened(ended, outputs, kept, self._host.redact), outcome)))
-        return ToolOutput(text, is_error=failed)
+        return ToolOutput(text, is_error=failed or is_missed)
 
     # --- in the background -------------------------------------------------------------------------------------------
 
@@ -270,13 +270,12 @@ class Environment:
             raise ToolError(why)
         return await self.prepare(command, environment=environment)
 
-    def about_sandbox(self, failure: bytes = b"", command: str = "", *, is_beyond: bool = False) -> str:
-        """A few words for a result, '' without that plugin; `failure` is the output of a command that failed. Those of
-        a `command` say how more is asked for."""
+    def about_sandbox(self, *, is_beyond: bool = False, **about: Any) -> str:
+        """A few words for a result, '' without that plugin; `about` is what its `note` takes."""
         sandbox = self._host.get("sandbox")
         if sandbox and is_beyond:
             return "outside of the sandbox"
-        return str(sandbox.note(failure, command)) if sandbox else ""
+        return str(sandbox.note(**about)) if sandbox else ""
 
     def end_left_over(self) -> int:
         """End what an earlier program left running; how many processes."""

@@ -20,5 +20,5 @@ async def test_the_example_works_as_it_is_shown(tmp_path: Path) -> None:
         if "(full)" not in program.public("sandbox").banner():
             pytest.skip("this machine has no full sandbox")
         await program.ask(said)
-        assert results(program.history)[0].text == read
+        assert results(program.history)[0].text.replace(str(Path.home()), "/home/ann") == read
         assert (program.workspace / "a.txt").read_text() == "done\n"
