@@ -12,9 +12,8 @@ LINES = examples(__file__, "shell_words.jsonl")
 """Each spelling of `git push` as a command, and words that only look like one."""
 
 
-@pytest.mark.parametrize("line", LINES["command"])
-def test_a_command_is_found(line: str) -> None:
-    assert PUSH in [words[:2] for words in commands_in(line)]
+def test_a_command_is_found() -> None:
+    assert [line for line in LINES["command"] if PUSH not in [words[:2] for words in commands_in(line)]] == []
 
 
 @pytest.mark.parametrize("line", LINES["words"])
