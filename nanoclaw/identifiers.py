@@ -10,7 +10,7 @@ STANDING, OPEN, CARRIED = "Standing instructions", "Open tasks", "From before, n
 """Headings of a summary whose lines are carried on."""
 
 SCANNED = 2_000
-"""Characters of one text that are looked at: a longer one is a document rather than talk."""
+"""Characters of one text that are searched: a longer one is a document rather than talk."""
 
 LONGEST = 200
 """Characters of an identifier; more is not a name."""

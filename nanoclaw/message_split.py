@@ -1,4 +1,4 @@
-"""A long Markdown text in pieces that a platform takes: cut where it hurts least, fences of code whole in each."""
+"""A long Markdown text in pieces that a platform accepts: cut where it hurts least, fences of code whole in each."""
 
 from __future__ import annotations
 

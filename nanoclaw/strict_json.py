@@ -46,7 +46,7 @@ def _finite(digits: str) -> float:
 
 
 def check_levels(value: Any) -> None:
-    """Raises ValueError for a value that another place could not write."""
+    """Raises ValueError for a value that cannot be written as JSON."""
     level = [value]
     for _ in range(MOST_LEVELS + 1):
         level = [inner for outer in level if isinstance(outer, dict | list) for inner in _inner(outer)]

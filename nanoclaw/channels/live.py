@@ -187,7 +187,7 @@ class LiveAnswers:
             except Exception as error:  # it is no more than a sign
                 from nanoclaw.log import logger
 
-                logger.debug("a sign in {} was not taken: {}", chat, error)
+                logger.debug("a reaction in {} failed: {}", chat, error)
                 self._is_asked_for_quiet(error)
 
         self._on_the_way(self._start(give()))
@@ -369,7 +369,7 @@ class LiveAnswers:
                 turn.call.cancel()
 
     async def _stay(self, turn: _ShownTurn, text: str) -> None:
-        """Bring a message to what was said last, and leave it."""
+        """Update a message to the latest text, and finish it."""
         await self._settle(turn)
         if turn.id and text != turn.shown:
             await self._write(turn, text)

@@ -114,7 +114,7 @@ def parser(words: Collection[str] | None = None) -> _Parser:
         action.add_argument("name", nargs="?", type=_name, default="main")
         action.set_defaults(json=name == "export")
 
-    linking = command("link", "make a chat account yours by a code, or let somebody in")
+    linking = command("link", "link your account in a chat app by a code, or let somebody in")
     linking.add_argument("channel", nargs="?", default="", metavar="CHANNEL", help="telegram, matrix, email …")
     acts = linking.add_mutually_exclusive_group()
     acts.add_argument("--approve", default="", metavar="CODE", help="let in who was told this code, as a guest")

@@ -36,7 +36,7 @@ def read_office(file: BinaryIO, text: Text, say: Say) -> None:
 
 
 def _checked(file: BinaryIO) -> frozenset[str]:
-    """The names in the archive; refuses what no document needs and what says that it is too large to load."""
+    """The names in the archive; refuses what no document needs and what is too large to load."""
     archive = zipfile.ZipFile(file)
     entries = archive.infolist()
     if len(entries) > MOST_ENTRIES:

@@ -71,7 +71,7 @@ class _Out:
 
     @contextmanager
     def span(self, kind: str, value: str = "") -> Iterator[None]:
-        """A span over all that is added meanwhile."""
+        """A span over everything that is added within the block."""
         start = len(self.text)
         yield
         if len(self.text) > start:
@@ -230,7 +230,7 @@ def _width(text: str) -> int:
 
 
 def _entities(text: str, spans: Sequence[_Span]) -> list[dict[str, Any]]:
-    """Entities that may stand beside and within each other: emphasis ends where code begins, and goes on behind it."""
+    """Entities that may be next to and within each other: emphasis ends where code begins, and continues after it."""
     trimmed = (_trimmed(text, span) for span in _legal(spans))
     ordered = sorted((one for one in trimmed if one), key=lambda one: (one.start, -one.end, one.kind))
     astral = [at for at, sign in enumerate(text) if sign > "\uffff"]

@@ -47,7 +47,7 @@ class Outputs:
         self._root = root
 
     def shortened(self, tool: str, text: str) -> str:
-        """The text, or where it is large head and tail of it and where all of it is."""
+        """The text, or if it is large its head and tail and the file with all of it."""
         if len(text) <= LARGE:
             return text
         left_out = f"{len(text) - HEAD - TAIL:,} characters"

@@ -28,7 +28,7 @@ _FRESH_NANOSECONDS = 2_000_000_000
 
 
 class PackageError(Exception):
-    """A package that cannot be read, or is not taken; the text is a sentence for a person."""
+    """A package that cannot be read, or is refused; the text is a sentence for a person."""
 
 
 class Kind(NamedTuple):
@@ -76,7 +76,7 @@ class Package(NamedTuple):
 
 
 def read(path: Path, kind: Kind) -> Package:
-    """A package from a local folder, .zip, .tar or .tar.gz; of one that is in a folder of the archive, that folder.
+    """A package from a local folder, .zip, .tar or .tar.gz, or from the only folder in the archive.
     Raises PackageError for what could lead out of it, is not a complete one of its kind, or is too large."""
     import tarfile
     import zipfile
@@ -277,7 +277,7 @@ def _without_top(found: Package, kind: Kind) -> Package:
 
 
 def stem(path: Path) -> str:
-    """The name that a file, folder or archive gives to what is in it."""
+    """The name of a package after its file, folder or archive."""
     name = path.resolve().name
     for ending in (".tar.gz", ".tgz", ".tar", ".zip", ".py"):
         name = name.removesuffix(ending)

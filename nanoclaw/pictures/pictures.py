@@ -110,7 +110,7 @@ class _Late(Exception):
 
 
 class _Timed(BytesIO):
-    """A file that ends the decoder which reads it for too long."""
+    """A file that stops its decoder after too long a time."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)

@@ -100,7 +100,7 @@ class ConfiguredModels:
             self._alone(name)
 
     def _alone(self, name: str) -> Provider:
-        """The provider of one model, which all who ask it share. Raises ConfigError."""
+        """The provider of one model, shared by everything that uses it. Raises ConfigError."""
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]

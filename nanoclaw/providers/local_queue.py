@@ -74,7 +74,7 @@ class LocalQueue:
             raise
 
     def _end(self, purpose: str) -> None:
-        """Take a request out, and let those begin that may, in the order in which they wait."""
+        """Remove a request, and start those that may begin, in the order in which they wait."""
         self._running.remove(purpose)
         for place in list(self._waiting):
             waiting, begun = place

@@ -125,7 +125,7 @@ def answer(hearing: "socket", task: "Task") -> None:
 
 
 def watch(task: "Task", own: int, relay: int, passed: list[str]) -> None:
-    """Look many times a second at what the command takes, and end it where that is too much."""
+    """Check many times a second how much the command uses, and end it if that is too much."""
     from nanoclaw.sandbox import limits
 
     most, folders = task["disk"]

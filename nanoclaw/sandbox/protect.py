@@ -326,7 +326,7 @@ def _is_linked(path: str) -> bool:
 
 
 def _make(git: str, *, has_worktree_config: bool) -> None:
-    """Make what git would heed as soon as it was there."""
+    """Create the files that git would obey as soon as they existed."""
     with suppress(FileExistsError):
         os.mkdir(f"{git}/hooks")
     texts = {"commondir": b".\n"}  # names the folder of the configuration: here, as without it
@@ -387,7 +387,7 @@ _TOO_MANY = (
 
 
 def opened(top: Path, path: Path) -> int:
-    """A descriptor of what is there, to which no link has led, so that a mount is where it was meant; -1 if nothing is,
+    """A descriptor opened without following links, so that a mount is where it was meant; -1 if nothing is,
     or a link on the way. Raises OSError if it could not be opened."""
     at = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     parts: Sequence[str] = path.relative_to(top).parts

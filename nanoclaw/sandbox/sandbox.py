@@ -139,7 +139,7 @@ class Encloser:
         if self.level == "none":
             raise SandboxError("there is no sandbox on this machine")
         if shown := next((one for one in self._grants.hidden if one in self._grants.writable), None):
-            raise SandboxError(f"{shown} has the program's keys and is to be written: choose another folder for that")
+            raise SandboxError(f"{shown} has the program's keys, so commands cannot write there: choose another folder")
         if linked := self._linked():
             raise SandboxError(
                 f"{linked} has a second name (a hard link) where commands could read it: remove that one"
@@ -154,7 +154,7 @@ class Encloser:
         return self._by_landlock(command, kept, limits, protected)
 
     def _linked(self) -> str:
-        """A file right in a hidden folder with a second name in one that is to be written; '' for none."""
+        """A file directly in a hidden folder that has a second name in a writable one; '' for none."""
         for folder in self._grants.hidden:
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
@@ -482,7 +482,7 @@ print(*map(tried, (lambda: open(secret), work, lambda: os.chmod(secret, 0o644), 
 
 
 def _trouble(grants: Grants, strength: Strength) -> str:
-    """Try one level on a command that wants out: '' if it holds, else why not."""
+    """Test one level with a command that tries to get out: '' if it holds, else why not."""
     try:
         folder = Path(scratch_folders.make("try"))
     except OSError as error:

@@ -1,1 +1,1 @@
-"""Folders before and after: lists their files, keeps copies of them, tells what is gone, and puts it back."""
+"""Folders before and after: lists their files, keeps copies of them, reports what is gone, and restores it."""

@@ -24,7 +24,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileCopies:
-    """Copies in a folder that is nobody else's, up to a number of bytes, of files that are not `largest`."""
+    """Copies in a folder of its own, up to a number of bytes, of files up to `largest`."""
 
     def __init__(self, folder: Path, *, most_bytes: int, largest_bytes: int) -> None:
         self._folder, self._most, self._largest = folder, most_bytes, largest_bytes

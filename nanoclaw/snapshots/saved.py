@@ -1,4 +1,4 @@
-"""A listing on disk that leaves out what somebody else did meanwhile: what happened since can be told after a crash."""
+"""A listing on disk that can leave out other changes, so that changes since then are known after a crash."""
 
 from __future__ import annotations
 

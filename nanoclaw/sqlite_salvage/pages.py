@@ -93,7 +93,7 @@ class Pages:
                     yield row
 
     def _row(self, page: bytes, at: int) -> Row | None:
-        """Raises IndexError and struct.error for what is none."""
+        """Raises IndexError and struct.error for invalid ones."""
         length, at = _varint(page, at)
         number, at = _varint(page, at)
         content = self._payload(page, at, length) if length < len(self._content) else b""

@@ -60,7 +60,7 @@ def name_in(value: Any) -> str:
 def resolve(
     table: Mapping[str, Any], in_file: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[Mapping[str, Any], Mapping[str, str], KeySources]:
-    """The table and the environment with the keys themselves; one that can't be read is left out of them."""
+    """The table and the environment with keyring references replaced by the keys; unreadable ones are left out."""
     lines = {name: value for name, value in in_file.items() if name not in environ}
     names = dict.fromkeys([*_names(table), *filter(None, map(name_in, lines.values()))])
     if not names:
@@ -93,7 +93,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def _with(value: Any, found: Mapping[str, str]) -> Any:
-    """The same with the entries in the place of their names."""
+    """The same with the entries in place of their names."""
     if isinstance(value, Mapping):
         return {key: _with(one, found) for key, one in value.items() if name_in(one) in ("", *found)}
     if isinstance(value, list):

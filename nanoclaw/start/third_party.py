@@ -86,7 +86,7 @@ def read(path: Path) -> Package:
 
 
 def main_of(names: Collection[str]) -> str:
-    """The file of a plugin that is imported: its __init__.py, or its only one; "" for none."""
+    """The file of a plugin that gets imported: its __init__.py, or its only one; "" for none."""
     (only, *more) = names or ("",)
     return "__init__.py" if "__init__.py" in names else only if not more and only.endswith(".py") else ""
 

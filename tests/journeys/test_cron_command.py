@@ -43,7 +43,7 @@ def test_hints_in_a_shell_are_what_a_shell_takes_and_a_job_that_nobody_runs_wait
     home.run("cron", "add", "every weekday at 7:30", "read /jobs")
     said = [home.run("cron", *one.split(), check=None) for one in ("pause 1", "run 1", "list", "remove 99", "remove x")]
     paused, runs, listed, *refused = [one.out + one.err for one in said]
-    assert f"{start_command()} jobs resume 1 goes on" in paused
+    assert f"{start_command()} jobs resume 1 continues it" in paused
     assert "Runs as soon as a gateway or a chat runs, besides its schedule" in runs
     assert "“read /jobs”" in listed
     assert all(f"{start_command()} jobs lists them" in one and "/jobs" not in one for one in refused)

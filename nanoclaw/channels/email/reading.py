@@ -52,7 +52,7 @@ def as_message(
     first. `server` is whose word is taken on who wrote it, where it `is_proven` that nobody else can write it, and the
     mail was written to the assistant.
 
-    Who is not vouched for has an invalid id, "unverified:ADDRESS", and a conversation of its own, even with the
+    A sender without proof has an invalid id, "unverified:ADDRESS", and a conversation of its own, even with the
     references of another one.
     """
     headers, who, domain = letter.headers, letter.who, own[0].rpartition("@")[2]

@@ -155,7 +155,7 @@ def _subject(outbound: Outbound, known: MailThread | None) -> str:
 
 
 def _digest(outbound: Outbound, at: datetime) -> str:
-    """The same whenever the same message is sent, so that whoever gets it twice can tell."""
+    """The same whenever the same message is sent, so that a recipient recognizes a repeat."""
     key = outbound.key or at.isoformat()
     said = "\0".join([key, str(outbound.address), outbound.text, *outbound.files])
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

@@ -23,7 +23,7 @@ _MXC = re.compile(r"mxc://[^/\s?#]{1,255}/[A-Za-z0-9_.~-]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class RoomMessage:
-    """A message as its event tells it. `thread` is the event that began its thread, `quoted` the one it answers;
+    """A message as described by its event. `thread` is the event that began its thread, `quoted` the one it answers;
     `mentions` are ids of people."""
 
     text: str

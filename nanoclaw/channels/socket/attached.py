@@ -15,7 +15,7 @@ _PART = 500_000  # characters: at most 6 MB, however they are written
 
 
 class AttachedChat:
-    """A chat at the other end of a line: it draws by itself."""
+    """A chat at the other end of a connection, which draws it."""
 
     def __init__(self, line: ClientLine, address: Address, *, midway: bool = False) -> None:
         """`midway`: it came while a turn ran. The end of a text without its beginning is not shown."""

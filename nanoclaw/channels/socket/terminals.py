@@ -104,7 +104,7 @@ class Terminals:
 
     @property
     def is_given_up(self) -> bool:
-        """True once a gateway takes the home over."""
+        """True once a gateway takes over the home."""
         return self._given_up.is_set()
 
     async def run(self, deliver: Deliver) -> None:
@@ -415,7 +415,7 @@ async def _nowhere(inbound: Inbound) -> None:
 
 
 def _peer(writer: asyncio.StreamWriter) -> int | None:
-    """The user at the other end, where the system tells."""
+    """The user at the other end, if the system reports it."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     line = writer.get_extra_info("socket")

@@ -30,7 +30,7 @@ POLL_GRACE_SECONDS = 10
 """A poll that is open so much longer is dead."""
 
 ALBUM_SECONDS = 0.5
-"""Seconds within which the parts of an album come."""
+"""Seconds within which all parts of an album arrive."""
 
 PAUSE_SECONDS = 1.0
 """Between two changes of what is shown in a private chat. Telegram wants no more than one message in a second."""

@@ -1,4 +1,4 @@
-"""A terminal that outlives the process which answers: what is said while there is none waits for the next one."""
+"""A terminal that outlives the process which answers: messages typed in between wait for the next one."""
 
 from __future__ import annotations
 

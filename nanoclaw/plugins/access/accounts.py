@@ -16,8 +16,8 @@ ALPHABET, LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 8
 
 VALID, LOCKED = timedelta(hours=1), timedelta(hours=1)
 TRIES = 5
-"""Wrong codes of a sender until none of theirs is looked at any more, for as long as they are LOCKED. Those of
-others change nothing: of 32^8 codes thousands of senders find none within the hour."""
+"""Wrong codes of a sender until none of theirs is looked at any more, for as long as they are LOCKED. Other senders'
+codes don't matter: thousands of senders find none of 32^8 codes within the hour."""
 TRIERS = 1_000
 """Senders of wrong codes who are remembered; the oldest go."""
 HINT_BITS = 10
@@ -342,7 +342,7 @@ def stamp(when: datetime) -> str:
 
 
 def _digest(code: str, salt: str) -> str:
-    """Slow enough that who gets hold of the file cannot try all codes within the hour."""
+    """Slow enough that somebody who has the file cannot try all codes within the hour."""
     return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), ROUNDS).hex()
 
 

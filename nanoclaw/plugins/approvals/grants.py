@@ -1,4 +1,4 @@
-"""Grants: yeses that go on for calls of the same scope in one conversation, for an hour or until they are revoked."""
+"""Grants: approvals of calls of the same scope in one conversation, for an hour or until they are revoked."""
 
 from __future__ import annotations
 

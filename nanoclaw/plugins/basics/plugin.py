@@ -21,7 +21,7 @@ class Basics(Plugin):
         self._core = host.get("core")
 
     def commands(self) -> Sequence[Command]:
-        shorten = "sum up the older part, to make room; /compact TEXT keeps above all what concerns TEXT"
+        shorten = "sum up the older part, to make room; /compact TEXT keeps details about TEXT"
         every = "the commands: /help GROUP, /help COMMAND"
         return (
             Command("new", "start a new conversation; notes and files stay", self._new, "talk", EVERYBODY, waits=True),

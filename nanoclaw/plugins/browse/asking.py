@@ -60,8 +60,8 @@ def scope_of(host: str) -> Scope | None:
 
 
 def is_named(host: str, said: str) -> bool:
-    """True where a text has a host as an address or by itself; `www.` does not count. A part of another one, of a path
-    or of a mail's address is none."""
+    """True where a text contains a host, alone or in an address; `www.` does not count. Not as part of another host, a
+    path or a mail address."""
     name = re.escape(host.removeprefix("www."))
     around = rf"(?<![\wÀ-ӿ@.=/-])(?:https?://)?(?:www\.)?{name}(?![\w@-]|:\d|\.\w)"
     return bool(host) and re.search(around, said, re.ASCII | re.IGNORECASE) is not None

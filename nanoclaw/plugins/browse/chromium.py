@@ -155,7 +155,7 @@ class Chromium:
 
 
 def _why(said: str) -> str:
-    """The reason why a browser did not start, of all that it and its driver say."""
+    """The reason why a browser did not start, from the output of it and its driver."""
     if "No usable sandbox" in said or "--no-sandbox is not supported" in said:
         return "its sandbox needs user namespaces, which are off here"
     if "Timeout" in said:

@@ -1,4 +1,4 @@
-"""The person's limits of money, as the configuration has them."""
+"""The person's spending limits in the configuration."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def is_memory(name: str) -> bool:
 
 
 def shrinks(old: int, new: int) -> bool:
-    """True if a file of `old` bytes loses more than what is left of it."""
+    """True if a file of `old` bytes loses more than half."""
     return old > SMALL and new * 2 < old
 
 

@@ -297,7 +297,7 @@ class PlanCard(Plugin):
         return result._replace(text=text, is_error=bool(why))
 
     async def _carry_out(self, context: ToolContext, command: str, list: str) -> str:
-        """Do to files what a command was held back from."""
+        """Make the file changes that a command was kept from making."""
         steps = self._turns[context.turn].of("shown", "run") if context.turn in self._turns else []
         step = next((one for one in steps if one.name == CARRY_OUT and one.list == list), None)
         held = self._steps.held(context.turn, step) if step else []

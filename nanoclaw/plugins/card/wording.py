@@ -35,7 +35,7 @@ def named(paths: Iterable[str], most: int = NAMED) -> str:
 
 
 def files_named(names: Collection[str]) -> str:
-    """Files by their number and names."""
+    """The number of files and their names."""
     return f"{len(names):,} file{'s' * (len(names) != 1)} ({named(names)})"
 
 
@@ -84,6 +84,6 @@ def numbered(steps: Iterable[CardStep]) -> str:
 
 
 def shown(steps: Sequence[CardStep], exact: Sequence[str]) -> str:
-    """Steps, each with exactly what it does; of many long ones each is folded more."""
+    """Steps, each with exactly what it does; many long ones are shortened more."""
     most = MOST if is_shown_whole("\n\n".join(exact)) else max(MOST // len(steps), 300)
     return "\n\n".join(f"{n}. {one.words}\n{exactly(exact[n - 1], most)}" for n, one in enumerate(steps, 1))

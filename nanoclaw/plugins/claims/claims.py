@@ -1,8 +1,8 @@
 """Finds answers that claim an effect that no call of the turn can have had.
 
 Only words in words.txt are searched for: an effect that the answer reports ("I've added", "added", "is set") or
-promises ("I'll remind you"). Whatever words fulfil (a question, a text, a story) is left alone, and so is an answer
-after a command, a helper or a tool that is not known: nobody knows what those did.
+promises ("I'll remind you"). Requests that words alone fulfil (a question, a text, a story) are skipped, and so are
+answers after a command, a helper or an unknown tool: nobody knows what those did.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The change of a file as lines with + and -, for the person who looks on; the model is not shown it."""
+"""The change of a file as lines with + and -, for the person; the model doesn't see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacing one piece of a file's text, in the file's own encoding and line ends: what edit_file does."""
+"""Replaces one piece of a file's text, in the file's own encoding and line ends, for edit_file."""
 
 from __future__ import annotations
 

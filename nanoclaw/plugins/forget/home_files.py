@@ -109,7 +109,7 @@ def holding(home: Path, root: Path, words: Words, besides: Path) -> Iterator[str
 
 
 def is_aside(name: str) -> bool:
-    """Tell a file of the home that is a copy which the program kept aside."""
+    """True for a file of the home that is a copy kept aside by the program."""
     return name.startswith("before-restore-") or ".damaged-" in name
 
 

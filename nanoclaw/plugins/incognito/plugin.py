@@ -1,4 +1,4 @@
-"""The plugin: /incognito, which chats are in it, and the end that leaves nothing of it."""
+"""The plugin: /incognito, which chats are in it, and the end that erases it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class RunningCall:
             self.clock.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
     async def of_person(self, question: Coroutine[Any, Any, T]) -> T | None:
-        """A person's answer, None where the call ended first. While one is asked no time passes for the server."""
+        """A person's answer, None where the call ended first. Meanwhile the server's time limit is paused."""
         if self._is_over:
             question.close()
             return None
@@ -107,7 +107,7 @@ class Connection:
         self.settings, self._around = settings, around
         self.listing: ServerListing = around.kept.of(settings.name)
         self.last_error = around.kept.error(settings.name)
-        """Why it was not there when another process tried it last, '' for nothing."""
+        """The reason why another process could not connect last time, '' if it could."""
         self.state: State = "not started"
         self.error = ""
         self.about = ""

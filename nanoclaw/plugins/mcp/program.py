@@ -30,7 +30,7 @@ CLOSE_SECONDS, TERM_SECONDS = 2.0, 2.0
 async def streams(
     parameters: sdk.StdioServerParameters, errors: Any, refuse: Callable[[str], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a program that is started here and ended. `refuse` hears why what it says is read no further.
+    """The streams of a program, which is started and ended here. `refuse` hears why what it says is read no further.
     Raises OSError."""
     process = await asyncio.create_subprocess_exec(
         parameters.command,

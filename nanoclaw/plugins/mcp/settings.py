@@ -206,7 +206,7 @@ def _last_word(text: str) -> Iterator[str]:
 
 
 def _in_address(text: str) -> Iterator[str]:
-    """The password of an address, and what its query has under the name of a secret."""
+    """The password in an address, and values in its query that are named like secrets."""
     if "://" not in text:
         return
     from urllib.parse import parse_qsl, urlsplit

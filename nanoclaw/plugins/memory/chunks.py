@@ -74,7 +74,7 @@ def entries(text: str) -> Iterator[tuple[int, int, str, str, str]]:
 
 
 def clean(lines: Sequence[str]) -> str:
-    """Text of an entry without bullet, struck and other words; '' when nothing is left."""
+    """Text of an entry without its bullet, struck words and search words; '' when nothing is left."""
     text = without_also("\n".join([line.strip() for line in lines]))
     if bullet := BULLET.match(text):
         text = text[bullet.end() :]

@@ -1,6 +1,6 @@
 """The flush: what is worth keeping of a conversation is noted before a summary takes its place.
 
-`flushes` has that of talk that has ended; what is needed of it at a start, its table and its place, stands here."""
+`flushes` does the same for conversations that have ended; its table and place, which each start needs, are here."""
 
 from __future__ import annotations
 

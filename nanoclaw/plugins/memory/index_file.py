@@ -100,7 +100,7 @@ class Batch:
                 self._added += [(chunk << 8 | at, says)] if says else ()
 
     def write(self) -> Iterable[str] | None:
-        """The terms whose frequencies changed, None for many."""
+        """The terms whose frequencies changed; None if there are many."""
         entries = self._db.execute("SELECT coalesce(sum(entries), 0) FROM chunks").fetchone()[0]
         # in the order of ids, and of terms: much faster
         sql = "INSERT INTO postings (postings, rowid, terms) VALUES ('delete', ?, ?)"

@@ -68,7 +68,7 @@ class MemoryStore:
         return self._lookup.remark
 
     def drop_index(self) -> None:
-        """Make the search forget, to the byte, words that the notes no longer have."""
+        """Remove every byte of words that are no longer in the notes from the search index."""
         self._lookup.drop_index()
 
     def files(self) -> list[str]:

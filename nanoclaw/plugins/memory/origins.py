@@ -190,7 +190,7 @@ class Origins:
 
 
 def _dated(file: str, line: str) -> date | None:
-    """The day that an entry bears, or its note's."""
+    """The date of an entry, or of its note."""
     match = re.match(r"\s*[-*+]\s+(\d{4}-\d\d-\d\d):", line) or re.match(r"memory/(\d{4}-\d\d-\d\d)\.md$", file)
     with suppress(ValueError):
         return date.fromisoformat(match[1]) if match else None

@@ -236,7 +236,7 @@ class Memory(Plugin):
             self._flushes().begins_anew(conversation, tx)
 
     async def run(self) -> None:
-        """Write down talk that ended, index what was said, once the start is over, and make vectors of new lines."""
+        """Note conversations that ended, index them once the start is over, and make vectors of new lines."""
         import asyncio
 
         async with asyncio.TaskGroup() as group:

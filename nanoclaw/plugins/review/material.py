@@ -40,7 +40,7 @@ def question(host: Host, now: datetime) -> UserMessage | None:
 
 
 def _owners(host: Host) -> Iterator[Address]:
-    """Conversations of the owner alone; except those of which nothing is kept."""
+    """Conversations that only the owner reads, except those that are not kept."""
     access = host.get("access")
     for place in host.conversations.all():
         if place.channel == "terminal" or (access and access.is_owners(place)):

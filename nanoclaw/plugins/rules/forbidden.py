@@ -156,7 +156,7 @@ def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leads(root: Path, given: str, path: str) -> bool:
-    """True when a path that a tool was given is, or is in, the one of a rule."""
+    """True when a tool's path is the path of a rule, or inside it."""
     real, wanted = (os.path.realpath(os.path.join(root, one.replace("\0", ""))) for one in (given, path))  # noqa: PTH118
     return real == wanted or real.startswith(wanted + os.sep)
 

@@ -54,7 +54,7 @@ class JobService:
     ScheduleError with one; those that change something are given the transaction."""
 
     def __init__(self, host: Host) -> None:
-        """`loop` is told when something is due at another time than before."""
+        """`loop` is notified when a due time changes."""
         self._host, self.jobs = host, Jobs(host)
         self.loop = JobLoop(host, self.jobs)
         self._only: Address | None = None
@@ -219,7 +219,7 @@ class JobService:
         if job.state == "paused":
             return f"{_name(job)} is paused already."
         self._set(tx, job, "paused", job.next_due)
-        return f"Paused: {_name(job)}. /jobs resume {job.id} goes on."
+        return f"Paused: {_name(job)}. /jobs resume {job.id} continues it."
 
     def resume(self, tx: Tx, id_: int) -> str:
         job, now = self.job(id_), self._host.now()

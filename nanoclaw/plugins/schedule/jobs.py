@@ -26,8 +26,8 @@ class Job(NamedTuple):
     """`rule` is a time, seconds, days such as "14d", or a cron expression; `anchor` is what "every" counts from;
     `words` are the person's.
 
-    With `nag_seconds` a reminder comes again so often, up to `nag_times`. A task may make jobs if it `may_schedule`;
-    one that `plans` acts only once the owner has approved its plan.
+    With `nag_seconds` a reminder is repeated at that interval, up to `nag_times`. A task may make jobs if it
+    `may_schedule`; one that `plans` acts only once the owner has approved its plan.
     """
 
     kind: Kind
@@ -408,7 +408,7 @@ def _occurrence(row: Any) -> Occurrence:
 
 
 def _going_on(target: Address | None) -> tuple[str, tuple[str, ...]]:
-    """The condition for jobs that are not over, and its values."""
+    """The SQL condition for jobs that are not over, and its values."""
     where = "state IN ('active', 'paused')"
     return (f"{where} AND channel = ? AND chat = ?", (target.channel, target.chat)) if target else (where, ())
 

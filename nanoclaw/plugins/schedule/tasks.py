@@ -78,7 +78,7 @@ def fail(tx: Tx, job: Job, occurrence: Occurrence, reason: str, now: datetime, *
     text = ""
     if failures >= PAUSE_AT:
         state = "paused"
-        text = f"{job.name} has failed {failures} times and is paused. {reason} /jobs resume {job.id} goes on."
+        text = f"{job.name} has failed {failures} times and is paused. {reason} /jobs resume {job.id} continues it."
     elif failures == 1:
         then = f" I try again in {_pause_after(1).seconds} s." if again else ""
         text = f"{job.name} did not work. {reason}{then}\nIt was: {job.text}"

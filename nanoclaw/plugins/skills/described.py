@@ -37,7 +37,7 @@ def front_of(package: Package, name: str) -> tuple[Skill, Requirements, tuple[st
 
 
 def lines(package: Package, name: str, pin: PackagePin | None = None) -> Iterator[str]:
-    """All of a skill; of one that was looked at before, what was changed since."""
+    """All of a skill, or the changes since it was last reviewed."""
     try:
         skill, requires, unheeded = front_of(package, name)
         yield revealed(f"{skill.name}: {skill.description}")

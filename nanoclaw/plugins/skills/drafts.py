@@ -32,7 +32,7 @@ class Drafts:
         self._asking = set[tuple[str, str]]()
 
     def offer(self, turn: Turn, tx: Tx) -> None:
-        """After a turn of the owner's: ask about drafts, or tell of them where nobody is there to be asked."""
+        """After a turn of the owner's: ask about drafts, or mention them if nobody can be asked."""
         skills = [skill for skill, _ in self._found.surveyed() if skill.draft]
         if not skills:
             return

@@ -1,4 +1,4 @@
-"""Pins: each skill as the owner looked at it, by the hash of its folder; what is not so, is a draft."""
+"""Pins: each skill as the owner reviewed it, by the hash of its folder; anything else is a draft."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Pins:
         return found
 
     def note(self, drafts: Collection[SkillDraft], how: str, tx: Tx) -> None:
-        """Keep that the owner has heard of these."""
+        """Save that the owner was notified of these."""
         for draft in drafts:
             tx.execute(
                 "INSERT OR IGNORE INTO skills_asked (place, sha256, how) VALUES (?, ?, ?)",

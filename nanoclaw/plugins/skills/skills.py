@@ -1,4 +1,4 @@
-"""Skills: folders with a SKILL.md whose front matter says what it is for. The first folder with a name wins."""
+"""Skills: folders with a SKILL.md whose front matter says when to use it. The first folder with a name wins."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NAMES = ("download", "downloads")
 ATTRIBUTES = frozenset(
     {"user.xdg.origin.url", "user.xdg.referrer.url", "com.apple.quarantine", "com.apple.metadata:kMDItemWhereFroms"}
 )
-"""Names under which browsers and mail programs keep with a file that they fetched it."""
+"""Attributes in which browsers and mail programs record that they downloaded a file."""
 
 
 def folders(home: Path, reach: Iterable[Path]) -> list[str]:

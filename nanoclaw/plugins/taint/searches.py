@@ -29,11 +29,11 @@ def carries(query: str, known: Iterable[str], private: Iterable[str], now: datet
         return ""
     given = "\n".join(known).casefold()
     if any(_is_data(word) for word in re.findall(r"[^\W_]+", query) if word.casefold() not in given):
-        return "it has a number, or a word like one, that nobody gave"
+        return "it has a number or code that nobody mentioned"
     told = {term for text in private for term in _terms(text)}
     if told.intersection(new):
         return "it has words of this conversation"
-    return "most of it is in words that nobody gave" if len(new) > FEW else ""
+    return "most of its words were not mentioned by anybody" if len(new) > FEW else ""
 
 
 def own_parts(system: str) -> str:

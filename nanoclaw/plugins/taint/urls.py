@@ -34,7 +34,7 @@ def carries(url: str, own: str, others: Sequence[str], *, is_tainted: bool) -> s
     if not is_tainted:
         return ""
     if parts.query or parts.fragment or "@" in parts.netloc:
-        return "it has a query that nobody gave"
+        return "it has a query that nobody mentioned"
     if any(map(_is_data, re.split(r"[^\w%+=~-]+", f"{host}/{parts.path}"))):
         return "a part of it could be data"
     return ""

@@ -18,7 +18,7 @@ SYNONYM, SAID = 0.65, 0.3
 """Weight of a word that only means the same, and of what the person said beside the query."""
 
 K1, B = 1.2, 0.6
-"""Saturation of repeated words, and how much a long text is held against it."""
+"""BM25's k1 and b: saturation of repeated words, and penalty for long texts."""
 
 _SEAMS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 """The places where an identifier is made of several words: snake_case, camelCase, HTMLPage, kebab-case."""

@@ -1,4 +1,4 @@
-"""Versions of files: copies of what was there before a change, named by their SHA-256, and how a change is taken back.
+"""Versions of files: copies of what was there before a change, named by their SHA-256, and undoing a change.
 
 Which file was which is said by the audit log. A copy is on disk before the file is changed.
 """
@@ -37,7 +37,7 @@ class FileVersions:
     """
 
     def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
-        """So long and so much is kept; the oldest goes first."""
+        """Limits of age and size of the copies; the oldest are deleted first."""
         self.root = host.workspace
         self._reach = host.reach
         self._folder, self.clock, self._log = folder, host.now, AuditLog(host)
@@ -107,7 +107,7 @@ class FileVersions:
             report(effect._replace(before=None if after is None else before, after=after))
 
     def _after(self, name: str) -> str | None:
-        """Of a memory file a copy is kept of what happened to it, too, so that edits by hand are versions of it."""
+        """For a memory file, a copy of its new state is kept too, so that edits by hand become versions."""
         if is_memory(self.root, name):
             with suppress(WorkspaceError):
                 return self.keep(name)

@@ -42,7 +42,7 @@ def _shrinks(old: bytes, new: bytes) -> bool:
 
 
 def _lost(old: bytes, new: bytes) -> tuple[int, int]:
-    """Count of lines that go, and of all."""
+    """The number of lines that would be removed, and of all lines."""
     lines, left = (
         [line for line in content.decode("utf-8", "surrogateescape").splitlines() if line.strip()]
         for content in (old, new)

@@ -174,7 +174,7 @@ class Undo(Plugin):
         return f"{effect.target} {became} ({when(effect)}, {effect.text})."
 
     def _by_others(self, tx: Tx, effect: Effect) -> str:
-        """Have the plugin that did it take it back; '' if it isn't there."""
+        """Let the plugin that did it undo it; '' if it isn't there."""
         if effect.kind == "forgetting":
             forget = self._host.get("forget")
             return str(forget.undo(tx)) if forget else ""
