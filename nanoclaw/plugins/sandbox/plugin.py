@@ -393,7 +393,8 @@ class SandboxedCommands:
         net = f"of the network only {hosts}" if hosts else "no network"
         is_partly = self._encloser and not self._encloser.has_searched_all
         level_said = f"sandbox {level}" + _TOO_MANY_FOLDERS * bool(is_partly)
-        missed, sounds = self.missed(command), _KEPT.search(failure or b"")
+        missed = self.missed(command)
+        sounds = failure is not None and (_KEPT.search(failure) or _NET.search(command))
         beyond = "; `beyond` asks the person for more" if may_ask and (missed or sounds) else ""
         if missed:
             return f"{level_said}: {missed} is outside of it, so it was neither read nor changed{beyond}"
@@ -405,12 +406,10 @@ class SandboxedCommands:
 
     def missed(self, command: str) -> str:
         """A place that a command names, which is there outside of the sandbox only; '' for none."""
-        if not self._encloser or self._strength is None or self._strength.level == "none":
-            return ""
         for name in _NAMED.findall(command)[:20]:
             path = Path(re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: str(self.home), name).partition("*")[0])
             is_own = path.is_relative_to(self._host.get("core").config.home)
-            if path.is_absolute() and not is_own and self._encloser.lacks(path):
+            if self._encloser and path.is_absolute() and not is_own and self._encloser.lacks(path):
                 return one_line(name, 100)
         return ""
 
@@ -454,6 +453,7 @@ _TOO_MANY_FOLDERS = "; too many folders: a repository that no command saw yet ma
 _OWN_FILES = "; no command changes memory, skills and AGENTS.md: write_file and the memory's tools do"
 
 _NAMED = re.compile(r"(?:^|[\s=:'\"(>])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)")
+_NET = re.compile(r"\b(?:pip3?|npm|npx|yarn|pnpm|uv|curl|wget|ssh|scp|sftp|rsync|cargo|go|gem|apt(?:-get)?|ping|nc) ")
 _KEPT = re.compile(
     rb"(?i)read-only file|not permitted|permission denied|unreachable|resol[uv]|not known|no new privileges|\bbusy\b"
     rb"|(?:to|could not|cannot|can't) (?:connect|establish|fetch|find a version)|network|no matching distribution"

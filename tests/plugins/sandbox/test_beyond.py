@@ -68,18 +68,14 @@ async def test_a_no_runs_nothing_and_a_task_is_refused(tmp_path: Path) -> None:
 @at_any
 async def test_what_was_not_done_is_not_told_as_done_and_can_be_asked_for(tmp_path: Path) -> None:
     home, environment = person(tmp_path)
-    kept = (
-        "rm -rf ~/Downloads",
-        "echo hello > ~/x",
-        "rm -rf $HOME/Downloads/a.pdf; true",
-        "cd ~ && rm -rf Downloads/*",
-    )
-    seen = ("ls ~/Downloads", "touch /usr/x", "ls nowhere", "cat ~/nowhere", "exit 3", 'mkdir "$XDG_CACHE_HOME"')
-    model = ScriptedProvider(*(call("exec", {"command": one}) for one in (*kept, *seen)), "Hm.")
+    kept = ("rm -rf ~/Downloads", "echo hi > ~/x", "rm -rf $HOME/Downloads/a.pdf; true", "cd ~ && rm Downloads/*")
+    closed = ("curl -s https://example.org/x", "git config --global user.name Bob", "ls ~/Downloads", "touch /usr/x")
+    seen = ("ls nowhere", "cat ~/nowhere", "exit 3", 'mkdir "$XDG_CACHE_HOME"')
+    model = ScriptedProvider(*(call("exec", {"command": one}) for one in (*kept, *closed, *seen)), "Hm.")
     async with running(tmp_path / "home", model, environment=environment) as program:
         await program.ask("Go")
         ended = [(one.is_error, "`beyond` asks the person for more" in one.text) for one in results(program.history)]
-    assert ended == [(True, True)] * 6 + [(True, False)] * 3 + [(False, False)]
+    assert ended == [(True, True)] * 8 + [(True, False)] * 3 + [(False, False)]
     assert len(list((home / "Downloads").iterdir())) == 3
 
 
