@@ -192,12 +192,12 @@ def connect(folder: str, want: str, session: str = "") -> Link | None:
         in_reach(folder, line.connect)
         link.send({"nanoclaw": VERSION, "want": want, "session": session})
         link.hello = link.receive()
-    except TimeoutError:
-        who = f"another nanoclaw (process {holder(folder)})"
-        raise StoreBusy(f"{who} is using {folder} and does not answer: wait for it, or end it") from None
     except ValueError:
         raise StoreBusy(f"the program that listens at {os.path.join(folder, NAME)} is not nanoclaw: end it") from None
-    except (OSError, LineEnded):  # nothing listens, or what did was about to end
+    except (OSError, LineEnded) as error:  # nothing listens, or what did was about to end
+        if isinstance(error, TimeoutError) and want != "home":  # a gateway waits for one that is giving it up
+            who = f"another nanoclaw (process {holder(folder)})"
+            raise StoreBusy(f"{who} is using {folder} and does not answer: wait for it, or end it") from None
         line.close()
         return None
     if "refused" in link.hello:

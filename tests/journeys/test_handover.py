@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from nanoclaw.channels import attach
+from nanoclaw.core.errors import StoreBusy
 from tests.journeys.command import Home
 from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, delta, events, says
@@ -40,7 +41,7 @@ def test_a_turn_and_its_terminal_go_on_when_the_owner_is_killed(home: Home, serv
     other.expect("A heron can")
     owner.process.kill()
     other.expect("this terminal continues on its own")
-    shown = other.expect("I was interrupted in between")
+    shown = other.expect("I was interrupted and continued")
     assert shown.count("A heron can fly.") == 1
     other.say("/exit")
     assert other.ended() == 0
@@ -95,3 +96,16 @@ def test_a_process_that_ends_while_it_is_greeted_is_not_there(home: Home, server
         ending.listen()
         threading.Thread(target=lambda: [ending.accept() and None for _ in range(2)], daemon=True).start()
         assert home.run("-m", "which bird?").out == "A heron.\n"
+
+
+def test_a_gateway_waits_for_one_that_does_not_answer_as_it_gives_the_home_up(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attach, "HELLO_SECONDS", 0.05)
+    home.root.mkdir(exist_ok=True)
+    with closing(socket.socket(socket.AF_UNIX)) as silent:
+        attach.in_reach(str(home.root), silent.bind)
+        silent.listen()
+        assert attach.connect(str(home.root), "home") is None
+        with pytest.raises(StoreBusy, match="does not answer: wait for it"):
+            attach.connect(str(home.root), "chat")
