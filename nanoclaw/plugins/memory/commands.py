@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 FOUND = 8
 SNIPPET_CHARACTERS = 200
-LOGGED = 20
-"""So many changes are listed."""
-DIFF_LINES = 8
-"""So many lines of one change are shown."""
+LOGGED, DIFF_LINES = 20, 8  # changes that are listed, and lines of one that are shown
 
 
 def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:

@@ -12,8 +12,9 @@ from nanoclaw.plugins.memory.wording import RARE
 
 _ENOUGH, _ENOUGH_EXPECTED = 0.5, 0.3  # of a message's worth, times the idf of a term that no note has, where expected
 _RARE = 0.55  # of the idf of a term that no note has: a match where notes are expected
-_ONE_WORD = 1.5  # times that, where no entry has more than one term of a message of several
 _SAYS_IT_ALL = 0.5  # how much all the words of a question have to say
+_ONE_WORD = 1.5  # times that, where no entry has more than one term of a message of several
+WEAK_MATCHES = 3
 _NONE: Set[str] = frozenset()
 
 
@@ -22,22 +23,28 @@ def is_enough(index: Index, query: Query, found: Sequence[Match], top: float) ->
     dated = bool(query.days) and any(is_of_the_day(query, each.entry) for each in found)
     if not query.values or (dated and query.says_days):
         return dated
-    if not dated and not any(_says_enough(query, each) for each in found):
+    if not dated and not any(_said(query, own := own_terms(query, each)) >= _least(query, own) for each in found):
         return False
     if any(_is_answer(index, query, each) for each in found):
         return True
     enough = _ENOUGH_EXPECTED if query.expected or dated else _ENOUGH
-    if not query.expected and len(query.words) > 2 and not any(_has_several(query, each) for each in found):
+    if not query.expected and len(query.words) > 2 and not any(len(own_terms(query, each)) > 1 for each in found):
         enough *= _ONE_WORD
     return top * top >= enough * query.worth * index.idf(0)
+
+
+def weak(query: Query, found: Sequence[Match]) -> list[Match]:
+    """Entries that are not enough but worth a short line, as they share so much with the message."""
+    worth = [each for each in found if (own := own_terms(query, each)) and _said(query, own) >= query.needs_at_all]
+    for each in worth:
+        each.is_close = each.is_weak = True
+    return worth
 
 
 def _is_answer(index: Index, query: Query, match: Match) -> bool:
     """Tell an entry with all that a question is about, or with a rare term of it where notes are expected."""
     own = own_terms(query, match)
-    if query.content and query.content <= own:
-        return True
-    if query.content and _has_all_rare(query, own):
+    if query.content and (query.content <= own or _has_all_rare(query, own)):
         return True
     is_rare = query.expected and any(_is_rare(index, query, term) for term in own if len(term) > 1)
     return is_rare and (query.is_personal or len(own) > 1)
@@ -52,26 +59,23 @@ def _has_all_rare(query: Query, own: Set[str]) -> bool:
 
 def _is_rare(index: Index, query: Query, term: str) -> bool:
     """Tell a term that few notes have, or that is rare in the language, as names are."""
-    _, rarity = query.says.get(term, ("", 0.0))
-    return rarity >= RARE or index.idf(query.frequencies[term]) >= _RARE * index.idf(0)
+    return query.says.get(term, ("", 0.0))[1] >= RARE or index.idf(query.frequencies[term]) >= _RARE * index.idf(0)
 
 
-def _says_enough(query: Query, match: Match) -> bool:
-    """Decide whether the words that an entry has are more than small talk shares with any note."""
-    own = own_terms(query, match)
+def _least(query: Query, own: Set[str]) -> float:
+    return min(query.needs, _SAYS_IT_ALL) if query.needs <= 1 and query.content <= own else query.needs
+
+
+def _said(query: Query, own: Set[str]) -> float:
+    """Weigh the words of a message that an entry has."""
     says: dict[str, float] = {}
     for word, rarity in (query.says[term] for term in own if term in query.says):
         says[word] = max(rarity, says.get(word, 0.0))
-    least = min(query.needs, _SAYS_IT_ALL) if query.needs <= 1 and query.content <= own else query.needs
-    return sum(says.values()) + (max(says.values(), default=0.0) >= RARE) >= least
+    return sum(says.values()) + (max(says.values(), default=0.0) >= RARE)
 
 
 def own_terms(query: Query, match: Match) -> Set[str]:
     return query.values.keys() & f"{match.entry.terms} {match.entry.heading}".split()
-
-
-def _has_several(query: Query, match: Match) -> bool:
-    return len(own_terms(query, match)) > 1
 
 
 def is_of_the_day(query: Query, entry: NoteEntry) -> bool:

@@ -26,24 +26,14 @@ if TYPE_CHECKING:
 
 CACHED_CHUNKS = 128
 
-MOST_CACHED_FREQUENCIES = 20_000
-"""Terms whose frequency is remembered from one query to the next: 3 MB."""
-
-BATCH_BYTES = 8_000_000
-"""Notes indexed in one transaction: bounds the memory of a first build."""
-
+MOST_CACHED_FREQUENCIES = 20_000  # terms whose frequency is remembered from one query to the next: 3 MB
+BATCH_BYTES = 8_000_000  # notes indexed in one transaction: bounds the memory of a first build
 STEP_BYTES = 1_000_000
 """The same where a query may come meanwhile, which waits until it is written: a tenth of a second."""
 
-MOST_AT_ONCE = 32_000
-"""Bytes of changed notes that a query waits for, where the rest is left for later."""
-
-MOST_MENTIONING = 250_000
-"""Bytes of notes that are indexed before others because they have words of the query."""
-
-LOOKED_AT = 100
-"""The newest notes are looked at for each query, as all of ten years would take 10 ms."""
-
+MOST_AT_ONCE = 32_000  # bytes of changed notes that a query waits for, where the rest is left for later
+MOST_MENTIONING = 250_000  # bytes of notes that are indexed before others because they have words of the query
+LOOKED_AT = 100  # the newest notes are looked at for each query, as all of ten years would take 10 ms
 LOOK_AGAIN_SECONDS = 60
 """Period of a look at all notes, which also follows as soon as one was made, renamed or deleted: only an old note that
 an editor writes in place waits that long."""

@@ -22,6 +22,7 @@ class Match:
     share: float  # of the query's terms that its chunk has
     is_close: bool  # to the point by itself, by its day, or as a part of the talk about it
     is_near: bool = False  # by its vector
+    is_weak: bool = False  # shown only as a short line
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -76,7 +77,7 @@ def packed(
             continue
         key = f"{each.chunk.file}:{each.rows}" if room.each else each.chunk.file
         cost = 0 if room.each else 1 if key in groups else len(each.chunk.file) + _HEADER
-        most = min(left - cost, room.each or left)
+        most = min(left - cost, _CUT if each.is_weak else room.each or left)
         too_long = each.entry.characters > most
         if each.entry.terms in seen or (
             too_long and (most < (_CUT if room.each else _LEAST) or (seen and not room.each))
@@ -152,8 +153,7 @@ class _Texts:
 
 def _depth(line: str) -> int:
     """Columns before its first letter."""
-    wide = line.expandtabs(4)
-    return len(wide) - len(wide.lstrip())
+    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
 
 
 _SPOT = re.compile(r"[^\W_]+")

@@ -28,6 +28,7 @@ _SHORTEST_PART = 5  # letters of a word in a compound, one less for a part of th
 _WORTH_REPAIRING = 1.0  # how much a word says at least
 _STATEMENT, _OF_ASSISTANT, _NAMED_ONLY, _OF_BOTH, _QUESTION, _OWN = RARE + 1, 6.0, 2.4, 2.0, 1.0, 0.5
 """Least that a statement says, a question about the assistant, a few words, a question about both, others, oneself."""
+_TELLS_OF_SELF, _TELLS_OF_OTHERS = 2.0, 3.5
 _MISTYPED = 0.75  # of what a word says, for one that may be meant
 _BRIEF = 6  # words, or fewer, of a message that may be a name for what is looked for
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
@@ -58,7 +59,8 @@ class Query:
     """Notes are kept about such things: the sender's own affairs, or a name that is in them (or nearly)."""
     says: Says
     needs: float
-    """The least that the words say together which a note shares: small talk needs more than a question."""
+    needs_at_all: float
+    """The least that the words say together which a note shares, and for a short line: small talk needs the most."""
     says_days: bool
     """Nothing but days."""
 
@@ -87,6 +89,10 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
             says = before_wording.says(told) | says
             _weigh(index, before_wording.content(told), _TALK, weights, says)
     needs = 0.0 if is_search else _NAMED_ONLY if is_brief else _needs(is_asked, wording, rest)
+    is_of_self = is_personal or wording.is_first_person(rest)
+    needs_at_all = 0.0 if is_asked else _TELLS_OF_SELF if is_of_self else _TELLS_OF_OTHERS
+    if is_talk or needs == _OF_ASSISTANT or (is_asked and not is_of_self):
+        needs_at_all = math.inf
     frequencies = index.frequencies(weights)
     idf = {term: index.idf(frequencies[term]) for term in weights}
     best = nlargest(MOST_TERMS, weights, key=lambda term: weights[term] * idf[term])
@@ -112,10 +118,11 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         frozenset(term for term, weight in own.items() if is_asked and weight > _FRAME_WEIGHT and len(term) > 1),
         is_own,
         not is_search and (is_talk or (is_asked and needs == _OF_ASSISTANT)),
-        is_asked and (is_personal or wording.is_first_person(rest)),
+        is_asked and is_of_self,
         is_own or any(name in values or own.get(name) == _REPAIRED for name in names),
         says,
         needs,
+        needs_at_all,
         says_days,
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
 from nanoclaw.plugins.memory.dates import DateRange
-from nanoclaw.plugins.memory.enough import is_enough, is_of_the_day, named_of, own_terms
+from nanoclaw.plugins.memory.enough import WEAK_MATCHES, is_enough, is_of_the_day, named_of, own_terms, weak
 from nanoclaw.plugins.memory.index import Chunk, Index
 from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.packing import Match, Room, packed, single
@@ -76,7 +76,6 @@ _FEWEST_CHUNKS = 12  # that are scored, however small the budget
 _SHORTEST = 60  # characters of an entry and of what it costs to name it: so many fit a budget at most
 _MOST_POSTINGS = 3_000  # entries that have a term, the rarest terms first: bounds the time in a large memory
 _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
-_NONE: Set[str] = frozenset()
 _NAMED = 0.9  # of what a note of the day gets, for one that names it
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
 _NEAR, _NEAR_FROM, _NEAR_TO = 0.5, 2.5, 9.0  # share of the top score for an entry so near, none for one so far away
@@ -116,7 +115,7 @@ def _rank(
     matches, top = _scored(index, query, _candidates(index, query, chunks, near), longest, near)
     is_near = near is not None and near.best >= (_NEAR_CLOSE if query.asks_of_self else _NEAR_ENOUGH)
     if careful and not is_near and not is_enough(index, query, matches, top):
-        return [], {}
+        matches = nlargest(WEAK_MATCHES, weak(query, matches), key=lambda each: each.score)
     today = now.toordinal()
     matches.sort(key=lambda each: (-each.score, abs(today - each.entry.day), each.chunk.file, each.rows))
     if query.says_days:
