@@ -28,7 +28,7 @@ async def test_it_says_what_it_opens_and_takes_the_policys_questions_as_yes(tmp_
     async with program(tmp_path, git("push"), "One.", git("rm x"), "Two.", git("push"), "You said no.") as home:
         told = await home.ask("/elevated")
         assert told.startswith(
-            f"{BEGUN}\n\nWhat would ask for your yes here, and offer one for an hour, is done without asking: "
+            f"{BEGUN}\n\nWhatever would ask here and offer a yes for an hour is done without asking, "
         )
         assert "Still asked: " in told and "guests" in told
         assert await home.ask("push") == "One."

@@ -41,7 +41,7 @@ async def test_too_much_is_put_back_at_the_end_and_asked_about_by_the_turn_that_
         await program.say("Go")
         told = await program.answer_with("has ended")
         assert "While it ran it deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more): put back." in told
-        question = await program.answer_with("Nothing of this is done yet")
+        question = await program.answer_with("None of this is done yet")
         assert "1. `r=rm; $r -f *.txt` deletes 5 files" in question
         assert there(program) == NAMES
         await program.say(answer)
@@ -64,7 +64,7 @@ async def test_a_call_that_hears_of_the_end_asks_in_its_turn(tmp_path: Path, las
     async with running(tmp_path, model, wakes=True, extra=[brought]) as program:
         fill(program)
         await program.say("Go")
-        assert "deletes 5 files" in await program.answer_with("Nothing of this is done yet")
+        assert "deletes 5 files" in await program.answer_with("None of this is done yet")
         assert "put back. What was put back is on the list" in texts(program)[2]
         await program.say("yes")
         await program.answer_with("Gone.")
@@ -100,7 +100,7 @@ async def test_after_a_yes_to_another_command_its_files_stay_gone(tmp_path: Path
     async with running(tmp_path, model, wakes=True) as program:
         fill(program)
         await program.say("Go")
-        assert "or process 1 (`read go; r=rm; $r -f *.txt`) meanwhile," in await program.answer_with("Nothing of this")
+        assert "or process 1 (`read go; r=rm; $r -f *.txt`) meanwhile," in await program.answer_with("None of this")
         assert there(program) == NAMES
         await program.say("yes")
         await program.answer_with("All.")
@@ -124,7 +124,7 @@ async def test_what_is_counted_in_the_turn_counts_for_its_command_in_the_backgro
     async with running(tmp_path, ScriptedProvider(*steps, "Well?", "Kept."), wakes=True) as program:
         fill(program)
         await program.say("Go")
-        assert "deletes 2 files (`four.txt`, `three.txt`)" in await program.answer_with("Nothing of this is done")
+        assert "deletes 2 files (`four.txt`, `three.txt`)" in await program.answer_with("None of this is done")
         assert there(program) == NAMES[2:]
 
 
@@ -133,7 +133,7 @@ async def test_a_file_that_was_cut_is_put_back_and_undo_brings_back_what_stood_t
     async with running(tmp_path, model, wakes=True) as program:
         fill(program)
         await program.say("Go")
-        assert "overwrites `one.txt`: 400 bytes become 4 bytes" in await program.answer_with("Nothing of this")
+        assert "overwrites `one.txt`: 400 bytes become 4 bytes" in await program.answer_with("None of this")
         assert (program.workspace / "one.txt").stat().st_size == 400
         await program.say("no")
         await program.answer_with("Kept.")
@@ -151,7 +151,7 @@ async def test_what_undo_has_no_room_for_is_put_back_all_the_same(
         fill(program)
         monkeypatch.setattr(program.app.public("undo"), "keep_copy", full)
         await program.say("Go")
-        assert "overwrites `one.txt`" in await program.answer_with("Nothing of this")
+        assert "overwrites `one.txt`" in await program.answer_with("None of this")
         assert (program.workspace / "one.txt").stat().st_size == 400
 
 

@@ -51,7 +51,7 @@ async def test_what_was_moved_over_a_larger_file_goes_back_with_it(
     async with running(tmp_path, ScriptedProvider(move, "Well?", "Fine.")) as program:
         fill(program, "small.txt", length=300)
         fill(program, "big.txt", length=9000)
-        assert "Nothing of this is done yet" in await program.ask("Go")
+        assert "None of this is done yet" in await program.ask("Go")
         sizes = [(program.workspace / name).stat().st_size for name in ("big.txt", "small.txt")]
         assert sizes == [9000, 300]
         await program.ask(answer)
