@@ -189,8 +189,8 @@ class Encloser:
         with suppress(OSError, RuntimeError):
             path = path.resolve()
             around = next((kind for seen, kind in reversed(self._seen) if path.is_relative_to(seen)), "empty")
-            is_way = path.parts[1:2] in (("dev",), ("proc",)) or any(one.is_relative_to(path) for one, _ in self._seen)
-            return around in ("empty", "scratch") and not is_way and path.exists()
+            is_hidden = around == "scratch" or (around == "empty" and path.parts[1:2] not in (("dev",), ("proc",)))
+            return is_hidden and not any(one.is_relative_to(path) for one, _ in self._seen) and path.exists()
         return False
 
     @cached_property

@@ -65,7 +65,7 @@ async def test_a_bomb_is_unpacked_up_to_the_limit_only(tmp_path: Path, monkeypat
         found = await all_fetched(tmp_path, opened(served), *pages, base=served.url)
         assert ["only the first" in one.text for one in found] == [True, True, False, False]
         assert "is empty" in found[2].text
-        assert "packed as 'gzip, gzip', which nobody asked for" in found[3].text
+        assert "compressed as 'gzip, gzip', which nobody asked for" in found[3].text
 
 
 async def test_endless_chunks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,7 +252,7 @@ ANSWERS = (
     (b"SSH-2.0-x\r\n\r\n", "what answered is not a web server"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nhalf of", "the answer broke off"),
     (reply(b"xx", more="Content-Encoding: gzip\r\n"), "it cannot be unpacked"),
-    (reply(b"xx", more="Content-Encoding: br\r\n"), "packed as 'br', which nobody asked for"),
+    (reply(b"xx", more="Content-Encoding: br\r\n"), "compressed as 'br', which nobody asked for"),
     (
         reply(b"\0\1\2" * 99, "application/zip-not"),
         "is not readable here: application/zip-not, 297 bytes",
