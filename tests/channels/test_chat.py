@@ -61,6 +61,20 @@ def test_while_a_turn_waits_for_the_owner_nothing_is_busy() -> None:
     assert not one.busy
 
 
+def test_what_came_before_a_message_that_begins_is_no_longer_awaited() -> None:
+    one = waiting("a")
+    one.saw(TurnBegan("a"))
+    one.saw(TurnPaused())
+    one.add("/panic")
+    one.sent(reply("Stopped."))
+    one.sent(reply("Everything is frozen.", reply_to="/panic"))
+    one.add("b")
+    one.saw(TurnBegan("b"))
+    one.saw(TurnEnded("Hello.", "answered"))
+    one.sent(reply("Hello.", reply_to="b"))
+    assert not one.busy
+
+
 def test_an_answer_to_an_older_message_ends_no_wait() -> None:
     one = waiting("a")
     one.saw(TurnEnded("yes", "answered"))

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.events import Event, Joined, Notice, StatusLines, TurnEnded, TurnPaused
+from nanoclaw.core.events import Event, Joined, Notice, StatusLines, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
@@ -211,8 +211,7 @@ class Terminal:
         self._settle()
 
     def _settle(self) -> None:
-        if not self._open.busy:
-            self._stopping = False
+        self._stopping = self._stopping and self._open.busy
         self._view.busy(self._open.busy)
 
 
@@ -249,14 +248,15 @@ class OpenMessages:
                     dropped, self._dropped = self._dropped or set(self._open), None
                     self._open = [one for one in self._open if one not in dropped]
             case Joined(external_ids):
-                for external_id in external_ids:
-                    self.drop(external_id)
+                self._open = [one for one in self._open if one not in external_ids]
             case TurnPaused():
                 self._turning, self._paused = False, True
             case Notice() | StatusLines():
                 pass
             case _:
                 self._turning, self._paused, self.answer_due = True, False, False
+                if isinstance(event, TurnBegan) and event.reply_to in self._open:  # what came before it was dropped
+                    del self._open[: self._open.index(event.reply_to)]
 
     def sent(self, outbound: Outbound) -> None:
         if outbound.reply_to:
