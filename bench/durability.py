@@ -44,6 +44,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.start import config as configuration
@@ -358,7 +359,7 @@ async def fill(store: Store, chat: str, size: int, length: int) -> None:
         row = await transactions.write(lambda tx, inbound=inbound: tx.deliver(inbound))
         assert row is not None
         messages = (UserMessage(f"[metadata {number}]", clock(), "runtime"), said)
-        journal = await session.begin_turn(sessions.next_turn(), [row], messages)
+        journal = await TurnJournal(session, sessions.next_turn(), row, "person").begin([row], messages)
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan-{number}.md"}}')
         result = ToolResult(
             call.id, call.name, f"{number} Water the plants. "[:20].ljust(20, ".") * (length // 20), clock()

@@ -25,6 +25,7 @@ from nanoclaw.cli import run
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 
@@ -46,7 +47,7 @@ async def fill(address: Address, messages: int) -> None:
             row = tx.deliver(inbound)
         assert row is not None
         framed = (UserMessage(f"[metadata {number}]", clock(), "runtime"), said)
-        journal = await session.begin_turn(sessions.next_turn(), [row], framed)
+        journal = await TurnJournal(session, sessions.next_turn(), row, "person").begin([row], framed)
         call = ToolCall(f"call_{number}", "read_file", f'{{"path": "plan.md", "offset": {number}, "limit": 1}}')
         result = ToolResult(call.id, call.name, f"{number}\tWater the plants, then call back. " * 4, clock())
         await journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))

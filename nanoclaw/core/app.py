@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -114,13 +115,15 @@ class App:
         self.models = models
         reach, template, limits = settings.reach, settings.template, settings.prompt
         self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
-        self.model_calls = ModelCalls(models, self.chain, Calibration(_PastCounts(self.store)), settings.purposes)
+        self.model_calls = ModelCalls(
+            models, self.chain, Calibration(partial(usage.past_counts, self.store)), settings.purposes
+        )
         self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
         outputs = Outputs(settings.workspace)
         self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
         compaction = Compaction(self.builder, self.chain, self.model_calls, self.clock)
-        parts = TurnParts(self.chain, self.toolbox, self.call_runner, compaction, self.clock, settings.turn)
-        self.runner = Runner(self.builder, self.sessions, self.inbox, self.model_calls, parts, self.channels)
+        parts = TurnParts(self.chain, self.model_calls, self.channels, self.clock, settings.turn)
+        self.runner = Runner(self.builder, self.sessions, self.inbox, parts, self.call_runner, compaction)
         self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self)
         commands = (*self._commands(), *self.chain.commands())
         self.commands = Commands(commands, self.transactions, self.redact)
@@ -173,7 +176,7 @@ class App:
     async def complete(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage:
         """Ask the model of a turn, or the configured one, or that of the request's purpose, accounted for and within
         every limit."""
-        if isinstance(turn, RunningTurn) and turn.model_call:
+        if isinstance(turn, RunningTurn):
             model_call = turn.model_call.for_purpose(request.purpose)
             answer = await model_call.complete(request)
             model_call.said = ""  # no one's answer
@@ -366,16 +369,6 @@ class App:
     def check_model(self, conversation: Address) -> None:
         """Raises ConfigError if the model of a conversation cannot be asked at present."""
         self.models.of(self.sessions.of(conversation).model)
-
-
-class _PastCounts:
-    """Token counts that providers reported for earlier requests."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __call__(self, model: str) -> list[tuple[int, int]]:
-        return usage.past_counts(self._store, model)
 
 
 class _NoSession:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw.core.asks import Asks, Question, sha256_of, without
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.events import ToolFinished, ToolStarted
+from nanoclaw.core.events import ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import (
     AssistantMessage,
     CheckedCall,
@@ -23,15 +24,12 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.plugin import Ask, Instead, Refuse
 from nanoclaw.core.store import audit
-from nanoclaw.core.stream import Progress
-from nanoclaw.core.tool import Toolbox, ToolContext, nobody
-from nanoclaw.escapes import one_line
+from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.tool import Shown, Toolbox, ToolContext, nobody
+from nanoclaw.core.turn import RunningTurn
+from nanoclaw.escapes import one_line, plain
 from nanoclaw.outputs.outputs import Outputs, shortened_diff
 from nanoclaw.outside_text import block
-
-if TYPE_CHECKING:
-    from nanoclaw.core.store.tx import Transaction
-    from nanoclaw.core.turn import RunningTurn
 
 _REFUSED = {
     "owner": "the person said no, so nothing was done. Accept that, and don't try it another way.",
@@ -41,10 +39,14 @@ _REFUSED = {
 """The result of a refused call, by who refused it."""
 
 
-WARN_AT, END_AT = 3, 6
-"""Limits of how often one result may come again, from the same call or others: a warning at 3, the end at 6."""
+PAUSE_SECONDS = 0.1
+"""Seconds between two progress events of one call."""
 
-AGAIN = "(The same result again, after several tries: do something else, or answer.)"
+LINES, CHARACTERS = 5, 200
+"""Number of lines that are shown, and characters of each."""
+
+_READ = 10_000
+"""Characters at the end of a text that are looked at; only the second half is shown, as no secret begins before it."""
 
 
 class Judged(NamedTuple):
@@ -115,26 +117,26 @@ class CallRunner:
     """Passes calls through every check: schema, plugins, the owner, the tool, plugins again, limits."""
 
     def __init__(self, toolbox: Toolbox, chain: Chain, asks: Asks, outputs: Outputs) -> None:
-        self._toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
+        self.toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
 
     def meant(self, answer: AssistantMessage) -> AssistantMessage:
         """The answer with the calls that the model meant, if it used CALL_TOOL for some."""
-        calls = tuple(map(self._toolbox.meant, answer.tool_calls))
+        calls = tuple(map(self.toolbox.meant, answer.tool_calls))
         return answer if calls == answer.tool_calls else answer._replace(tool_calls=calls)
 
     async def judged(self, calls: Sequence[ToolCall], turn: RunningTurn, *, was_asked: bool = False) -> list[Judged]:
         """Judge all calls of an answer before any of them runs; then run those that only pass on the owner's answer. A
         tool may have been added or removed since the context began."""
-        if any(call.said or self._toolbox.find(call.name) is None for call in calls):
+        if any(call.said or self.toolbox.find(call.name) is None for call in calls):
             await self._chain.before_context(turn)
-            self._toolbox.use(self._chain.tools(anew=True))
+            self.toolbox.use(self._chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         if was_asked:  # about this list of calls, not about another one of the turn
             answers[ALL] = [one for one in answers.get(ALL, ()) if one.sha256 == sha256_of(_as_one_call(calls))]
         judged, was_listed = list[Judged](), False
         for call in calls:
             judged.append(await self._judge(call, turn, answers, lists=not was_listed))
-            was_listed = was_listed or self._toolbox.find(call.name) is None
+            was_listed = was_listed or self.toolbox.find(call.name) is None
         return judged if to_ask(judged) else [await self._handed_on(one, turn) for one in judged]
 
     async def _handed_on(self, judged: Judged, turn: RunningTurn) -> Judged:
@@ -147,11 +149,11 @@ class CallRunner:
         self, call: ToolCall, turn: RunningTurn, answers: Mapping[str, Sequence[Question]], *, lists: bool
     ) -> Judged:
         """Judge one call; of one that is unknown `lists` adds which tools there are."""
-        failed, profile, tool = self._toolbox.failed, turn.profile, self._toolbox.find(call.name)
+        failed, profile, tool = self.toolbox.failed, turn.profile, self.toolbox.find(call.name)
         if tool and not tool.is_open(profile):
             return Judged(call, result=failed(call, f"{tool.name} cannot be used here."))
         try:
-            checked = self._toolbox.check(call, profile, lists=lists)
+            checked = self.toolbox.check(call, profile, lists=lists)
         except ToolError as error:
             return Judged(call, result=failed(call, str(error)))
         asked = answers.get(call.id, ())
@@ -186,7 +188,7 @@ class CallRunner:
                     return judged._replace(asks=tuple(open_asks))
                 said = OwnersAnswer("no", "nobody")
             if said and not said.is_yes:
-                return Judged(judged.call, checked, self._toolbox.failed(judged.call, _refusal(said, wanted)))
+                return Judged(judged.call, checked, self.toolbox.failed(judged.call, _refusal(said, wanted)))
         for ask in asks:
             if ask.options:
                 found = answer_to(checked, ask.options, asked)
@@ -198,7 +200,7 @@ class CallRunner:
 
     def atomic(self, calls: Iterable[CheckedCall]) -> list[str]:
         """The ids of those whose only effect is one write."""
-        found = ((call.id, self._toolbox.find(call.name)) for call in calls)
+        found = ((call.id, self.toolbox.find(call.name)) for call in calls)
         return [id_ for id_, tool in found if tool and tool.atomic]
 
     async def run(self, judged: Judged, turn: RunningTurn, report: Callable[[Effect], None]) -> ToolResult:
@@ -222,7 +224,7 @@ class CallRunner:
             turn.outside,
         )
         try:
-            result = await self._toolbox.run(judged.checked, context)
+            result = await self.toolbox.run(judged.checked, context)
         finally:
             progress.close()
         result = await self._chain.after_tool(judged.checked, result, turn)
@@ -234,7 +236,7 @@ class CallRunner:
     async def call(self, call: ToolCall, turn: RunningTurn, parent: str = "") -> ToolResult:
         """Run one call outside the answers of a turn, with its own line in the audit log; what asks is refused. It is
         shown below the call with the id `parent`, which it is a part of, and not at all without one."""
-        call = self._toolbox.meant(call)
+        call = self.toolbox.meant(call)
         if not parent:
             return await self._call(call, turn)
         turn.show(ToolStarted(call, parent))
@@ -251,9 +253,8 @@ class CallRunner:
         if judged.asks and judged.asks[0].options:
             judged = judged._replace(asks=(), answer=without(judged.asks[0]))
         if judged.result or judged.asks or judged.checked is None:
-            return judged.result or self._toolbox.failed(call, _refusal(OwnersAnswer("no", "nobody"), judged.asks))
-        assert turn.session
-        transactions, effects = turn.session.transactions, CallEffects(self._toolbox, {0: judged.checked})
+            return judged.result or self.toolbox.failed(call, _refusal(OwnersAnswer("no", "nobody"), judged.asks))
+        transactions, effects = turn.session.transactions, CallEffects(self.toolbox, {0: judged.checked})
         key, number = turn.session.key, turn.id or None
         rows = await transactions.write(lambda tx: audit.insert(tx.db, key, number, tx.now, effects.begun))
         try:
@@ -262,36 +263,6 @@ class CallRunner:
         finally:
             await transactions.write(partial(_note_ended, key, number, rows, effects.ended))
         return result
-
-
-class Repeats:
-    """The results of one turn so far."""
-
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
-        self._seen: Counter[tuple[str, ...]] = Counter()
-
-    def count(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[int]:
-        """Count for each call of an answer how often its result has come. A repeated change of the workspace is the
-        same even if its text differs: the second of two reminders has another number. The same error is one however the
-        arguments are varied, once for each answer; other calls with the same result are no loop, as many commands have
-        nothing to say."""
-        alike = {(result.name, result.text) for result in results}
-        self._seen.update(alike)
-        return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
-
-    def _repeated(self, call: ToolCall, result: ToolResult) -> int:
-        is_change = self._toolbox.reach(call.name) == "workspace" and not result.is_error
-        same = (call.name, call.arguments, "" if is_change else result.text)
-        self._seen[same] += 1
-        return max(self._seen[same], self._seen[(result.name, result.text)] if result.is_error else 0)
-
-
-def warned_of(result: ToolResult, repeats: int) -> ToolResult:
-    """The result, with a warning if it came too often."""
-    if repeats < WARN_AT:
-        return result
-    return result._replace(text=f"{result.text}\n{AGAIN}")
 
 
 def answer_to(call: CheckedCall, options: tuple[str, ...], asked: Sequence[Question]) -> OwnersAnswer | None:
@@ -340,3 +311,51 @@ def _refusal(said: OwnersAnswer, asks: Sequence[Ask]) -> str:
 def _note_ended(key: str, turn: int | None, rows: list[int | None], ended: Sequence[Effect], tx: Transaction) -> None:
     audit.finish(tx.db, rows, ended[: len(rows)])
     audit.insert(tx.db, key, turn, tx.now, ended[len(rows) :])
+
+
+class Progress:
+    """Receives what a tool shows, from any thread, and passes the newest on as an event until it is closed."""
+
+    def __init__(self, call: ToolCall, turn: RunningTurn, chain: Chain) -> None:
+        self._call, self._turn, self._chain = call, turn, chain
+        self._loop = asyncio.get_running_loop()
+        self._newest: tuple[Shown, float | None] | None = None
+        self._next = 0.0  # not before
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    def show(self, text: Shown, fraction: float | None = None) -> None:
+        is_on_its_way, self._newest = self._newest is not None, (text, fraction)
+        if not is_on_its_way:
+            with suppress(RuntimeError):  # a thread that outlives the program
+                self._loop.call_soon_threadsafe(self._wait)
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._timer:
+            self._timer.cancel()
+
+    def _wait(self) -> None:
+        if self._loop.time() >= self._next:
+            self._pass()
+        elif not self._is_closed:
+            self._timer = self._loop.call_at(self._next, self._pass)
+
+    def _pass(self) -> None:
+        newest, self._newest = self._newest, None
+        if newest is None or self._is_closed:
+            return
+        self._next = self._loop.time() + PAUSE_SECONDS
+        text = newest[0] if isinstance(newest[0], str) else newest[0]()
+        text = _bounded(self._chain.on_progress(text[-_READ:], self._turn)[-_READ // 2 :])
+        self._turn.show(ToolProgress(self._call, text, _part(newest[1])))
+
+
+def _bounded(text: str) -> str:
+    lines = [line.rstrip() for line in plain(text).splitlines() if line.strip()][-LINES:]
+    return "\n".join(line if len(line) <= CHARACTERS else f"{line[: CHARACTERS - 1]}…" for line in lines)
+
+
+def _part(fraction: float | None) -> float | None:
+    """A fraction from 0 to 1; None if it is no number, as from some servers."""
+    return None if fraction is None or fraction != fraction else min(1.0, max(0.0, fraction))

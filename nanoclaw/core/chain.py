@@ -38,7 +38,6 @@ from nanoclaw.core.plugin import (
     Verdict,
 )
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.stream import Filters, SafeFilter
 from nanoclaw.core.tool import Tool
 
 T = TypeVar("T")
@@ -331,6 +330,48 @@ class Chain:
         except FAULTS as error:
             self.fault(one, hook, error)
         return None
+
+
+class Filters:
+    """Several filters of a stream, one behind the other."""
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self._filters = filters
+
+    def feed(self, text: str) -> str:
+        for one in self._filters:
+            text = one.feed(text) if text else ""
+        return text
+
+    def end(self) -> str:
+        text = ""
+        for one in self._filters:
+            text = (one.feed(text) if text else "") + one.end()
+        return text
+
+
+class SafeFilter:
+    """A plugin's filter; if it raises, it passes everything through from then on."""
+
+    def __init__(self, inner: Filter, fault: Callable[[BaseException], None]) -> None:
+        self._inner: Filter | None = inner
+        self._fault = fault
+
+    def feed(self, text: str) -> str:
+        return self._try(lambda inner: inner.feed(text), text)
+
+    def end(self) -> str:
+        return self._try(lambda inner: inner.end(), "")
+
+    def _try(self, step: Callable[[Filter], str], otherwise: str) -> str:
+        if self._inner is None:
+            return otherwise
+        try:
+            return step(self._inner)
+        except FAULTS as error:
+            self._inner = None
+            self._fault(error)
+            return otherwise
 
 
 def _is_about(heard: Hears | None, origin: str, channel: str, call: CheckedCall | None) -> bool:

@@ -12,6 +12,7 @@ from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.wording import NOT_NOW, short, sorry
 from nanoclaw.redaction import within
 
 GROUPS = {
@@ -26,9 +27,6 @@ GROUPS = {
 
 _COMMAND = re.compile(r"/(?:([A-Za-z][\w-]*:)(?=.)|([A-Za-z][A-Za-z0-9_-]*)(?:@\S+)?(?!\S))\s*(.*)", re.DOTALL)
 
-SHORT = 60
-"""Most characters of a text that is quoted as a name."""
-
 
 def parse(text: str) -> tuple[str, str] | None:
     """Name and argument when the text is a slash command: "/model x" and "/Model x" but not "/etc/hosts is odd". Of
@@ -40,12 +38,6 @@ def parse(text: str) -> tuple[str, str] | None:
 def is_talk(inbound: Inbound) -> bool:
     """True for words of a person to the model, which can be answered together with others."""
     return inbound.message.origin == "person" and parse(inbound.message.text) is None
-
-
-def short(text: str, most: int = SHORT) -> str:
-    """A text on one line, cut where it is long."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 class Commands:
@@ -142,8 +134,6 @@ class Commands:
 
     def _sorry(self, error: BaseException, inbound: Inbound) -> Reply:
         """A sentence about a failed command. Only the owner is told the reason."""
-        from nanoclaw.core.runner import NOT_NOW
-        from nanoclaw.core.wording import sorry
         from nanoclaw.log import logger
 
         if not isinstance(error, NanoclawError):

@@ -109,7 +109,6 @@ class Shrink:
     """Makes the conversation of one turn shorter."""
 
     def __init__(self, means: Compaction, turn: RunningTurn) -> None:
-        assert turn.session and turn.model_call
         self._means, self._turn, self._model_call = means, turn, turn.model_call
         self._session, self._models = turn.session, means.model_calls.models
         self._kept: list[str] = []  # what plugins want a summary to end with
@@ -178,7 +177,7 @@ class Shrink:
 
     @property
     def _specs(self) -> tuple[ToolSpec, ...]:
-        return self._turn.snapshot.tools if self._turn.snapshot else ()
+        return self._turn.snapshot.tools
 
     def _tokens(self, placed: Iterable[Placed] | None = None) -> int:
         """The tokens of a request now, or of one with other messages."""
@@ -370,7 +369,6 @@ class Shrink:
         return UserMessage(text, self._means.clock(), "runtime")
 
     def _request(self, messages: tuple[Message, ...], tokens: int, tools: tuple[ToolSpec, ...]) -> ModelRequest:
-        assert self._turn.snapshot
         limits = self._turn.limits._replace(output_tokens=min(tokens, self._turn.limits.output_tokens))
         return ModelRequest(self._turn.snapshot.system, messages, tools, limits)
 

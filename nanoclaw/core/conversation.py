@@ -9,18 +9,19 @@ from functools import partial
 
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.commands import Commands, is_talk, short
+from nanoclaw.core.commands import Commands, is_talk
 from nanoclaw.core.errors import NanoclawError, StoreError
-from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnEnded
+from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.message_queue import Accepted, Item, MessageQueue, PausedTurn, Peers, QueuePolicy, Resumed
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Reply
+from nanoclaw.core.rounds import Rounds
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.turn import Paused, RunningTurn
-from nanoclaw.core.wording import NO_MODEL, in_words, logged, not_begun, waits_first
+from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
+from nanoclaw.core.wording import NO_MODEL, in_words, logged, not_begun, short, waits_first
 
 
 class Conversation:
@@ -41,7 +42,7 @@ class Conversation:
         self._queue = MessageQueue(runner.inbox)
         self._worker: asyncio.Task[None] | None = None
         self._item: Item | None = None
-        self._turn: RunningTurn | None = None
+        self._rounds: Rounds | None = None
         self.paused: PausedTurn | None = None
         self._dropped: list[tuple[int, str]] = []  # rows and texts, until they are told
         self._began: datetime | None = None  # when the last turn began, in whole seconds as platforms tell
@@ -52,8 +53,8 @@ class Conversation:
 
     def enqueue(self, item: Item) -> None:
         self._queue.push(item)
-        if self._turn and self._joining(self._turn):
-            self._turn.restart_request()
+        if self._rounds and self._joining(self._rounds.turn):
+            self._rounds.restart_request()
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
 
@@ -91,7 +92,7 @@ class Conversation:
             except Exception as error:
                 await self._apologize(item, error)
             finally:
-                self._item = self._turn = None
+                self._item = self._rounds = None
             while me and me.cancelling():  # the handler dealt with the cancellation
                 me.uncancel()
 
@@ -216,45 +217,51 @@ class Conversation:
             return
         if not cut.waits_for_owner:
             self._channels.show(cut.address, Notice(f"continuing with: “{short(cut.texts[0])}”"))
-        waiting = turn.journal.waiting() if cut.waits_for_owner and turn.journal else None
+        waiting = turn.journal.waiting() if cut.waits_for_owner else None
         was_cut, tries = not (cut.waits_for_model or cut.waits_for_owner), paused.tries if paused else 0
         await self._run(turn, tries=tries, was_cut=was_cut, waiting=waiting)
 
     async def _run(
         self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: AssistantMessage | None = None
     ) -> None:
-        """Run the turn to its end."""
-        assert turn.journal
-        self._turn, inbound, journal = turn, turn.inbound, turn.journal
+        """Run the turn until it ends or has to wait."""
+        rounds, inbound = self._runner.rounds(turn, self), turn.inbound
+        self._rounds = rounds
         if not tries and not waiting:
             self._tell_at_home(inbound, f"{inbound.address.channel}: {inbound.message.text}")
         try:
-            ended = await self._runner.run(turn, self, waiting)
+            turn.show(TurnBegan(turn.external_id))
+            await rounds.run(waiting)
+        except TurnOver as end:
+            over = end
+        except AsksOwner as pause:
+            self._pause_for_owner(turn, pause)
+            return
+        except ModelDown as pause:
+            if not self._dropped and self._channels.stays(turn.address):
+                self._pause_for_model(turn, tries)
+                return
+            over = pause.over
         except StoreError:  # calls that could not be noted as done must not be lost: they end as broken off
             raise
         except Exception as error:
-            ended = TurnEnded(logged(error, self.address), "failed")
+            over = TurnOver(logged(error, self.address), "failed")
         except asyncio.CancelledError:
             is_earlier = isinstance(self._item, Resumed) or inbound.message.origin != "person"
             if self.leaves_turn_open or (self.is_closing and is_earlier):
-                journal.leave()
+                turn.journal.leave()
                 raise
-            ended = TurnEnded("", "cancelled", turn.usage)
-        if isinstance(ended, Paused):
-            self._pause_for_owner(turn, ended)
-            return
-        said, dropped = self._cut(inbound) if ended.reason == "cancelled" or self._dropped else ("", [])
+            over = TurnOver("", "cancelled", final=turn.begun_answer())
+        said, dropped = self._cut(inbound) if over.reason == "cancelled" or self._dropped else ("", [])
         if said:  # a turn may come to its end all the same
-            reason: Reason = "cancelled" if inbound.message.origin == "person" else ended.reason
-            ended = ended._replace(answer=f"{ended.answer}\n\n{said}".strip(), reason=reason)
-        elif turn.is_down and inbound.message.origin == "person" and self._channels.stays(turn.address):
-            self._pause_for_model(turn, tries)
-            return
-        self._item = self._turn = None  # a stop comes too late from here on
-        await self._runner.end(turn, ended, dropped, partial(self._show_end, turn, ended), was_cut=was_cut)
+            reason: Reason = "cancelled" if inbound.message.origin == "person" else over.reason
+            over = TurnOver(f"{over.text}\n\n{said}".strip(), reason, over.files, over.final)
+        self._item = self._rounds = None  # a stop comes too late from here on
+        is_answered = over.reason == "answered"
+        await self._runner.end(turn, over, dropped, partial(self._show_end, turn, is_answered), was_cut=was_cut)
 
-    def _show_end(self, turn: RunningTurn, ended: TurnEnded, shown: TurnEnded) -> None:
-        if ended.reason == "answered" and turn.origin == "person" and not shown.answer.strip():
+    def _show_end(self, turn: RunningTurn, is_answered: bool, shown: TurnEnded) -> None:
+        if is_answered and turn.origin == "person" and not shown.answer.strip():
             turn.show(Notice("(nothing to say)"))
         turn.show(shown)
         self._tell_at_home(turn.inbound, f"answered there: {shown.answer}" if shown.answer else "")
@@ -263,7 +270,6 @@ class Conversation:
 
     def _pause_for_model(self, turn: RunningTurn, tries: int) -> None:
         """Keep a turn until its model can be reached; the person is told at the first time."""
-        assert turn.journal
         turn.journal.hold(None if tries else Outbound(turn.address, NO_MODEL, reply_to=turn.external_id))
         seconds = self._policy.retry_seconds[: tries + 1][-1]
         if cut := self._runner.inbox.open_turn(turn.id):
@@ -272,9 +278,9 @@ class Conversation:
         turn.show(Notice(f"the model is asked again in {seconds:.0f} s"))
         turn.show(TurnEnded(NO_MODEL, "failed"))
 
-    def _pause_for_owner(self, turn: RunningTurn, paused: Paused) -> None:
+    def _pause_for_owner(self, turn: RunningTurn, paused: AsksOwner) -> None:
         """Pause a turn until the owner has answered."""
-        assert turn.journal
+        turn.show(TurnPaused())
         turn.journal.pause(paused.answer, lambda tx: self._asks.wait_for_all(tx, turn, paused.asks))
         if cut := self._runner.inbox.open_turn(turn.id):
             self.paused = PausedTurn(cut)
@@ -373,7 +379,7 @@ class Conversation:
     def _begins_to_end(self, row: int) -> bool:
         """From now on a stop comes too late for it. True if nothing else is handled, so its end is shown."""
         if self._item and self._item.row == row:
-            self._item = self._turn = None
+            self._item = self._rounds = None
         return not self.is_working
 
     async def _reply_all(self, batch: Sequence[Accepted], text: str, reason: Reason, also: Iterable[int] = ()) -> None:

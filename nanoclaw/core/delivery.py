@@ -15,12 +15,12 @@ from nanoclaw.beneath.paths import PathError, PathRefused, resolve
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Channel, Hints, Place
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
-from nanoclaw.core.commands import short
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox, Row
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.wording import short
 from nanoclaw.message_split import pieces, size
 
 SENDERS = 8

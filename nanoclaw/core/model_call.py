@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property, partial
 from typing import Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.clock import pause
@@ -120,11 +121,11 @@ class ModelCalls:
 
     def of(self, model: str, log: UsageLog, turn: Turn | None = None, purpose: str = "") -> ModelCall:
         """The calls of one conversation for one purpose. Raises ConfigError."""
-        return ModelCall(self, self.models.of(model, purpose), log, turn, purpose)
+        return ModelCall(self, lambda: self.models.of(model, purpose), log, turn, purpose)
 
     def of_turn(self, profile: Profile, chosen: str, log: UsageLog, turn: Turn) -> ModelCall:
-        """The calls of a turn in a conversation that has `chosen` a model, '' for none. Raises ConfigError."""
-        return ModelCall(self, self.provider(profile, chosen), log, turn, profile.purpose, chosen)
+        """The calls of a turn in a conversation that has `chosen` a model, '' for none."""
+        return ModelCall(self, lambda: self.provider(profile, chosen), log, turn, profile.purpose, chosen)
 
     def provider(self, profile: Profile, chosen: str) -> Provider:
         """The model that answers a turn with this profile. Raises ConfigError."""
@@ -157,24 +158,31 @@ class ModelCall:
     def __init__(
         self,
         model_calls: ModelCalls,
-        provider: Provider,
+        choose: Callable[[], Provider],
         log: UsageLog,
         turn: Turn | None,
         purpose: str = "",
         chosen: str = "",
     ) -> None:
         """`chosen` is the model of the conversation, which answers where that of the purpose cannot."""
-        self._model_calls, self.provider, self._log, self._turn = model_calls, provider, log, turn
+        self._model_calls, self._choose, self._log, self._turn = model_calls, choose, log, turn
         self.purpose, self._chosen = purpose, chosen
-        self.model, self.said, self.usage = provider.model, "", Usage()
+        self.model, self.said, self.usage = "", "", Usage()
+
+    @cached_property
+    def provider(self) -> Provider:
+        """Its model, chosen when it is first needed. Raises ConfigError."""
+        provider = self._choose()
+        self.model = self.model or provider.model
+        return provider
 
     def for_purpose(self, purpose: str) -> ModelCall:
         """Calls of the same turn for another purpose; the same object if that has no settings of its own. Raises
         ConfigError, and NanoclawError for an unknown purpose."""
         if self._model_calls.purposes.of(purpose) == PurposeModel():
             return self
-        provider = self._model_calls.models.of(self._chosen, purpose)
-        return ModelCall(self._model_calls, provider, self._log, self._turn, purpose, self._chosen)
+        choose = partial(self._model_calls.models.of, self._chosen, purpose)
+        return ModelCall(self._model_calls, choose, self._log, self._turn, purpose, self._chosen)
 
     def factor(self) -> float:
         """The factor between the model's own count and our estimate."""

@@ -50,6 +50,10 @@ class PromptSnapshot(NamedTuple):
         return json.dumps({**self._asdict(), "sections": sections, "tools": tools})
 
 
+EMPTY = PromptSnapshot("", (), (), {})
+"""That of a context which has not begun."""
+
+
 @lru_cache(maxsize=64)  # each message of a conversation looks at the same one
 def load(text: str | None) -> PromptSnapshot | None:
     """None for a text that `dump` did not write: the context then starts over."""

@@ -12,7 +12,7 @@ from nanoclaw.core.actors import Actors
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import TERMINAL, Channels
-from nanoclaw.core.commands import Commands, is_talk, parse, short
+from nanoclaw.core.commands import Commands, is_talk, parse
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
@@ -25,7 +25,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.wording import in_words, not_begun
+from nanoclaw.core.wording import in_words, not_begun, short
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I continue."

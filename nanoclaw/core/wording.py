@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nanoclaw.core.commands import short
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
 
+NOT_NOW = "I can't do that just now."
+"""For guests: only the owner is told what went wrong."""
+
+SHORT = 60
+"""Most characters of a text that is quoted as a name."""
+
 NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+
+
+def short(text: str, most: int = SHORT) -> str:
+    """A text on one line, cut where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def in_words(unasked: Iterable[Address]) -> str:

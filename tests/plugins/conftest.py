@@ -16,6 +16,7 @@ from nanoclaw.core.app import App
 from nanoclaw.core.messages import Effect, Inbound, Origin, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.store.audit import COLUMNS, effect_of
+from nanoclaw.core.turn import RunningTurn
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.build import BUILT_IN, build
 from tests.program import MAIN, config_of
@@ -50,10 +51,9 @@ class Hands:
     async def run(self, name: str, arguments: str, origin: Origin = "person") -> ToolResult:
         app = self.app
         inbound = Inbound(MAIN, "me", "", UserMessage("", NOW, origin), role="owner")
-        turn = app.runner._turn(0, inbound, MAIN, app.sessions.of(MAIN))
+        turn = RunningTurn(app.runner._parts, 0, inbound, MAIN, app.sessions.of(MAIN))
         result = await app.call_runner.call(ToolCall("1", name, arguments), turn)
-        for change in turn.begun_changes:
-            app.transactions.write_now(change)
+        await turn.journal.flush()
         result.text.encode()
         assert not [sign for sign in result.text if sign not in "\n\t" and (sign < " " or "\x7f" <= sign < "\xa0")], (
             name,

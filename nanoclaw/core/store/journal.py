@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nanoclaw.core.messages import (
     AssistantMessage,
@@ -17,15 +17,13 @@ from nanoclaw.core.messages import (
     Outbound,
     ToolCall,
     ToolResult,
-    UserMessage,
 )
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store import audit, codec, history, usage
+from nanoclaw.core.store.inbox import OpenTurn, unfinished
 from nanoclaw.core.store.inbox import end as close_rows
+from nanoclaw.core.store.sessions import Session
 from nanoclaw.core.store.tx import Transaction
-
-if TYPE_CHECKING:
-    from nanoclaw.core.store.sessions import Session
 
 T = TypeVar("T")
 
@@ -33,8 +31,9 @@ T = TypeVar("T")
 class TurnJournal:
     """Records one turn. What a method was given is on disk when it returns, except for `later` and `called`."""
 
-    def __init__(self, session: Session, id_: int, inbox: int, origin: Origin) -> None:
-        self.session, self.id, self.inbox, self.spender = session, id_, inbox, origin
+    def __init__(self, session: Session, id_: int, inbox: int, spender: Origin) -> None:
+        """`inbox` is the row of its first message; `spender` has its costs."""
+        self.session, self.id, self.inbox, self._spender = session, id_, inbox, spender
         self._calls: list[usage.Call] = []
         self._begun: list[int | None] = []  # lines of the audit log without an outcome
         self._later: list[Callable[[Transaction], object]] = []
@@ -66,11 +65,50 @@ class TurnJournal:
 
         return await self._write(marked)
 
+    async def begin(
+        self, inbox: Sequence[int], messages: Sequence[Message], manifest: str = "", snapshot: str = ""
+    ) -> TurnJournal:
+        """Mark the inbox rows as running and make their messages part of the history, in one transaction. A power cut
+        may undo it: then they are waiting messages, as nothing was done yet."""
+        session = self.session
+
+        def begun(tx: Transaction) -> None:
+            sql = "INSERT INTO turns (id, session, inbox, started, manifest) VALUES (?, ?, ?, ?, ?)"
+            tx.db.execute(sql, (self.id, session.id, self.inbox, tx.now.isoformat(), manifest))
+            _mark_running(tx.db, self.id, inbox)
+            session.add_sent_meanwhile(tx, f"before/{self.id}")
+            session.insert(tx, self.id, messages)
+            if snapshot:
+                session.keep_snapshot(snapshot)
+            self._write_rest(tx)
+            tx.after(lambda: setattr(session, "is_in_turn", True))
+
+        await session.transactions.write(begun, is_synced=False)
+        return self
+
+    def reopen(self, cut: OpenTurn, *, after_crash: bool = False) -> TurnJournal:
+        """Resume a turn that did not end. Calls that were running become part of the history as broken off; those of a
+        paused turn wait there for an answer."""
+        if not cut.waits_for_owner:
+            with self.session.transactions.open() as tx:
+                sql = "SELECT running, took_effect FROM turns WHERE id = ?"
+                ((running, took_effect),) = tx.db.execute(sql, (cut.id,)).fetchall()
+                messages = unfinished(running, tx.now, took_effect)
+                sql = "UPDATE turns SET running = '[]', took_effect = '[]', resumed = resumed + ? WHERE id = ?"
+                tx.db.execute(sql, (after_crash, cut.id))
+                self.session.insert(tx, cut.id, messages)
+        self.session.is_in_turn = True
+        return self
+
+    async def flush(self) -> None:
+        """Write what was left for the next step, where none comes."""
+        await self._write(lambda tx: None)
+
     async def join(self, inbox: Sequence[int], messages: Sequence[Message]) -> None:
         """Add messages to the turn that came while it ran."""
 
         def joined(tx: Transaction) -> None:
-            mark_running(tx.db, self.id, inbox)
+            _mark_running(tx.db, self.id, inbox)
             self.session.insert(tx, self.id, messages)
 
         await self._write(joined)
@@ -250,7 +288,7 @@ class TurnJournal:
         for change in changes:
             change(tx)
         if calls:
-            usage.record(tx.db, calls, tx.now, session=self.session.id, turn=self.id, origin=self.spender)
+            usage.record(tx.db, calls, tx.now, session=self.session.id, turn=self.id or None, origin=self._spender)
 
     def _take_back(self, changes: list[Callable[[Transaction], object]], calls: list[usage.Call]) -> None:
         self._later, self._calls = changes + self._later, calls + self._calls
@@ -260,11 +298,6 @@ def _cleaned(session: Session, outbound: Outbound) -> Outbound:
     return outbound._replace(text=session.clean_text(outbound.text))
 
 
-def mark_running(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:
+def _mark_running(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:
     """Record that messages are being answered in that turn."""
     db.executemany("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", [(turn, row) for row in inbox])
-
-
-def origin_of(messages: Sequence[Message]) -> Origin:
-    """Origin of a turn: its last user message stands after the program's own."""
-    return next((message.origin for message in reversed(messages) if isinstance(message, UserMessage)), "person")

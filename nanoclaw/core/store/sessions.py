@@ -24,8 +24,6 @@ from nanoclaw.core.store import codec, history, outbox, usage
 from nanoclaw.core.store.compactions import SHORT
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import Placed, TurnRecord
-from nanoclaw.core.store.inbox import OpenTurn, unfinished
-from nanoclaw.core.store.journal import TurnJournal, mark_running, origin_of
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 Clean = Callable[[str, bool], str]
@@ -190,49 +188,6 @@ class Session:
             tx.after(lambda: setattr(self, "_snapshot_text", text))
 
     # --- turns -------------------------------------------------------------------------------------------------------
-
-    async def begin_turn(
-        self,
-        id_: int,
-        inbox: Sequence[int],
-        messages: Sequence[Message],
-        manifest: str = "",
-        snapshot: str = "",
-        changes: Sequence[Callable[[Transaction], object]] = (),
-    ) -> TurnJournal:
-        """Mark the inbox rows as running and make their messages part of the history, in one transaction. A power cut
-        may undo it: then they are waiting messages, as nothing was done yet."""
-        self._forgetting.clear()
-
-        def begin(tx: Transaction) -> None:
-            sql = "INSERT INTO turns (id, session, inbox, started, manifest) VALUES (?, ?, ?, ?, ?)"
-            tx.db.execute(sql, (id_, self.id, inbox[0], tx.now.isoformat(), manifest))
-            mark_running(tx.db, id_, inbox)
-            self.add_sent_meanwhile(tx, f"before/{id_}")
-            self.insert(tx, id_, messages)
-            if snapshot:
-                self.keep_snapshot(snapshot)
-            for change in changes:
-                change(tx)
-            tx.after(lambda: setattr(self, "is_in_turn", True))
-
-        await self.transactions.write(begin, is_synced=False)
-        return TurnJournal(self, id_, inbox[0], origin_of(messages))
-
-    def reopen_turn(self, cut: OpenTurn, *, after_crash: bool = False) -> TurnJournal:
-        """Resume a turn that did not end. Calls that were running become part of the history as broken off; those of a
-        paused turn wait there for an answer."""
-        self._forgetting.clear()
-        if not cut.waits_for_owner:
-            with self.transactions.open() as tx:
-                sql = "SELECT running, took_effect FROM turns WHERE id = ?"
-                ((running, took_effect),) = tx.db.execute(sql, (cut.id,)).fetchall()
-                messages = unfinished(running, tx.now, took_effect)
-                sql = "UPDATE turns SET running = '[]', took_effect = '[]', resumed = resumed + ? WHERE id = ?"
-                tx.db.execute(sql, (after_crash, cut.id))
-                self.insert(tx, cut.id, messages)
-        self.is_in_turn = True
-        return TurnJournal(self, cut.id, cut.inbox, cut.inbound.message.origin)
 
     def end_turn(self) -> None:
         self.is_in_turn = False

@@ -39,7 +39,7 @@ def turn(store: Store) -> TurnJournal:
     row = accept(store, inbound("go", "go"))
     assert row
     session = Sessions(Transactions(store, lambda: NOON)).of(MAIN)
-    return asyncio.run(session.begin_turn(1, [row], [UserMessage("go", NOON)]))
+    return asyncio.run(TurnJournal(session, 1, row, "person").begin([row], [UserMessage("go", NOON)]))
 
 
 async def test_an_effect_is_on_disk_before_it_is_done_and_has_its_outcome_after_it(

@@ -19,6 +19,7 @@ from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
@@ -220,7 +221,7 @@ async def test_what_was_read_when_the_disk_had_it_and_before_its_writer_went_on_
     assert row
     said = UserMessage("hi", NOON)
     accounts.disk.free.clear()
-    writing = asyncio.create_task(session.begin_turn(1, [row], [said]))
+    writing = asyncio.create_task(TurnJournal(session, 1, row, "person").begin([row], [said]))
     await asyncio.sleep(0)
     accounts.disk.free.set()
     accounts.store.wait()

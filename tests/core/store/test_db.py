@@ -25,6 +25,7 @@ from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
@@ -66,7 +67,9 @@ async def _filled(path: Path, messages: int = 200) -> None:
     row = transactions.write_now(lambda tx: tx.deliver(Inbound(MAIN, "me", "1", UserMessage("hi", NOW), role="owner")))
     assert row
     sessions = Sessions(transactions)
-    turn = await sessions.of(MAIN).begin_turn(sessions.next_turn(), [row], [UserMessage("hi", NOW)])
+    turn = await TurnJournal(sessions.of(MAIN), sessions.next_turn(), row, "person").begin(
+        [row], [UserMessage("hi", NOW)]
+    )
     for number in range(messages):
         call = ToolCall(f"c{number}", "exec", "{}")
         await turn.step(

@@ -31,6 +31,7 @@ from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import list_sessions, whole_history
 from nanoclaw.core.store.inbox import Inbox, insert
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
@@ -78,7 +79,7 @@ async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: P
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    turn = await sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
+    turn = await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin([row], EVERY_KIND[:2])
     await turn.step(EVERY_KIND[2:5])
     await turn.end(Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5")
     store.close()
@@ -95,7 +96,9 @@ async def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
     for number in range(3):
         row = accept(store, inbound(external_id=str(number)))
         assert row
-        await sessions(store).of(MAIN).begin_turn(number + 1, [row], [UserMessage("see", NOW, images=(CAT, CAT))])
+        await TurnJournal(sessions(store).of(MAIN), number + 1, row, "person").begin(
+            [row], [UserMessage("see", NOW, images=(CAT, CAT))]
+        )
     assert store.db.execute("SELECT count(*) FROM images").fetchone() == (1,)
     assert all(
         message.images == (CAT, CAT) for message in sessions(store).of(MAIN).history if isinstance(message, UserMessage)
@@ -130,7 +133,7 @@ class Torn:
     images = ()
 
 
-@pytest.mark.parametrize("step", ["begin_turn", "step", "end"])
+@pytest.mark.parametrize("step", ["begin", "step", "end"])
 async def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
     store = Store(tmp_path / "state.db")
     inbox = inbox_of(store)
@@ -140,10 +143,10 @@ async def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -
     answer = AssistantMessage("half", NOW)
     bad: list[Message] = [answer, Torn()]  # type: ignore[list-item]
     doing: Coroutine[Any, Any, object]
-    if step == "begin_turn":
-        doing = session.begin_turn(1, [row], bad)
+    if step == "begin":
+        doing = TurnJournal(session, 1, row, "person").begin([row], bad)
     else:
-        turn = await session.begin_turn(1, [row], [UserMessage("hi", NOW)])
+        turn = await TurnJournal(session, 1, row, "person").begin([row], [UserMessage("hi", NOW)])
         ended = Ended("answered", Outbound(MAIN, "x"))
         doing = turn.step(bad) if step == "step" else turn.end(ended, bad, "")
     before = list(session.history)
@@ -152,7 +155,7 @@ async def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -
     assert session.history == before
     assert whole_history(store, "terminal:main") == before
     assert store.db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
-    assert (inbox.waiting() == []) is (step != "begin_turn")
+    assert (inbox.waiting() == []) is (step != "begin")
     store.close()
 
 
@@ -160,7 +163,9 @@ async def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Pa
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    await sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW), UserMessage("there", NOW)])
+    await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin(
+        [row], [UserMessage("hi", NOW), UserMessage("there", NOW)]
+    )
     for body in ("{", "[]", "1", '{"text": "x"}', '{"text": "x", "at": "never", "kind": "user"}', "null"):
         store.db.execute("UPDATE messages SET body = ? WHERE id = 1", (body,))
         assert [message.text for message in sessions(store).of(MAIN).history] == ["there"]
@@ -172,7 +177,7 @@ async def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_p
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    await sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("hi", NOW, images=(CAT,))])
+    await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin([row], [UserMessage("hi", NOW, images=(CAT,))])
     store.db.execute("DELETE FROM images")
     assert sessions(store).of(MAIN).history == []
     store.close()
@@ -211,13 +216,13 @@ async def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_pa
     inbox = inbox_of(store)
     row = accept(store, inbound("clean up"))
     assert row
-    turn = await sessions(store).of(MAIN).begin_turn(1, [row], [UserMessage("clean up", NOW)])
+    turn = await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin([row], [UserMessage("clean up", NOW)])
     await turn.acting(AssistantMessage("", NOW, tuple(CALLS)), [Effect("exec", "command", "", "ran ls")])
     (cut,) = inbox.open_turns()
     assert (cut.address, cut.inbound.external_id, cut.texts) == (MAIN, "1", ("clean up",))
     assert cut.calls[0] == "exec ls"
     assert cut.tools == ("exec",), "of the others nothing is in the audit log"
-    journal = sessions(store).of(MAIN).reopen_turn(cut)
+    journal = TurnJournal(sessions(store).of(MAIN), cut.id, cut.inbox, "person").reopen(cut)
     await journal.end(Ended("failed", Outbound(MAIN, "I was interrupted.")), (), "")
     assert inbox.open_turns() == []
     store.close()
@@ -227,7 +232,7 @@ async def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path
     store = Store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
-    await sessions(store).of(MAIN).begin_turn(1, [row], EVERY_KIND[:2])
+    await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin([row], EVERY_KIND[:2])
     store.close()
     with sqlite3.connect(tmp_path / "state.db") as db:
         bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM messages ORDER BY id")]

@@ -12,6 +12,7 @@ from nanoclaw.core.errors import ProviderRefused, StoreError
 from nanoclaw.core.messages import Address, AssistantMessage, Origin, Usage, UserMessage
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.store.usage import By, Call, Total, past_counts, record, totals
@@ -101,7 +102,7 @@ def begun(store: Store) -> tuple[Session, int]:
 
 async def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
     session, row = begun(store)
-    turn = await session.begin_turn(1, [row], [UserMessage("hi", NOON)])
+    turn = await TurnJournal(session, 1, row, "person").begin([row], [UserMessage("hi", NOON)])
     turn.called(Call("a/b", Usage(10, 1)))
     assert store.rows("SELECT count(*) FROM usage") == [(0,)]
     await turn.acting(AssistantMessage("", NOON))
@@ -111,7 +112,7 @@ async def test_calls_are_on_disk_before_the_tools_run(store: Store) -> None:
 
 async def test_a_call_is_written_once_though_the_first_write_failed(store: Store) -> None:
     session, row = begun(store)
-    turn = await session.begin_turn(1, [row], [UserMessage("hi", NOON, "job")])
+    turn = await TurnJournal(session, 1, row, "job").begin([row], [UserMessage("hi", NOON, "job")])
     turn.called(Call("a/b", Usage(10, 1)))
     store.db.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreError):

@@ -68,7 +68,9 @@ async def begin(store: Home, text: str, address: Address = MAIN) -> TurnJournal:
     message = Inbound(address, "me", str(count), UserMessage(text, NOW), role="owner")
     row = store.transactions.write_now(lambda tx: tx.deliver(message))
     assert row
-    return await store.sessions.of(address).begin_turn(store.sessions.next_turn(), [row], [UserMessage(text, NOW)])
+    return await TurnJournal(store.sessions.of(address), store.sessions.next_turn(), row, "person").begin(
+        [row], [UserMessage(text, NOW)]
+    )
 
 
 async def note_it(turn: TurnJournal) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.beneath.reach import Reach
+from nanoclaw.core.chain import Filters
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice, TextDelta, TurnEnded
 from nanoclaw.core.messages import AssistantMessage
-from nanoclaw.core.stream import Filters
 from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
 from nanoclaw.plugins.silence.plugin import SilenceFilter
 from nanoclaw.providers.scripted import Say, ScriptedProvider

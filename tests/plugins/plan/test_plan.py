@@ -484,8 +484,9 @@ async def test_the_approved_plan_stands_in_a_summary_within_its_turn(tmp_path: P
         await program.ask("/plan Tidy up")
         await program.ask("yes")
         await hang.reached.wait()
-        turn = program.app.conversations.of(Address("terminal", "main"))._turn
-        assert turn is not None
+        rounds = program.app.conversations.of(Address("terminal", "main"))._rounds
+        assert rounds is not None
+        turn = rounds.turn
         texts, _ = await program.app.chain.before_compaction(model.requests[-1], turn)
         assert texts == [f"The plan that the person approved for this turn:\n{PLAN}"]
         await program.ask("/stop")
