@@ -50,9 +50,8 @@ class Browse(Plugin):
 
     def __init__(self, host: Host, settings: BrowseSettings) -> None:
         self._host, self._settings = host, settings
-        core = host.get("core")
-        self._path = core.config.environment.get("PATH", "")
-        self._chromium = Chromium(settings.chromium, core.config.environment, core.secrets)
+        self._path = host.environment.get("PATH", "")
+        self._chromium = Chromium(settings.chromium, host.environment, host.redact.values)
         self._is_there = is_there(settings.chromium, self._path)
         self._sessions: BrowserSessions | None = None
         self.hears = {"on_end": Hears()}  # as long as it was not used
@@ -154,15 +153,14 @@ class Browse(Plugin):
         from nanoclaw.net.proxy import JudgingProxy
         from nanoclaw.plugins.browse.session import BrowserSession
 
-        config = self._host.get("core").config
-        proxy = JudgingProxy(config.net.allow)
+        proxy = JudgingProxy(self._host.setting("net.allow"))
         try:
             context = await self._chromium.context(
                 proxy={"server": await proxy.start()},
                 accept_downloads=True,
                 service_workers="block",  # they would outlive their pages
                 viewport={"width": 1280, "height": 800},
-                timezone_id=config.person.timezone or None,
+                timezone_id=self._host.setting("person.timezone") or None,
             )
         except BaseException:
             await proxy.aclose()
@@ -245,7 +243,7 @@ class Browse(Plugin):
             url = f"https://{url}"
         try:
             place = host_of(url)
-            await JudgingProxy(self._host.get("core").config.net.allow).check(place.host, place.port)
+            await JudgingProxy(self._host.setting("net.allow")).check(place.host, place.port)
         except NetError as error:
             raise ToolError(f"{shown(url)} is not opened: {error}") from None
         return url
@@ -258,7 +256,7 @@ class Browse(Plugin):
         if media := self._host.get("media"):
             media.sendable(path)
         try:
-            return await asyncio.to_thread(file_to_upload, self._host.get("core").config.reach, path)
+            return await asyncio.to_thread(file_to_upload, self._host.reach, path)
         except (PathError, ValueError) as error:
             raise ToolError(str(error)) from None
 

@@ -228,15 +228,14 @@ class SandboxedCommands:
             return ""
         from nanoclaw.plugins.sandbox import own_files
 
-        config = self._host.get("core").config
-        path = own_files.named(command, config.reach, config.environment)
+        path = own_files.named(command, self._host.reach, self._host.environment)
         return own_files.TOLD.format(path) if path else ""
 
     async def confines(self) -> bool:
         """True if a command reaches neither the network nor folders besides the workspace."""
         level = (await self._current()).level
         is_closed = level == "files+net" or (level == "full" and not self._settings.hosts)
-        return is_closed and not self._host.get("core").config.reach.write
+        return is_closed and not self._host.reach.write
 
     async def _current(self) -> Strength:
         """The level that was said, as long as it holds. Raises ToolError if there is less now than was said."""
@@ -379,7 +378,7 @@ class SandboxedCommands:
     @property
     def home(self) -> Path:
         """The person's."""
-        return Path(self._host.get("core").config.environment.get("HOME") or Path.home())
+        return Path(self._host.environment.get("HOME") or Path.home())
 
     def note(self, failure: bytes | None = None, command: str = "", *, may_ask: bool = False) -> str:
         """About the sandbox, for the result of a `command`: more where it failed, with this output, or names what it
@@ -408,7 +407,7 @@ class SandboxedCommands:
         """A place that a command names, which is there outside of the sandbox only; '' for none."""
         for name in _NAMED.findall(command)[:20]:
             path = Path(re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: str(self.home), name).partition("*")[0])
-            is_own = path.is_relative_to(self._host.get("core").config.home)
+            is_own = path.is_relative_to(self._host.program_home)
             if self._encloser and path.is_absolute() and not is_own and self._encloser.lacks(path):
                 return one_line(name, 100)
         return ""
@@ -416,10 +415,7 @@ class SandboxedCommands:
     def _grants(self) -> Grants:
         from nanoclaw.sandbox.view import Grants
 
-        core = self._host.get("core")
-        environment = core.config.environment
-        home = self.home
-        reach = core.config.reach
+        environment, home, reach = self._host.environment, self.home, self._host.reach
         read, write = (tuple(one.resolve() for one in many) for many in (reach.read, reach.write))
         skills = self._host.get("skills")
         read += tuple(Path(one).resolve() for one in skills.folders) if skills else ()
@@ -437,7 +433,7 @@ class SandboxedCommands:
             from nanoclaw.net.proxy import JudgingProxy
 
             self._folder = scratch_folders.make("relay")  # the path of a socket must be short
-            self._proxy = JudgingProxy(self._host.get("core").config.net.allow, self._settings.hosts)
+            self._proxy = JudgingProxy(self._host.setting("net.allow"), self._settings.hosts)
             await self._proxy.start_at(f"{self._folder}/relay")
         return f"{self._folder}/relay"
 

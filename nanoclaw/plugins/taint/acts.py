@@ -149,7 +149,7 @@ def _is_elsewhere(path: str, host: Host) -> bool:
     if name_beneath(host.workspace, path):
         return False
     try:
-        resolve(host.get("core").config.reach, path, for_writing=True)
+        resolve(host.reach, path, for_writing=True)
     except PathRefused:
         return False
     except OSError:

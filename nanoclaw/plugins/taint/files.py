@@ -44,19 +44,19 @@ class MarkedFiles:
     def _search(self) -> Repositories:
         from nanoclaw.plugins.taint.repositories import Repositories
 
-        return Repositories(self._root, self._home, self._host.get("core").config.environment)
+        return Repositories(self._root, self._home, self._host.environment)
 
     @cached_property
     def _home(self) -> Path:
         """The owner's home."""
-        return Path(self._host.get("core").config.environment.get("HOME") or Path.home())
+        return Path(self._host.environment.get("HOME") or Path.home())
 
     @cached_property
     def downloads(self) -> list[str]:
         """Folders outside the workspace with what others wrote."""
         from nanoclaw.plugins.taint.downloads import folders
 
-        reach = self._host.get("core").config.reach
+        reach = self._host.reach
         return folders(self._home, (*reach.read, *reach.write))
 
     async def refresh(self) -> None:
@@ -82,7 +82,7 @@ class MarkedFiles:
 
     def in_reach(self) -> dict[str, str]:
         """Folders of downloads that tools may open, with their sources."""
-        reach = self._host.get("core").config.reach
+        reach = self._host.reach
         tops = [f"{os.path.realpath(one)}/" for one in (*reach.read, *reach.write)]
         found = [one for one in self.downloads if any(f"{one}/".startswith(top) for top in tops)]
         return {f"{one}/": source for one in found if (source := self.source(one))}
