@@ -316,8 +316,8 @@ def bare(
     plugins: Iterable[type[Plugin]] = (),
     **options: Any,
 ) -> AbstractAsyncContextManager[Program]:
-    """The core at work, with no plugin but its commands and those of a test; `tools` are brought by one."""
-    return running(root, *providers, plugins=["basics", *plugins, tools_plugin(*tools)], **options)
+    """The core at work, with its commands, room in a conversation, and the plugins of a test; one brings `tools`."""
+    return running(root, *providers, plugins=["basics", "compaction", *plugins, tools_plugin(*tools)], **options)
 
 
 def results(history: Iterable[Message]) -> list[ToolResult]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from nanoclaw.core.errors import ContextTooLong
 from nanoclaw.core.messages import Address, Attachment
 from nanoclaw.core.plugin import Command, Profile
 from nanoclaw.core.profiles import PROFILES
@@ -81,6 +82,17 @@ async def begin_anew(root: Path, without: frozenset[str]) -> None:
         assert "/new" in await program.ask("/help")
         assert "A new conversation." in await program.ask("/new")
         assert program.history == ()
+
+
+@way("compaction")
+async def sum_up_a_long_talk(root: Path, without: frozenset[str]) -> None:
+    too_long = ContextTooLong("The conversation is longer than the model can read.")
+    talk = [f"{number} " + "word " * 900 for number in range(8)]
+    model = ScriptedProvider(*talk, too_long, "Standing instructions: none. Done: eight stories.", "Fine.")
+    async with running(root, model, without=without | {"memory"}) as program:
+        for _ in talk:
+            await program.ask("Tell me a story")
+        assert await program.ask("And how are you?") == "Fine."
 
 
 @way("inspect", "files")
@@ -306,8 +318,9 @@ def ways(without: frozenset[str]) -> list[str]:
 def sample(without: str) -> list[str]:
     """Of the ways without a plugin the first and two more, other ones for each plugin."""
     first, *others = ways(frozenset([without]))
-    at = 2 * list(build.BUILT_IN).index(without)
-    return [first, others[at % len(others)], others[(at + 1) % len(others)]]
+    at = 2 * list(build.BUILT_IN).index(without) % len(WAYS)
+    turned = [name for name in (*WAYS, *WAYS)[at:] if name in others]
+    return [first, *turned[:2]]
 
 
 async def all_ways(root: Path, without: frozenset[str], names: Sequence[str] = ()) -> list[str]:

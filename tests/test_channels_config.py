@@ -99,7 +99,7 @@ async def test_no_secret_of_a_channel_shows_also_of_one_that_a_package_brings(
     )
     app = build(config, channels=None)
     await app.aclose()
-    assert set(app.secrets) == {"secret12", "brought-secret", "plain-secret"}
+    assert set(app.redact.values) == {"secret12", "brought-secret", "plain-secret"}
     brought = app.channels.get("brought")
     assert isinstance(brought, BroughtChannel)
     assert (brought.settings, brought.host.folder) == (Brought("here", "brought-secret"), tmp_path / "brought")

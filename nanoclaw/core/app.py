@@ -20,10 +20,10 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChatApps
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
-from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
+from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.host import spawned
 from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import (
@@ -36,7 +36,7 @@ from nanoclaw.core.messages import (
     ToolCall,
     ToolResult,
 )
-from nanoclaw.core.model_call import Calibration, ModelCalls, Models
+from nanoclaw.core.model_call import Calibration, ModelCalls, Models, silence
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said, Turn, Tx
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.purposes import Purposes
@@ -121,20 +121,14 @@ class App:
         self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
         outputs = Outputs(settings.workspace)
         self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
-        compaction = Compaction(self.builder, self.chain, self.model_calls, self.clock)
-        parts = TurnParts(self.chain, self.model_calls, self.channels, self.clock, settings.turn)
-        self.runner = Runner(self.builder, self.sessions, self.inbox, parts, self.call_runner, compaction)
+        parts = TurnParts(self.chain, self.builder, self.model_calls, self.channels, self.clock, settings.turn)
+        self.runner = Runner(self.sessions, self.inbox, parts, self.call_runner)
         self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self)
         commands = (*self._commands(), *self.chain.commands())
         self.commands = Commands(commands, self.transactions, self.redact)
         policy = QueuePolicy(settings.queue)
         self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, policy, self.inbox)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """All values that must never show at the moment."""
-        return self.redact.values
 
     # --- for plugins -------------------------------------------------------------------------------------------------
 
@@ -173,14 +167,17 @@ class App:
         assert isinstance(turn, RunningTurn)
         return await self.call_runner.call(call, turn, parent)
 
-    async def complete(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage:
+    async def complete(
+        self, request: ModelRequest, turn: Turn | None, show: Callable[[Event], None] = silence
+    ) -> AssistantMessage:
         """Ask the model of a turn, or the configured one, or that of the request's purpose, accounted for and within
         every limit."""
         if isinstance(turn, RunningTurn):
             model_call = turn.model_call.for_purpose(request.purpose)
-            answer = await model_call.complete(request)
-            model_call.said = ""  # no one's answer
-            return answer
+            try:  # its words are no one's answer
+                return await model_call.complete(request, lambda one: show(one) if isinstance(one, Notice) else None)
+            finally:
+                model_call.said = ""
         log = _NoSession(self.transactions)
         return await self.model_calls.of("", log, purpose=request.purpose).complete(request)
 

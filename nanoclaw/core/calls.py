@@ -117,7 +117,7 @@ class CallRunner:
     """Passes calls through every check: schema, plugins, the owner, the tool, plugins again, limits."""
 
     def __init__(self, toolbox: Toolbox, chain: Chain, asks: Asks, outputs: Outputs) -> None:
-        self.toolbox, self._chain, self._asks, self._outputs = toolbox, chain, asks, outputs
+        self.toolbox, self.chain, self._asks, self._outputs = toolbox, chain, asks, outputs
 
     def meant(self, answer: AssistantMessage) -> AssistantMessage:
         """The answer with the calls that the model meant, if it used CALL_TOOL for some."""
@@ -128,8 +128,8 @@ class CallRunner:
         """Judge all calls of an answer before any of them runs; then run those that only pass on the owner's answer. A
         tool may have been added or removed since the context began."""
         if any(call.said or self.toolbox.find(call.name) is None for call in calls):
-            await self._chain.before_context(turn)
-            self.toolbox.use(self._chain.tools(anew=True))
+            await self.chain.before_context(turn)
+            self.toolbox.use(self.chain.tools(anew=True))
         answers = self._asks.of_turn(turn.id) if was_asked else {}
         if was_asked:  # about this list of calls, not about another one of the turn
             answers[ALL] = [one for one in answers.get(ALL, ()) if one.sha256 == sha256_of(_as_one_call(calls))]
@@ -158,7 +158,7 @@ class CallRunner:
             return Judged(call, result=failed(call, str(error)))
         asked = answers.get(call.id, ())
         given = next((one.answer for one in asked if one.ask.options and one.sha256 == sha256_of(checked)), None)
-        verdict = await self._chain.before_tool(checked, turn, None if given else tool)
+        verdict = await self.chain.before_tool(checked, turn, None if given else tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
         instead = verdict.text if isinstance(verdict, Instead) else ""
@@ -206,7 +206,7 @@ class CallRunner:
     async def run(self, judged: Judged, turn: RunningTurn, report: Callable[[Effect], None]) -> ToolResult:
         """The result of a judged call: run, passed to the plugins, bounded, and marked if it has others' text."""
         assert judged.checked
-        progress = Progress(judged.call, turn, self._chain)
+        progress = Progress(judged.call, turn, self.chain)
         context = ToolContext(
             turn.address,
             turn.sender,
@@ -227,7 +227,7 @@ class CallRunner:
             result = await self.toolbox.run(judged.checked, context)
         finally:
             progress.close()
-        result = await self._chain.after_tool(judged.checked, result, turn)
+        result = await self.chain.after_tool(judged.checked, result, turn)
         text = self._outputs.shortened(judged.checked.name, result.text) or "(no output)"
         if result.outside:
             text = block(result.outside, text)

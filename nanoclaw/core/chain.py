@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
-from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ProviderError
+from nanoclaw.core.errors import FAULTS, ConfigError, ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -49,12 +49,12 @@ STEP_SECONDS = 10.0
 
 HOOKS = (
     *("on_message", "before_context", "before_turn", "before_model", "after_model", "stream", "before_tool"),
-    *("on_progress", "after_tool", "before_answer", "on_end", "on_reset", "before_compaction", "conversation_of"),
-    "prompt_tools",
+    *("on_progress", "after_tool", "before_answer", "on_end", "on_reset", "make_room"),
+    *("before_compaction", "conversation_of", "prompt_tools"),
     "restrict_tools",
 )
 NARROWED = (
-    *("before_turn", "before_model", "after_model", "stream", "before_tool", "after_tool"),
+    *("before_turn", "make_room", "before_model", "after_model", "stream", "before_tool", "after_tool"),
     *("before_answer", "on_end"),
 )
 """Hooks that a plugin may limit in its `hears`."""
@@ -176,6 +176,13 @@ class Chain:
         for one in self._about("before_turn", turn, origin=draft.message.origin):
             draft = await self._step(one, "before_turn", partial(one.before_turn, draft, turn), Draft) or draft
         return draft
+
+    async def make_room(self, turn: Turn, error: ContextTooLong | None) -> bool:
+        """True if a plugin made the next request shorter."""
+        for one in self._about("make_room", turn):
+            if await self._step(one, "make_room", partial(one.make_room, turn, error), bool):
+                return True
+        return False
 
     # --- a request ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import (
     Address,
-    AssistantMessage,
     Attachment,
     Image,
     Inbound,
@@ -32,9 +31,6 @@ from nanoclaw.outside_text import block
 
 OWN_TASKS = ("helper", "heartbeat")
 """Origins of text that our own model wrote after it had read others' text: it is marked, but not put in a block."""
-
-TALK = 4
-"""Texts of recent talk that a short question may refer to."""
 
 
 class PromptLimits(NamedTuple):
@@ -191,16 +187,6 @@ class ContextBuilder:
         new = self.frame(Draft(message, tuple(media), inbound=inbound))
         system = self.begin(current_message, _profile(mode), channel).system
         return chat_messages(ModelRequest(system, (*history, *new)))
-
-
-def recent_talk(history: Sequence[Message]) -> list[str]:
-    """The latest texts of both sides, the oldest first: a short question may refer to them."""
-    said = [
-        message.text
-        for message in history[-20:]
-        if (isinstance(message, UserMessage) and message.origin != "runtime") or isinstance(message, AssistantMessage)
-    ]
-    return [text for text in said if text][-TALK:]
 
 
 def _profile(mode: Mode) -> Profile:

@@ -171,7 +171,6 @@ class Conversation:
             if await self._waits_behind(batch):
                 return
             paused = self.pop_paused()
-            self._runner.check_model(self._runner.sessions.of(self.address), first.inbound)
             if paused:
                 turn = self._runner.reopen(self.address, paused.turn, after_crash=False)
                 await self._runner.join(turn, batch)
@@ -225,8 +224,8 @@ class Conversation:
         self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: AssistantMessage | None = None
     ) -> None:
         """Run the turn until it ends or has to wait."""
-        rounds, inbound = self._runner.rounds(turn, self), turn.inbound
-        self._rounds = rounds
+        rounds = self._rounds = Rounds(turn, self, self._runner.call_runner)
+        inbound = turn.inbound
         if not tries and not waiting:
             self._tell_at_home(inbound, f"{inbound.address.channel}: {inbound.message.text}")
         try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nanoclaw.core.errors import ConfigError, NanoclawError
+from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -18,13 +19,16 @@ from nanoclaw.core.messages import (
     SystemPrompt,
     ToolCall,
     ToolResult,
+    UserMessage,
 )
-from nanoclaw.core.plugin import Ask, Conversations, Log, Profile, Reply, Said, Turn
+from nanoclaw.core.model_call import silence
+from nanoclaw.core.plugin import Ask, AskedModel, Conversations, Log, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store import history
 from nanoclaw.core.store.sessions import Clean, Sessions
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.tool import Tool
+from nanoclaw.core.turn import RunningTurn
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -180,10 +184,27 @@ class PluginHost:
         """Raises NanoclawError if the command cannot be carried out."""
         return await self._app.commands.for_said(command, said)
 
-    async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage:
+    async def complete(
+        self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = silence
+    ) -> AssistantMessage:
         if isinstance(request.system, str):  # a plugin's plain text
             request = request._replace(system=SystemPrompt(request.system))
-        return await self._app.complete(request, turn)
+        return await self._app.complete(request, turn, show)
+
+    def model_of(self, turn: Turn, purpose: str = "") -> AskedModel:
+        assert isinstance(turn, RunningTurn)
+        return (turn.model_call.for_purpose(purpose) if purpose else turn.model_call).asked()
+
+    def was_too_long(self, model: str, counted: int, window: int) -> None:
+        self._app.model_calls.was_too_long(model, counted, window)
+
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]:
+        return await self._app.chain.before_compaction(request, turn)
+
+    def beside(self, said: Said) -> AbstractAsyncContextManager[Turn]:
+        message = UserMessage("", self.now())
+        inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
+        return self._app.runner.beside(said.conversation, inbound)
 
     async def ask(self, question: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer:
         return await self._app.asks.ask(question, about, turn)

@@ -13,8 +13,16 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
-from nanoclaw.core.plugin import Profile, Reply, Turn
-from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
+from nanoclaw.core.plugin import AskedModel, Profile, Reply, Turn
+from nanoclaw.core.provider import (
+    MESSAGE,
+    CutsHistory,
+    Embedded,
+    EmbeddingModel,
+    Provider,
+    estimate_message,
+    estimate_request,
+)
 from nanoclaw.core.purposes import PurposeModel, Purposes
 from nanoclaw.core.store.usage import Call
 from nanoclaw.tokens.tokens import estimate
@@ -131,6 +139,13 @@ class ModelCalls:
         """The model that answers a turn with this profile. Raises ConfigError."""
         return self.models.of(profile.model or chosen, "" if profile.model else profile.purpose)
 
+    def was_too_long(self, model: str, counted: int, window: int) -> None:
+        """A request that we `counted` as so many tokens was refused: the window is this, and we count more from now
+        on."""
+        if window != self.models.window_of(model):
+            self.models.learned_window(model, window)
+        self.calibration.refused(model, counted, window)
+
     async def embed(
         self, model: EmbeddingModel, texts: Sequence[str], log: UsageLog, at: datetime, *, query: bool, limit: float
     ) -> Embedded:
@@ -187,6 +202,12 @@ class ModelCall:
     def factor(self) -> float:
         """The factor between the model's own count and our estimate."""
         return self._model_calls.calibration.factor(self.provider.model)
+
+    def asked(self) -> AskedModel:
+        """Its model, with what is known of it."""
+        provider, models = self.provider, self._model_calls.models
+        window = models.window_of(provider.model)
+        return AskedModel(provider.model, window, self.factor(), isinstance(provider, CutsHistory))
 
     async def complete(
         self, request: ModelRequest, show: Callable[[Event], None] = silence, limit: float = 0.0

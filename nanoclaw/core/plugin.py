@@ -40,10 +40,14 @@ from nanoclaw.core.messages import TryAgain as TryAgain
 from nanoclaw.core.messages import Verdict as Verdict
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from nanoclaw.beneath import reach
     from nanoclaw.core.channel import Channel
+    from nanoclaw.core.errors import ContextTooLong, ProviderError
     from nanoclaw.core.events import Event, Reason
     from nanoclaw.core.provider import Provider
+    from nanoclaw.core.store.compactions import Placed
     from nanoclaw.core.tool import Tool
     from nanoclaw.redaction import Redactor
 
@@ -81,6 +85,29 @@ class Profile(NamedTuple):
     keeps: bool = True  # False: nothing of it is stored when it has ended
 
 
+class AskedModel(NamedTuple):
+    """A model that is about to be asked. `window` is None if unknown; `factor` is between its own count of tokens and
+    our estimate; `cuts_history`: it takes only the newest part of what it is sent."""
+
+    name: str
+    window: int | None
+    factor: float
+    cuts_history: bool
+
+
+class Transcript(Protocol):
+    """A stored conversation, as far as its model is shown it: each message with its row, 0 for a summary or lines."""
+
+    forgot: int  # how often something was forgotten
+
+    def placed(self) -> list[Placed]: ...
+    def unsummed(self) -> list[Placed]: ...  # with the messages that lines stand for
+    def has_lines(self) -> bool: ...  # if there ever were any in this context
+    def of_turn(self, turn: int, upto: int) -> list[Message]: ...  # up to a row, as they were said
+    # From now on shorten long texts up to a row to so many characters, or send `lines` in place of all up to it.
+    def shorten(self, upto: int, chars: int = ..., lines: str = "") -> None: ...
+
+
 class Turn(Protocol):
     """One turn: the same object in each of its hooks. Reading it is always allowed, also when it has ended."""
 
@@ -96,6 +123,10 @@ class Turn(Protocol):
     calls: tuple[ToolCall, ...]  # made by the model in it
 
     @property
+    def session(self) -> Transcript: ...
+    @property
+    def request(self) -> ModelRequest: ...  # as it would be sent now
+    @property
     def system(self) -> str: ...  # the system message as it is sent
     @property
     def history(self) -> tuple[Message, ...]: ...  # all that is sent after the system message
@@ -107,6 +138,9 @@ class Turn(Protocol):
     def usage(self) -> Usage: ...
     def now(self) -> datetime: ...  # a rehearsal has a clock of its own
     def later(self, change: Callable[[Tx], object]) -> None: ...  # make something part of the turn's next transaction
+    def show(self, event: Event) -> None: ...  # where it was asked for
+    # Send a summary in place of all up to a row, and begin the prompt anew for what `query` says.
+    def begin_again(self, upto: int, summary: str, query: str) -> None: ...
 
 
 class Hears(NamedTuple):
@@ -284,7 +318,16 @@ class Host(Protocol):
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
     async def carry_out(self, command: str, said: Said) -> Reply: ...
     # Ask the model (of the request's purpose), accounted for and within every limit. Raises ProviderError.
-    async def complete(self, request: ModelRequest, turn: Turn | None = None) -> AssistantMessage: ...
+    async def complete(
+        self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = ...
+    ) -> AssistantMessage: ...
+    def model_of(self, turn: Turn, purpose: str = "") -> AskedModel: ...  # raises ConfigError
+    # A request that we counted as so many tokens was too long for a model with this window.
+    def was_too_long(self, model: str, counted: int, window: int) -> None: ...
+    # What plugins want at the end of a summary, and the error of a model that one of them asked in vain.
+    async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]: ...
+    # A turn without a message of its own, in a command's conversation.
+    def beside(self, said: Said) -> AbstractAsyncContextManager[Turn]: ...
     # The owner's answer, also amid a call of `turn`; time over, nobody there or a restart mean no, or the default.
     async def ask(self, question: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer: ...
     def asks_at(self, about: Address) -> Address | None: ...  # where; None where nobody can be asked
@@ -375,6 +418,11 @@ class Plugin:
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Complete a message that enters a turn, also one that joins a running turn."""
         return None
+
+    async def make_room(self, turn: Turn, error: ContextTooLong | None) -> bool:
+        """Shorten what is sent where the next request would be too long, or with `error` the last one was. Called
+        before each request. Returns True if the next one is shorter."""
+        return False
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> Limits | AssistantMessage | None:
         """Shorten a request's limits, answer it in the model's place, or refuse it by raising ProviderError."""

@@ -12,10 +12,9 @@ from typing import NoReturn, Protocol
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, CallRunner, Judged, to_ask
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.compaction import Compaction
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted
-from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.metadata import escape, program_remark
 from nanoclaw.core.plugin import Answer, Filter, MakeCalls
 from nanoclaw.core.store.inbox import STOPPED
@@ -42,12 +41,10 @@ class Steering(Protocol):
 class Rounds:
     """The rounds of one turn."""
 
-    def __init__(
-        self, turn: RunningTurn, steering: Steering, call_runner: CallRunner, compaction: Compaction, chain: Chain
-    ) -> None:
-        self.turn, self._steering, self._chain = turn, steering, chain
-        self._call_runner, self._toolbox, self._compaction = call_runner, call_runner.toolbox, compaction
-        self._stream = Stream(turn, chain)
+    def __init__(self, turn: RunningTurn, steering: Steering, call_runner: CallRunner) -> None:
+        self.turn, self._steering, self._chain = turn, steering, call_runner.chain
+        self._call_runner, self._toolbox = call_runner, call_runner.toolbox
+        self._stream = Stream(turn, self._chain)
         self._seen: Counter[tuple[str, ...]] = Counter()  # results of the turn so far
         self._unknown = 0
         self._request: asyncio.Task[AssistantMessage] | None = None
@@ -109,11 +106,11 @@ class Rounds:
         while True:
             await self._steering.steer(self.turn)
             if not is_shorter:
-                await self._compaction.make_room(self.turn, None)
+                await self._chain.make_room(self.turn, None)
             try:
                 return await self._requested()
             except ContextTooLong as error:
-                if not await self._compaction.make_room(self.turn, error):
+                if not await self._chain.make_room(self.turn, error):
                     raise
                 is_shorter = True
             except asyncio.CancelledError:
@@ -127,9 +124,8 @@ class Rounds:
             self._forgot = session.forgot
             turn.snapshot = prompt_snapshot.load(session.snapshot_text) or turn.snapshot
         model_call.use_vision(turn.history, turn.show)
-        request = ModelRequest(turn.snapshot.system, turn.history, turn.snapshot.tools, turn.limits, memo=session.memo)
         self._restarts = False
-        self._request = asyncio.create_task(model_call.complete(request, self._stream, turn.inbound.wait_limit))
+        self._request = asyncio.create_task(model_call.complete(turn.request, self._stream, turn.inbound.wait_limit))
         try:
             return self._call_runner.meant(await self._request)
         except asyncio.CancelledError:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallRunner
-from nanoclaw.core.chain import Chain
-from nanoclaw.core.compaction import Compaction
-from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, Notice, Reason, TurnEnded
 from nanoclaw.core.message_queue import Accepted
@@ -19,7 +17,6 @@ from nanoclaw.core.plugin import Draft, Ended, Profile
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import Manifest, PromptSnapshot, manifest
 from nanoclaw.core.provider import CutsHistory
-from nanoclaw.core.rounds import Rounds, Steering
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.store.tx import Transaction
@@ -61,29 +58,19 @@ class Runner:
 
     def __init__(
         self,
-        builder: ContextBuilder,
         sessions: Sessions,
         inbox: Inbox,
         parts: TurnParts,
         call_runner: CallRunner,
-        compaction: Compaction,
     ) -> None:
-        self.builder, self.sessions, self.inbox = builder, sessions, inbox
-        self._parts, self._call_runner, self._compaction = parts, call_runner, compaction
+        self.builder, self.sessions, self.inbox, self.chain = parts.builder, sessions, inbox, parts.chain
+        self._parts, self.call_runner = parts, call_runner
         self._model_calls, self._channels = parts.model_calls, parts.channels
         self._for_owner: dict[str, None] = {}  # notices that came up in turns of others
 
-    @property
-    def chain(self) -> Chain:
-        return self._parts.chain
-
     def reach(self, name: str) -> Reach:
         """The reach of a tool by its name; for an unknown one, the widest."""
-        return self._call_runner.toolbox.reach(name)
-
-    def check_model(self, session: Session, inbound: Inbound) -> None:
-        """Raises ConfigError if the model of a conversation cannot be asked at present."""
-        self._model_calls.provider(profile_of(inbound), session.model)
+        return self.call_runner.toolbox.reach(name)
 
     def answers_one(self, inbound: Inbound, session: Session | None) -> bool:
         """True for a small model: of several questions in a row it answers only the last."""
@@ -97,7 +84,7 @@ class Runner:
 
     async def begin(self, conversation: Address, batch: Sequence[Accepted]) -> RunningTurn:
         """Begin a turn for messages in quick succession; stored when this returns. Their files are fetched first, which
-        may take time."""
+        may take time. Raises ConfigError if its model cannot be asked at present."""
         inbound, session = batch[0].inbound, self.sessions.of(conversation)
         profile = profile_of(inbound)
         from_plugin = inbound.message.origin != "person" and self._channels.get(inbound.address.channel) is None
@@ -107,6 +94,7 @@ class Runner:
             self._parts, self.sessions.next_turn(), inbound, conversation, session, batch[0].row, profile
         )
         before = turn.snapshot
+        turn.model_call.provider  # noqa: B018 - nothing is begun where it cannot be asked
         messages, made_of = await self._context(turn, session.snapshot_text, batch)
         if turn.snapshot.cut_files and before.cut_files != turn.snapshot.cut_files:
             names = ", ".join(turn.snapshot.cut_files)
@@ -177,19 +165,14 @@ class Runner:
             notes += draft.notes
         return messages, notes
 
-    # --- its course --------------------------------------------------------------------------------------------------
-
-    def rounds(self, turn: RunningTurn, steering: Steering) -> Rounds:
-        """The loop that runs a turn until it has an answer, or waits."""
-        return Rounds(turn, steering, self._call_runner, self._compaction, self.chain)
-
-    async def compact(self, conversation: Address, inbound: Inbound, focus: str) -> str:
-        """Summarize a conversation on request. Returns what to tell. Raises NanoclawError."""
+    @asynccontextmanager
+    async def beside(self, conversation: Address, inbound: Inbound) -> AsyncIterator[RunningTurn]:
+        """A turn without a message of its own; what it leaves to be written is written at its end."""
         turn = RunningTurn(self._parts, 0, inbound, conversation, self.sessions.of(conversation))
         self._begin_context(turn)
         try:
-            return await self._compaction.by_hand(turn, focus)
-        finally:  # no transaction of such a turn's own comes that its changes and costs could be part of
+            yield turn
+        finally:
             await turn.journal.flush()
 
     # --- its end -----------------------------------------------------------------------------------------------------
@@ -209,7 +192,7 @@ class Runner:
             for text in self._for_owner:
                 turn.show(Notice(text, stays="here"))
             self._for_owner.clear()
-        ended = self.for_them(turn.inbound, turn.ended(over))
+        ended = self.for_them(turn.inbound, TurnEnded(over.text, over.reason, turn.usage, over.files))
 
         def clear_and_tell(last: Ended, tx: Transaction) -> None:
             shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""

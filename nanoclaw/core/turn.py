@@ -9,7 +9,8 @@ from typing import NamedTuple
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.events import Event, Notice, Reason, TurnEnded
+from nanoclaw.core.context import ContextBuilder
+from nanoclaw.core.events import Event, Notice, Reason
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -18,6 +19,7 @@ from nanoclaw.core.messages import (
     Inbound,
     Limits,
     Message,
+    ModelRequest,
     Role,
     ToolCall,
     Usage,
@@ -62,6 +64,7 @@ class TurnParts(NamedTuple):
     """Parts of the program that all turns share."""
 
     chain: Chain
+    builder: ContextBuilder
     model_calls: ModelCalls
     channels: Channels
     clock: Callable[[], datetime]
@@ -110,6 +113,12 @@ class RunningTurn:
         return tuple(self.session.history)
 
     @property
+    def request(self) -> ModelRequest:
+        """The next request, with all that was said by now."""
+        snapshot = self.snapshot
+        return ModelRequest(snapshot.system, self.history, snapshot.tools, self.limits, memo=self.session.memo)
+
+    @property
     def effects(self) -> tuple[Effect, ...]:
         return tuple(self.journal.effects())
 
@@ -139,6 +148,11 @@ class RunningTurn:
         """The current time; in a rehearsal that of its message."""
         return self._parts.clock() if self.profile.acts else self.inbound.message.at
 
+    def begin_again(self, upto: int, summary: str, query: str) -> None:
+        """Send a summary in place of all messages up to a row; files are read and notes recalled again for `query`."""
+        self.snapshot = self._parts.builder.begin(query, self.profile, self.address.channel)
+        self.session.compact(upto, summary, self.snapshot.dump())
+
     def later(self, change: Callable[[Tx], object]) -> None:
         """Make a change part of the turn's next transaction."""
         self.journal.later(change)
@@ -157,9 +171,6 @@ class RunningTurn:
             if not is_told and (event.stays == "owner" or self.is_owners):
                 self.remarks.append(event.text)
         self._parts.channels.show(self.address, event)
-
-    def ended(self, over: TurnOver) -> TurnEnded:
-        return TurnEnded(over.text, over.reason, self.usage, over.files)
 
     def begun_answer(self) -> tuple[Message, ...]:
         """The text of an interrupted answer, as far as it came."""

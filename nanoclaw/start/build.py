@@ -33,6 +33,7 @@ from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_
 
 BUILT_IN: dict[str, str] = {
     "basics": "nanoclaw.plugins.basics.plugin:Basics",
+    "compaction": "nanoclaw.plugins.compaction.plugin:Compaction",
     "access": "nanoclaw.plugins.access.plugin:Access",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
     "plan": "nanoclaw.plugins.plan.plugin:Plan",

@@ -167,4 +167,4 @@ async def test_every_key_of_its_configuration_means_what_it_meant(settled: Path,
             "native",
             20,
         )
-        assert program.app.secrets == ("123456:not-a-real-token",)
+        assert program.app.redact.values == ("123456:not-a-real-token",)

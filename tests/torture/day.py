@@ -16,11 +16,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core import summary
 from nanoclaw.core.delivery import FULL_SECONDS
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, Outbound, ToolResult, UserMessage
+from nanoclaw.plugins.compaction import summary
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider
 from tests.program import NOON, FakeChannel, HandClock, Program, running
 from tests.torture import shim

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
-from nanoclaw.core.store.db import Store
+from nanoclaw.core.messages import AssistantMessage, Message, ToolResult
 
 SHORT = 1_000
 """Characters kept of an old tool result when room is needed."""
@@ -17,25 +17,12 @@ NOTE = 80
 """Characters added by the note about what is left out: a shortened text is not shortened again."""
 
 
-def instead(
-    store: Store, session: int, context: int, with_lines: bool
-) -> tuple[list[UserMessage], int, list[tuple[int, int]]]:
-    """Texts that stand for all messages of a context up to an id: a summary, then lines for turns that none was written
-    of; and how many characters are left of results up to which ids."""
-    where = "FROM compactions WHERE session = ? AND context = ? AND kind = ?"
-    short = store.rows(f"SELECT chars, max(upto) {where} AND summary = '' GROUP BY chars", session, context, "short")
-    texts, last, upto = list[UserMessage](), 0, 0
-    outside = (
-        "SELECT DISTINCT body ->> 'outside' FROM messages WHERE session = ? AND context = ? AND id <= ?"
-        " AND instr(body, '\"outside\"') AND json_valid(body) AND body ->> 'outside' <> ''"
-    )
-    for kind in ("summary", "short") if with_lines else ("summary",):  # a summary takes the place of earlier lines
-        sql = f"SELECT id, summary, at, upto {where} AND summary <> '' AND id > ? ORDER BY id DESC LIMIT 1"
-        for row in store.rows(sql, session, context, kind, last):
-            last, text, at, upto = row
-            sources = ", ".join(source for (source,) in store.rows(outside, session, context, upto))
-            texts.append(UserMessage(text, datetime.fromisoformat(at), "runtime", (), sources))
-    return texts, upto, short
+class Placed(NamedTuple):
+    """A message of the history and its row in the store; 0 for a summary, which has none."""
+
+    id: int
+    turn: int
+    message: Message
 
 
 def shortened(message: Message, chars: int = SHORT) -> Message:
@@ -50,3 +37,8 @@ def shortened(message: Message, chars: int = SHORT) -> Message:
         return message
     lines = [f"[image {one.name or 'without a name'} was left out later, to make room]" for one in gone]
     return message._replace(text="\n".join(filter(None, (message.text, *lines))), images=pictures[len(gone) :])
+
+
+def shortened_upto(placed: Iterable[Placed], upto: int, chars: int) -> list[Placed]:
+    """Shorten the long texts up to an id."""
+    return [one._replace(message=shortened(one.message, chars)) if 0 < one.id <= upto else one for one in placed]

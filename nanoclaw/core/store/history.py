@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage
+from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.core.store import codec
-from nanoclaw.core.store.compactions import instead, shortened
+from nanoclaw.core.store.compactions import Placed, shortened_upto
 from nanoclaw.core.store.db import Store
 
 
@@ -29,14 +30,6 @@ class TurnRecord(NamedTuple):
     reason: str
     usage: Usage
     is_reported: bool = True
-
-
-class Placed(NamedTuple):
-    """A message of the history and its row in the store; 0 for a summary, which has none."""
-
-    id: int
-    turn: int
-    message: Message
 
 
 def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> list[Message]:
@@ -104,19 +97,35 @@ def whole_history(store: Store, key: str) -> list[Message] | None:
     return [placed.message for placed in _placed(store, rows)]
 
 
+def _instead(
+    store: Store, session: int, context: int, with_lines: bool
+) -> tuple[list[UserMessage], int, list[tuple[int, int]]]:
+    """Texts that stand for all messages of a context up to an id: a summary, then lines for turns that none was written
+    of; and how many characters are left of results up to which ids."""
+    where = "FROM compactions WHERE session = ? AND context = ? AND kind = ?"
+    short = store.rows(f"SELECT chars, max(upto) {where} AND summary = '' GROUP BY chars", session, context, "short")
+    texts, last, upto = list[UserMessage](), 0, 0
+    outside = (
+        "SELECT DISTINCT body ->> 'outside' FROM messages WHERE session = ? AND context = ? AND id <= ?"
+        " AND instr(body, '\"outside\"') AND json_valid(body) AND body ->> 'outside' <> ''"
+    )
+    for kind in ("summary", "short") if with_lines else ("summary",):  # a summary takes the place of earlier lines
+        sql = f"SELECT id, summary, at, upto {where} AND summary <> '' AND id > ? ORDER BY id DESC LIMIT 1"
+        for row in store.rows(sql, session, context, kind, last):
+            last, text, at, upto = row
+            sources = ", ".join(source for (source,) in store.rows(outside, session, context, upto))
+            texts.append(UserMessage(text, datetime.fromisoformat(at), "runtime", (), sources))
+    return texts, upto, short
+
+
 def shown(store: Store, session: int, context: int, *, with_lines: bool = True) -> list[Placed]:
     """Messages of a context as sent to the model. Without `with_lines` all that no summary replaces."""
-    texts, upto, short = instead(store, session, context, with_lines)
+    texts, upto, short = _instead(store, session, context, with_lines)
     sql = "SELECT id, turn, body FROM messages WHERE session = ? AND context = ? AND id > ? ORDER BY id"
     found = _placed(store, store.rows(sql, session, context, upto))
     for chars, last in short:
         found = shortened_upto(found, last, chars)
     return [*(Placed(0, 0, text) for text in texts), *found]
-
-
-def shortened_upto(placed: Iterable[Placed], upto: int, chars: int) -> list[Placed]:
-    """Shorten the long texts up to an id."""
-    return [one._replace(message=shortened(one.message, chars)) if 0 < one.id <= upto else one for one in placed]
 
 
 def _placed(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:

@@ -1,4 +1,4 @@
-"""Help, a new conversation, its summary and history, the model, and the state of everything."""
+"""Help, a new conversation, its history, the model, and the state of everything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
 
 PAGE, LINE = 40, 300
@@ -21,13 +21,11 @@ class Basics(Plugin):
         self._core = host.get("core")
 
     def commands(self) -> Sequence[Command]:
-        shorten = "sum up the older part, to make room; /compact TEXT keeps details about TEXT"
         every = "the commands: /help GROUP, /help COMMAND"
         return (
             Command("new", "start a new conversation; notes and files stay", self._new, "talk", EVERYBODY, waits=True),
             Command("model", "the models; /model openai/gpt-5 chooses one", self._model, "talk", cli=True),
             Command("history", "what was said; /history 2 is the page before", self._history, "talk", EVERYBODY),
-            Command("compact", shorten, self._compact, "talk", EVERYBODY, waits=True),
             Command("help", every, self._help, "talk", EVERYBODY, cli=True, also=("start",)),
             Command("status", "model, folders, length, tokens used", self._status, open_to=EVERYBODY),
         )
@@ -43,16 +41,6 @@ class Basics(Plugin):
         core.chain.on_reset(said.conversation, tx)
         core.sessions.of(said.conversation).reset(tx)
         return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
-
-    async def _compact(self, said: Said) -> str:
-        """Sum the conversation up; it stays as it is where the model fails or the person stops it."""
-        message = UserMessage("", self._host.now())
-        inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
-        try:
-            return str(await self._core.runner.compact(said.conversation, inbound, said.argument))
-        except NanoclawError as error:
-            why = "I can't do that just now." if said.profile == "guest" else error
-            return f"Not summed up: {why} The conversation is as it was."
 
     def _history(self, said: Said, tx: Tx) -> str:
         return history_text(self._host.conversations.whole(said.conversation), said.argument, self._host.now().tzinfo)

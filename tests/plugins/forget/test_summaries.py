@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import Words, words_of
-from tests.core.test_compaction import Model, home_of, texts, wordy
+from tests.plugins.compaction.test_compaction import Model, home_of, texts, wordy
 from tests.program import MAIN, Program
 
 

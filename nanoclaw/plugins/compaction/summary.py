@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 from typing import NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
-from nanoclaw.core.store.history import Placed
+from nanoclaw.core.store.compactions import Placed
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
 from nanoclaw.outside_text import own_words

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanoclaw.core.channel import Hints
-from nanoclaw.core.compaction import MADE_ROOM
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import (
@@ -34,12 +33,13 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.plugin import Draft, Ended, Host, Plugin, Profile, Section, Turn, Tx
 from nanoclaw.core.provider import OnEvent, chat_messages, chat_tools, estimate_message, estimate_request
-from nanoclaw.core.store.history import Placed
-from nanoclaw.core.summary import BEGIN, END, LINES, SUMMARY, cut_before, cut_within
+from nanoclaw.core.store.compactions import Placed
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.identifiers import identifiers
+from nanoclaw.plugins.compaction.plugin import MADE_ROOM
+from nanoclaw.plugins.compaction.summary import BEGIN, END, LINES, SUMMARY, cut_before, cut_within
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider, call
-from tests.program import MAIN, NOON, FakeChannel, Program, assert_legal, bare, results
+from tests.program import MAIN, NOON, FakeChannel, Program, assert_legal, bare, results, running
 
 WINDOW = 16_000
 FLUSH = "This conversation has grown long. Write down what is worth keeping."
@@ -1064,3 +1064,15 @@ async def test_a_summary_model_that_is_down_is_stood_in_for_also_by_hand(tmp_pat
         await talk(program, 6)
         assert "are now a summary" in await program.ask("/compact")
     assert (len(own.requests), len(model.asked("summary"))) == (1, 1)
+
+
+async def test_without_it_a_conversation_that_is_too_long_says_so_and_another_one_begins(tmp_path: Path) -> None:
+    model = Model(summary=SUMMED_UP)
+    async with running(tmp_path, model, plugins=["basics"]) as program:
+        await talk(program, 5, 3_000)
+        assert await program.ask(wordy("the last", 3_000)) == (
+            "The model gave no answer: The conversation is longer than the model can read."
+        )
+        await program.ask("/new")
+        assert await program.ask("hello") == "ok"
+        assert not [one for one in model.requests if is_summary(one)]

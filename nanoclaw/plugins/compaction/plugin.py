@@ -7,21 +7,18 @@ each of the oldest turns is there until it does. Everything stays in the store: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import ClassVar
 
-from nanoclaw.core.chain import Chain
-from nanoclaw.core.context import ContextBuilder, recent_talk
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError
-from nanoclaw.core.events import Event, Notice
-from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.core.events import Notice
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolSpec, UserMessage
 from nanoclaw.core.metadata import escape
-from nanoclaw.core.model_call import ModelCall, ModelCalls, Models
-from nanoclaw.core.provider import CutsHistory, estimate_message, estimate_request
-from nanoclaw.core.store.compactions import SHORT
-from nanoclaw.core.store.history import Placed, shortened_upto
-from nanoclaw.core.summary import (
+from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Said, Turn
+from nanoclaw.core.provider import estimate_message, estimate_request
+from nanoclaw.core.store.compactions import SHORT, Placed, shortened_upto
+from nanoclaw.plugins.compaction.summary import (
     FOCUS,
     LINES,
     QUOTED,
@@ -42,7 +39,6 @@ from nanoclaw.core.summary import (
     why_nothing,
     with_what_was_lost,
 )
-from nanoclaw.core.turn import RunningTurn
 from nanoclaw.tokens.tokens import estimate
 
 SUMMARY_TOKENS = 4_000
@@ -88,39 +84,45 @@ class NoSummary(NanoclawError):
     """The model's summary cannot take the place of what it summarizes."""
 
 
-class Compaction:
-    """Makes room in any conversation."""
+class Compaction(Plugin):
+    name = "compaction"
+    seconds: ClassVar[float] = float("inf")  # a turn has its own limit, and a person can stop it
 
-    def __init__(
-        self, builder: ContextBuilder, chain: Chain, model_calls: ModelCalls, clock: Callable[[], datetime]
-    ) -> None:
-        self.builder, self.chain, self.model_calls, self.clock = builder, chain, model_calls, clock
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
 
-    async def make_room(self, turn: RunningTurn, error: ContextTooLong | None) -> bool:
-        """Make room if a request would be too long, or was too long with this `error`. True if it became shorter."""
-        return await Shrink(self, turn).make_room(error)
+    def commands(self) -> Sequence[Command]:
+        shorten = "sum up the older part, to make room; /compact TEXT keeps details about TEXT"
+        return (Command("compact", shorten, self._compact, "talk", EVERYBODY, waits=True),)
 
-    async def by_hand(self, turn: RunningTurn, focus: str) -> str:
-        """Summarize all but the newest part. Returns the sentence for the person. Raises NanoclawError."""
-        return await Shrink(self, turn).by_hand(focus)
+    async def make_room(self, turn: Turn, error: ContextTooLong | None) -> bool:
+        return await Shrink(self._host, turn).make_room(error)
+
+    async def _compact(self, said: Said) -> str:
+        """Sum the conversation up; it stays as it is where the model fails or the person stops it."""
+        try:
+            async with self._host.beside(said) as turn:
+                return await Shrink(self._host, turn).by_hand(said.argument)
+        except NanoclawError as error:
+            why = "I can't do that just now." if said.profile == "guest" else error
+            return f"Not summed up: {why} The conversation is as it was."
 
 
 class Shrink:
     """Makes the conversation of one turn shorter."""
 
-    def __init__(self, means: Compaction, turn: RunningTurn) -> None:
-        self._means, self._turn, self._model_call = means, turn, turn.model_call
-        self._session, self._models = turn.session, means.model_calls.models
+    def __init__(self, host: Host, turn: Turn) -> None:
+        self._host, self._turn, self._session = host, turn, turn.session
+        self._asked = host.model_of(turn)
         self._kept: list[str] = []  # what plugins want a summary to end with
 
     @cached_property
     def _summaries(self) -> SummaryModel:
-        show = self._turn.show
-        return SummaryModel(self._model_call, self._models, lambda one: show(one) if isinstance(one, Notice) else None)
+        return SummaryModel(self._host, self._turn)
 
     async def make_room(self, error: ContextTooLong | None) -> bool:
         """Returns True if the next request is shorter."""
-        window = self._learn(error, None) if error else self._window
+        window = self._learn(error, None) if error else self._asked.window
         if window is None:
             return False
         before = self._tokens()
@@ -129,28 +131,28 @@ class Shrink:
             return False
         placed = self._session.placed()
         if not self._shorten(placed, last_before(placed, WHOLE_TURNS), room * ENOUGH):
-            problem = f"is longer than {self._model} can read"
+            problem = f"is longer than {self._asked.name} can read"
             try:
                 await self._sum_up_to(window)
             except (ProviderError, NoSummary) as failed:
                 problem = f"could not be summarized: {reason(failed)}"
-            room = min(room, room_of(self._window or window))
+            room = min(room, room_of(self._asked.window or window))
             if self._tokens() > room:
                 self._give_way(room, problem)
         return self._tokens() < before
 
     async def by_hand(self, focus: str, most: float = INFINITE) -> str:
         """Summarise now, with a `focus`; returns the sentence for the person. Raises NanoclawError."""
-        if isinstance(self._model_call.provider, CutsHistory):
+        if self._asked.cuts_history:
             return (
-                f"{self._model} is sent only the newest part of a conversation, as much as it takes in, so a summary "
-                "would free no space. Nothing was changed; /history shows all."
+                f"{self._asked.name} is sent only the newest part of a conversation, as much as it takes in, so a "
+                "summary would free no space. Nothing was changed; /history shows all."
             )
         placed = self._session.unsummed()
         try:
             part = self._part(placed, most=most, least=LEAST_TOKENS)
             if part is None or is_within_a_turn(placed, part.cut):
-                why = why_nothing(placed, sum(self._sizes(placed)), tail_tokens(self._window))
+                why = why_nothing(placed, sum(self._sizes(placed)), tail_tokens(self._asked.window))
                 return f"Nothing to summarize yet: {why}."
             await self._sum_up(placed, part, focus)
         except ContextTooLong as error:
@@ -159,47 +161,34 @@ class Shrink:
             return await self.by_hand(focus, part.tokens / 2)
         except NoSummary as error:
             return f"This conversation could not be summarized: {reason(error)}. It is as it was."
-        after = round(self._size(self._session.history[0]))
+        after = round(self._size(self._turn.history[0]))
         return (
             f"{counted(part.cut)} (≈ {part.tokens:,} tokens) are now a summary of ≈ {after:,} tokens; the newest "
-            f"{counted(len(self._session.history) - 1)} stay as they are. /history shows all."
+            f"{counted(len(self._turn.history) - 1)} stay as they are. /history shows all."
         )
 
     # --- how long it is ----------------------------------------------------------------------------------------------
 
-    @property
-    def _model(self) -> str:
-        return self._model_call.provider.model
-
-    @property
-    def _window(self) -> int | None:
-        return self._models.window_of(self._model)
-
-    @property
-    def _specs(self) -> tuple[ToolSpec, ...]:
-        return self._turn.snapshot.tools
-
     def _tokens(self, placed: Iterable[Placed] | None = None) -> int:
         """The tokens of a request now, or of one with other messages."""
-        messages = self._session.history if placed is None else [one.message for one in placed]
-        memo = self._session.memo if placed is None else None
-        request = ModelRequest(SystemPrompt(self._turn.system), tuple(messages), self._specs, memo=memo)
-        return round(estimate_request(request, self._model) * self._model_call.factor())
+        request = self._turn.request
+        if placed is not None:
+            request = request._replace(history=tuple(one.message for one in placed), memo=None)
+        return round(estimate_request(request, self._asked.name) * self._asked.factor)
 
     def _size(self, message: Message) -> float:
-        return estimate_message(message, self._model) * self._model_call.factor()
+        return estimate_message(message, self._asked.name) * self._asked.factor
 
     def _sizes(self, placed: Iterable[Placed]) -> list[float]:
         return [self._size(one.message) for one in placed]
 
     def _learn(self, error: ContextTooLong, placed: Sequence[Placed] | None) -> int:
         """The window that the provider named, or that follows from the size that was too long."""
-        tokens, known = self._tokens(placed), self._window
+        tokens, known = self._tokens(placed), self._asked.window
         window = error.window or min(tokens, known or tokens)
-        if window != known:
-            self._models.learned_window(self._model, window)
-        self._means.model_calls.calibration.refused(self._model, tokens, window)
-        return min(window, self._window or window)
+        self._host.was_too_long(self._asked.name, tokens, window)
+        self._asked = self._host.model_of(self._turn)
+        return min(window, self._asked.window or window)
 
     # --- making room -------------------------------------------------------------------------------------------------
 
@@ -256,7 +245,7 @@ class Shrink:
         if lines:
             self._session.shorten(whole[cut - 1].id, lines=lines)
         if any(is_said(one.message) and one != was for one, was in zip(now[cut:], short[cut:], strict=True)):
-            text = f"what you sent is more than {self._model} can read at once, so a part of it is left out"
+            text = f"what you sent is more than {self._asked.name} can read at once, so a part of it is left out"
             self._turn.show(Notice(text, stays="here"))
         if lines and not was_told:
             text = f"the older part of this conversation {problem}. Nothing is lost: it is sent shortened for now"
@@ -265,7 +254,7 @@ class Shrink:
     def _lines_within(self, placed: Sequence[Placed], cuts: Sequence[int], most: float) -> tuple[int, str] | None:
         """The first cut that brings a request below a number of tokens, and the lines that replace what is before it;
         the first of all cuts changes nothing."""
-        begin, left, now = cuts[0], most - self._tokens(()), self._session.history
+        begin, left, now = cuts[0], most - self._tokens(()), self._turn.history
         sizes = self._sizes(placed[begin:])
         taken = sum(map(self._size, now[: len(now) - len(sizes)]))
         for cut in cuts:
@@ -291,13 +280,13 @@ class Shrink:
     ) -> Part | None:
         """The part to summarize now, no more than `most` or what a request can hold; None when before the part that
         stays there are less than `least` tokens, or too few to be worth it. Raises NoSummary."""
-        sizes, window, tail = self._sizes(placed), self._window, tail_tokens(self._window)
+        sizes, window, tail = self._sizes(placed), self._asked.window, tail_tokens(self._asked.window)
         cut = cut_before(placed, sizes, tail, newest) if sum(sizes) > tail else 0
         beside = self._tokens(()) + self._note_tokens() + INSTRUCTION_TOKENS
         held = self._summaries.room(beside, sum(sizes[:cut]))
         most = min(most, held, room_of(window) - beside if window else most)
         if cut and 0 < most < sum(sizes[:cut]) and not (cut := min(cut, cut_within(placed, sizes, most))):
-            raise NoSummary(f"a message of it is longer than {self._model} can read at once")
+            raise NoSummary(f"a message of it is longer than {self._asked.name} can read at once")
         older = round(sum(sizes[:cut]))
         if most <= 0 or cut == 0 or placed[cut - 1].id == 0 or older < (least or max(tail / 4, LEAST_TOKENS)):
             return None
@@ -308,23 +297,20 @@ class Shrink:
         are read and notes recalled again. Raises ProviderError, NoSummary."""
         forgot, turn = self._session.forgot, self._turn
         older, newer = (tuple(one.message for one in some) for some in (placed[: part.cut], placed[part.cut :]))
-        try:
-            request = self._request(older, self._note_tokens(), self._specs)
-            found, failed = await self._means.chain.before_compaction(request, turn)
-            self._kept = [escape(text) for text in found]
-            if failed:
-                raise failed
-            summary = await self._summary(older, part, focus)
-        finally:
-            self._model_call.said = ""  # no one's answer
-        text = with_what_was_lost(summary, placed, part, self._asked_before(placed, part.cut), self._kept)
+        request = self._request(older, self._note_tokens(), self._turn.request.tools)
+        found, failed = await self._host.before_compaction(request, turn)
+        self._kept = [escape(text) for text in found]
+        if failed:
+            raise failed
+        summary = await self._summary(older, part, focus)
+        asked = self._asked_before(placed, part.cut)
+        text = with_what_was_lost(summary, placed, part, asked, self._kept)
         if self._size(self._by_code(text)) >= part.tokens:
             raise NoSummary("the summary is as long as what it sums up")
         if self._session.forgot != forgot:  # it must not come back in a summary
             raise NoSummary("something was forgotten meanwhile")
-        query = next((said.text for said in reversed(newer) if is_said(said)), "") or " ".join(recent_talk(newer))
-        turn.snapshot = self._means.builder.begin(query, turn.profile, turn.address.channel)
-        self._session.compact(part.upto, text, turn.snapshot.dump())
+        query = next((said.text for said in reversed(newer) if is_said(said)), " ".join(asked))
+        turn.begin_again(part.upto, text, query)
 
     def _asked_before(self, placed: Sequence[Placed], cut: int) -> list[str]:
         """The person's own words in a turn that the cut goes through."""
@@ -334,7 +320,7 @@ class Shrink:
         return [message.text[:QUOTED] for message in said if is_said(message)]
 
     def _note_tokens(self) -> int:
-        return min(FLUSH_TOKENS, self._window // 8) if self._window else FLUSH_TOKENS
+        return min(FLUSH_TOKENS, self._asked.window // 8) if self._asked.window else FLUSH_TOKENS
 
     async def _summary(self, older: tuple[Message, ...], part: Part, focus: str) -> str:
         """Raises NoSummary if the model's text is no summary, twice. A model that keeps calling tools, as small ones
@@ -342,7 +328,7 @@ class Shrink:
         message, tools and messages of the conversation so far, and one instruction."""
         tokens = max(200, min(SUMMARY_TOKENS, part.tokens // 2))
         instruction, problem = SUMMARY.format(words=tokens // 2) + (FOCUS.format(focus=focus) if focus else ""), ""
-        for tools in (self._specs, self._specs, ()):
+        for tools in (self._turn.request.tools, self._turn.request.tools, ()):
             if tools == () and problem != CALLED:
                 break
             again = f"\n(Your last try could not be used: {problem}.)" if problem else ""
@@ -360,54 +346,55 @@ class Shrink:
             return CALLED if answer.tool_calls else "it was empty"
         if answer.finish == "length":
             return "it was cut off; write a shorter one"
-        size = estimate(answer.text) * self._model_call.factor()
+        size = estimate(answer.text) * self._asked.factor
         if size < min(LEAST_SUMMARY_TOKENS, part.tokens / 100):
             return "it is too short"
         return "it is longer than what it sums up" if size >= part.tokens else ""
 
     def _by_code(self, text: str) -> UserMessage:
-        return UserMessage(text, self._means.clock(), "runtime")
+        return UserMessage(text, self._host.now(), "runtime")
 
     def _request(self, messages: tuple[Message, ...], tokens: int, tools: tuple[ToolSpec, ...]) -> ModelRequest:
-        limits = self._turn.limits._replace(output_tokens=min(tokens, self._turn.limits.output_tokens))
-        return ModelRequest(self._turn.snapshot.system, messages, tools, limits)
+        request = self._turn.request
+        limits = request.limits._replace(output_tokens=min(tokens, request.limits.output_tokens))
+        return ModelRequest(request.system, messages, tools, limits)
 
 
 class SummaryModel:
     """Writes summaries: the model of [models] if its window is large enough, else the conversation's own."""
 
-    def __init__(self, model_call: ModelCall, models: Models, show: Callable[[Event], None]) -> None:
-        self._main, self._models, self._show = model_call, models, show
-        self._asked = model_call.for_purpose("summaries")
+    def __init__(self, host: Host, turn: Turn) -> None:
+        self._host, self._turn, self._own = host, turn, host.model_of(turn)
+        self._purpose, self._asked = "summaries", host.model_of(turn, "summaries")
 
     @property
     def is_another(self) -> bool:
         """True if another model than the conversation's own writes summaries."""
-        return self._asked is not self._main and self._asked.provider is not self._main.provider
+        return self._asked.name != self._own.name
 
     def room(self, taken: float, wanted: float) -> float:
         """Tokens of a conversation that fit beside those `taken`; infinite if unknown. A model that holds too few of
         the `wanted` tokens is not asked again."""
-        window = self._models.window_of(self._asked.provider.model) if self.is_another else None
+        window = self._asked.window if self.is_another else None
         if window is None:
-            return float("inf")
+            return INFINITE
         if window - taken >= wanted * LEAST_SHARE:
             return window - taken
         self._give_up(f"a window of {window:,} tokens")
-        return float("inf")
+        return INFINITE
 
     async def complete(self, request: ModelRequest) -> AssistantMessage:
         """Raises ProviderError."""
         try:
-            return await self._asked.complete(request, self._show)
+            return await self._host.complete(request._replace(purpose=self._purpose), self._turn, self._turn.show)
         except ContextTooLong as error:
             if not self.is_another:
                 raise
-            tokens = error.window or estimate_request(request, self._asked.provider.model)
-            self._models.learned_window(self._asked.provider.model, round(tokens))
+            tokens = round(error.window or estimate_request(request, self._asked.name))
+            self._host.was_too_long(self._asked.name, tokens, tokens)
             self._give_up("a smaller window")
-            return await self._main.complete(request, self._show)
+            return await self._host.complete(request, self._turn, self._turn.show)
 
     def _give_up(self, why: str) -> None:
-        self._show(Notice(f"{self._asked.provider.model} has {why}, so {self._main.provider.model} writes the summary"))
-        self._asked = self._main
+        self._turn.show(Notice(f"{self._asked.name} has {why}, so {self._own.name} writes the summary"))
+        self._purpose, self._asked = "", self._own
