@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nanoclaw.core.app import App
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.plugin import TALK, Memory
 from nanoclaw.plugins.memory.recall import recall
@@ -34,7 +33,7 @@ def ranked(workspace: str, query: str, history: Sequence[Mapping[str, str]], now
     """The ranking itself, also where the match is weak."""
     if workspace not in _indexes:
         file = Path(_folder.name) / f"{len(_indexes)}.db"
-        _indexes[workspace] = Index(Workspace(Path(workspace)), file)
+        _indexes[workspace] = Index(Path(workspace), file)
     talk = [message["content"] for message in history]
     hits = recall(_indexes[workspace], query, talk, datetime.fromisoformat(now), budget, careful=False)
     return [(hit.file, hit.start, hit.end, hit.text) for hit in hits]

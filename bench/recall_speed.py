@@ -23,14 +23,13 @@ def main(root: Path) -> None:
         write_notes(root, words)
     before = memory_megabytes()
     begun = time.process_time()
-    from nanoclaw.core.workspace import Workspace
     from nanoclaw.plugins.memory.index import Index
     from nanoclaw.plugins.memory.recall import recall
 
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     index_file = root / "index.db"
     kind = "from a saved index" if index_file.exists() else "building the index"
-    index = Index(Workspace(root), index_file)
+    index = Index(root, index_file)
 
     def ask(query: str) -> float:
         begun = time.process_time()

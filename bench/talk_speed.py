@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.talk import TalkSearch
 
 MESSAGES, SESSIONS, WORDS = 20_000, 40, 8_000
@@ -55,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         fill(root)
-        search = TalkSearch(Workspace(root), root, lambda: NOW)
+        search = TalkSearch(root, root, lambda: NOW)
         began = time.process_time()
         assert search.quotes("krakatau", 5)
         while search.is_reading or search.remark:

@@ -18,7 +18,6 @@ from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import counts, failures
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.escapes import one_line
 from nanoclaw.start import config as configuration
 from nanoclaw.start import home
@@ -30,7 +29,7 @@ def init(config: Config, options: argparse.Namespace) -> int:
 
     checked(config)
     made = home.make_home(config)
-    Workspace(config.workspace_path).check_writable()
+    home.check_writable(config.workspace_path)
     made += bootstrap.seed(config.workspace_path, home.shipped("workspace_template"))
     lines = []
     if options.model or options.api_base:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw import log
+from nanoclaw.atomic_write import remove_drafts
 from nanoclaw.channels import table as chat_apps
 from nanoclaw.core.app import App, AppSettings
 from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
@@ -25,7 +26,6 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.sections import IDS
 from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.start import folders
 from nanoclaw.start import home as homes
 from nanoclaw.start.config import Config, owned_keys
@@ -109,8 +109,8 @@ def build(
         app.redact.add(*hidden_values(secret_settings(config, kinds)))
         start_logging(config, app.redact)
         if state is None:
-            Workspace(config.workspace_path).check_writable()
-            homes.remove_left_over(config, store)
+            homes.check_writable(config.workspace_path)
+            remove_drafts(homes.places_of_drafts(config, store))
         app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())
         _check_sections(app)
@@ -301,8 +301,8 @@ def _by_need(kinds: Sequence[type[Plugin]]) -> list[type[Plugin]]:
         known = {one.name for one in done}
         ready = [one for one in left if all(name in known or name not in there for name in one.needs)]
         if not ready:
-            names = ", ".join(one.name for one in left)
-            raise ConfigError(f"the plugins {names} need each other; nanoclaw --without {left[0].name} starts.")
+            names = [one.name for one in left]
+            raise ConfigError(f"the plugins {', '.join(names)} need each other; nanoclaw --without {names[0]} starts.")
         done.append(ready[0])
         left.remove(ready[0])
     return done
@@ -318,12 +318,10 @@ class _People(ChannelAccess):
         self._public, self._channel = partial(app.public, "access"), channel
 
     def is_known(self, sender: str) -> bool:
-        access = self._public()
-        return access is not None and bool(access.is_known(self._channel, sender))
+        return bool((access := self._public()) and access.is_known(self._channel, sender))
 
     def awaits_code(self) -> bool:
-        access = self._public()
-        return access is not None and bool(access.awaits_code(self._channel))
+        return bool((access := self._public()) and access.awaits_code(self._channel))
 
     async def invited_by(self, sender: str) -> None:
         if access := self._public():

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from nanoclaw.atomic_write import remove_drafts
+from nanoclaw.atomic_write import reason, try_writing
 from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.store.db import Store
@@ -39,13 +39,20 @@ def make_home(config: Config) -> list[str]:
     try:
         with suppress(OSError):  # a network drive may not know locks
             fcntl.flock(lock, fcntl.LOCK_EX)  # of several first runs one makes it
-        return (
-            []
-            if config.workspace_path.exists()
-            else bootstrap.seed(config.workspace_path, shipped("workspace_template"))
-        )
+        is_made = config.workspace_path.exists()
+        return [] if is_made else bootstrap.seed(config.workspace_path, shipped("workspace_template"))
     finally:
         os.close(lock)
+
+
+def check_writable(workspace: Path) -> None:
+    """Raises WorkspaceError unless files can be made there; makes the folder when it is missing."""
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        try_writing(workspace)
+    except OSError as error:
+        advice = "Give another folder, or make this one writable."
+        raise WorkspaceError(f"the workspace {str(workspace)!r} cannot be used: {reason(error)}. {advice}") from None
 
 
 def refuse_pipes(config: Config) -> None:
@@ -82,13 +89,8 @@ def stored(config: Config, how: Literal["read", "beside", "own"] = "read") -> It
         store.close()
 
 
-def remove_left_over(config: Config, store: Store) -> None:
-    """Remove drafts of files that a crash left: in the middle of a turn they may be anywhere in the workspace."""
-    remove_drafts(places_of_drafts(config, store))
-
-
 def places_of_drafts(config: Config, store: Store | None) -> Iterator[Path]:
-    """Folders in which a crash may have left drafts of files."""
+    """Folders in which a crash may have left drafts of files; in the middle of a turn those of all the workspace."""
     yield from (config.home / name for name in ("", "undo", "plugins", "skills"))
     yield from (config.home / "plugins").glob("*/")
     if store and store.rows("SELECT 1 FROM turns WHERE ended IS NULL LIMIT 1"):

@@ -15,7 +15,6 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import list_sessions, whole_history
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import lines_of, memory_files
 from nanoclaw.sqlite_salvage.copies import daily_copies, is_whole
 from nanoclaw.start.home import shipped
@@ -38,7 +37,7 @@ def violations(home: Path, ledger: Path, statuses: Sequence[int]) -> list[str]:
     found += _in_deliveries(entries)
     found += _in_commands(day.outside_of(ledger))
     found += _in_store(home / "state.db", entries)
-    found += _in_workspace(Workspace(home / "workspace"), _done(entries), _accepted(entries))
+    found += _in_workspace(home / "workspace", _done(entries), _accepted(entries))
     if (home / "config.toml").read_text() != day.CONFIG:
         found.append("config.toml is not as it was")
     return found
@@ -156,21 +155,21 @@ def _in_history(name: str, history: Sequence[Any]) -> Iterable[str]:
 # -- files
 
 
-def _in_workspace(workspace: Workspace, done: set[str], accepted: list[str]) -> Iterable[str]:
+def _in_workspace(workspace: Path, done: set[str], accepted: list[str]) -> Iterable[str]:
     for source in TEMPLATE.glob("*.md"):
-        path, text = workspace.root / source.name, source.read_text()
+        path, text = workspace / source.name, source.read_text()
         if not path.exists():
             yield f"{source.name} is missing from the workspace"
         elif not (path.read_text().startswith(text) if source.name == "MEMORY.md" else path.read_text() == text):
             yield f"{source.name} is not as it was: {path.read_text()[-80:]!r}"
     wanted = _files(done, accepted)
     for name, contents in wanted.items():
-        yield from _in_file(workspace.root / name, contents)
+        yield from _in_file(workspace / name, contents)
     yield from _in_memory(workspace, done, "c7" in accepted)
     known = {*wanted, *memory_files(workspace), *(source.name for source in TEMPLATE.glob("*.md"))}
-    for path in workspace.root.rglob("*"):
-        if path.is_file() and not path.name.startswith(".") and str(path.relative_to(workspace.root)) not in known:
-            yield f"{path.relative_to(workspace.root)} was not asked for"
+    for path in workspace.rglob("*"):
+        if path.is_file() and not path.name.startswith(".") and str(path.relative_to(workspace)) not in known:
+            yield f"{path.relative_to(workspace)} was not asked for"
 
 
 def _in_file(path: Path, contents: set[str | None]) -> Iterable[str]:
@@ -214,7 +213,7 @@ def _outcome(steps: Iterable[tuple[str, str, dict[str, Any]]]) -> str | None:
     return text
 
 
-def _in_memory(workspace: Workspace, done: set[str], undone: bool) -> Iterable[str]:
+def _in_memory(workspace: Path, done: set[str], undone: bool) -> Iterable[str]:
     """Each line is one that was asked for, whole and once, and those of what was done are there, but for an undone."""
     entries = [
         (token, arguments["text"])
@@ -225,7 +224,7 @@ def _in_memory(workspace: Workspace, done: set[str], undone: bool) -> Iterable[s
     texts: list[str] = []
     template = set(lines_of((TEMPLATE / "MEMORY.md").read_text()))
     for name in memory_files(workspace):
-        content = (workspace.root / name).read_text(errors="replace")
+        content = (workspace / name).read_text(errors="replace")
         if content and not content.endswith("\n"):
             yield f"{name} ends in the middle of a line: {content[-80:]!r}"
         for line in lines_of(content):

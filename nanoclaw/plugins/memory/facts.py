@@ -13,7 +13,6 @@ from nanoclaw.atomic_write import write_atomically
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file, without_also
 
 NAME = "MEMORY.md"
@@ -86,7 +85,7 @@ class FactsFile:
             return ()
         every: list[str] = []
         with suppress(WorkspaceError):  # a link within the workspace is shown, and no search looks at it
-            every = lines_of(read_memory_file(Workspace(self._reach.root), NAME) or "")
+            every = lines_of(read_memory_file(self._reach.root, NAME) or "")
         numbers = {without_also(line).rstrip(): number for number, line in enumerate(every, 1)}
         places = [(numbers.get(line.rstrip(), 1), line[2:].strip()) for line in lines]
         return tuple(Hit(NAME, at, at, None, 0.0, text) for at, text in places)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.chunks import NoteEntry, chunks
 from nanoclaw.plugins.memory.index_file import FILE_BITS, Batch, inode, loaded, merge, opened
 from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
@@ -54,10 +53,10 @@ class Chunk(NamedTuple):
 class Index:
     """The notes of one workspace by their terms. One thread at a time: hold `lock`."""
 
-    def __init__(self, workspace: Workspace, path: Path, *, leaves: bool = False) -> None:
+    def __init__(self, workspace: Path, path: Path, *, leaves: bool = False) -> None:
         """With `leaves` a query waits for few changes, and somebody calls `go_on` for those that are `unread`."""
         self.workspace, self.path = workspace, path
-        self._root = os.fspath(workspace.root)  # joined thousands of times
+        self._root = os.fspath(workspace)  # joined thousands of times
         self._leaves = leaves
         self.lock = threading.RLock()
         self.entries, self.average_length, self.chunks = 0, 1.0, 0
@@ -135,7 +134,7 @@ class Index:
 
     def _looked_at(self) -> tuple[Sequence[str], bool]:
         """The files to look at now, and whether these are all."""
-        folder = self._stamp(self.workspace.notes.name)
+        folder = self._stamp("memory")
         is_all = not folder or folder[0] == 0 or folder != self._folder
         is_all = is_all or len(self._names) <= LOOKED_AT or time.monotonic() - self._looked > LOOK_AGAIN_SECONDS
         if is_all:

@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import date, datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.beneath.paths import open_named
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.origins import Origins
@@ -53,7 +52,7 @@ class MemoryStore:
     looks notes up, or needs their files, asks this."""
 
     def __init__(
-        self, workspace: Workspace, clock: Callable[[], datetime], lookup: NoteSearch, origins: Origins | None = None
+        self, workspace: Path, clock: Callable[[], datetime], lookup: NoteSearch, origins: Origins | None = None
     ) -> None:
         self.workspace, self.origins = workspace, origins
         self._clock, self._lookup = clock, lookup
@@ -121,7 +120,7 @@ class MemoryStore:
         """Put lines back at their numbers; where the file has become shorter, at its end."""
         folder, _, file = name.rpartition("/")
         with _opened(self.workspace, folder) as descriptor:
-            content = _whole(self.workspace, name) if (self.workspace.root / name).exists() else b""
+            content = _whole(self.workspace, name) if (self.workspace / name).exists() else b""
             encoding = _encoding(content)
             text = content.decode(encoding, _kept(encoding))
             end = "\r" if "\r\n" in text else ""
@@ -137,7 +136,7 @@ class MemoryStore:
     def add_note(self, text: str, also: str = "") -> Added:
         """One line in today's note; `also` has other words to find it by."""
         now = self._clock()
-        return self._add(self.workspace.note_path(now.date()).name, "memory", f"- {now:%H:%M} ", text, also)
+        return self._add(f"{now:%Y-%m-%d}.md", "memory", f"- {now:%H:%M} ", text, also)
 
     def add_fact(self, text: str, replaces: str = "", *, keep_both: bool = False, also: str = "") -> Added:
         """One line in MEMORY.md; the one line that has the words of `replaces` is struck with the date.
@@ -233,25 +232,26 @@ class MemoryStore:
         return f"{file} was damaged, it was no longer text: it is kept as {aside}, and what can still be read is used."
 
 
-def memory_files(workspace: Workspace) -> list[str]:
+def memory_files(workspace: Path) -> list[str]:
     """MEMORY.md and the daily notes by name, as paths within the workspace. Links are not followed."""
     names = []
-    if workspace.memory_file.is_file() and not workspace.memory_file.is_symlink():
+    facts, folder = workspace / "MEMORY.md", workspace / "memory"
+    if facts.is_file() and not facts.is_symlink():
         names.append("MEMORY.md")
     try:
-        if workspace.notes.is_symlink():
+        if folder.is_symlink():
             return names
-        with os.scandir(workspace.notes) as entries:
+        with os.scandir(folder) as entries:
             notes = [e.name for e in entries if e.name.endswith(".md") and e.is_file(follow_symlinks=False)]
     except OSError:
         return names
     return names + [f"memory/{name}" for name in sorted(notes)]
 
 
-def read_memory_file(workspace: Workspace, name: str) -> str | None:
+def read_memory_file(workspace: Path, name: str) -> str | None:
     """Text of a memory file, bad bytes shown as U+FFFD, or None when it isn't there."""
     try:
-        with open_named(workspace.root, name) as file:
+        with open_named(workspace, name) as file:
             content = file.read(LARGEST_FILE_BYTES)
     except FileNotFoundError:
         return None
@@ -341,10 +341,10 @@ def _struck(line: str, day: date) -> str:
     return f"{start or '- '}~~{line[len(start) :].rstrip()}~~ ({day.isoformat()})"
 
 
-def _whole(workspace: Workspace, name: str) -> bytes:
+def _whole(workspace: Path, name: str) -> bytes:
     """Bytes of a file; half a character at the end of a UTF-16 file is made whole."""
     try:
-        with open_named(workspace.root, name) as file:
+        with open_named(workspace, name) as file:
             content = file.read()
             return content + b"\0" if len(content) % 2 and _encoding(content) != "utf-8" else content
     except OSError as error:
@@ -375,9 +375,9 @@ def _memory_name(file: str) -> str:
 
 
 @contextmanager
-def _opened(workspace: Workspace, folder: str) -> Iterator[int]:
+def _opened(workspace: Path, folder: str) -> Iterator[int]:
     """The descriptor of a folder to write in, made when it is missing. Raises WorkspaceError."""
-    target = workspace.root / folder
+    target = workspace / folder
     try:
         target.mkdir(parents=True, exist_ok=True)
         opened = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if folder else 0))

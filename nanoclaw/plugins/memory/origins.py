@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import CheckedCall
 from nanoclaw.core.plugin import Host, Turn, Tx
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import lines_of, plain_entry, read_memory_file, without_strike
 
 MIGRATIONS = (
@@ -132,7 +131,7 @@ class Origins:
     def entries(self) -> Iterator[OthersEntry]:
         """All entries of the memory files that come from others' text."""
         days = {day for days in self._from_others().values() for day in days}
-        workspace = Workspace(self._host.workspace)
+        workspace = self._host.workspace
         for file in ("MEMORY.md", *(f"memory/{day}.md" for day in sorted(days))) if days else ():
             with suppress(WorkspaceError):
                 for number, line in enumerate(lines_of(read_memory_file(workspace, file) or ""), 1):

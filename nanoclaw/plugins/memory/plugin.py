@@ -34,7 +34,6 @@ from nanoclaw.core.plugin import (
     Tx,
 )
 from nanoclaw.core.tool import Tool, ToolContext, tool
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import block, inside, own_words
 from nanoclaw.plugins.memory.facts import FactsFile
@@ -94,7 +93,7 @@ class Memory(Plugin):
     marks = ("memory_origins.line",)
 
     def __init__(self, host: Host, settings: MemorySettings) -> None:
-        core, workspace = host.get("core"), Workspace(host.workspace)
+        core, workspace = host.get("core"), host.workspace
         self._host = host
         self._index_file: Path = core.home / "index.db"
         vector_model = f"{settings.embeddings} {settings.embeddings_api_base}".strip()
@@ -285,7 +284,7 @@ class Memory(Plugin):
         if self._made_talk is None:
             from nanoclaw.plugins.memory.talk import TalkSearch
 
-            self._made_talk = TalkSearch(Workspace(self._host.workspace), self._index_file.parent, self._host.now)
+            self._made_talk = TalkSearch(self._host.workspace, self._index_file.parent, self._host.now)
         return self._made_talk
 
     def _flushes(self) -> Flushes:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import Hit
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class NoteSearch:
     """
 
     def __init__(
-        self, workspace: Workspace, index_file: Path, clock: Callable[[], datetime], vector_model: str = ""
+        self, workspace: Path, index_file: Path, clock: Callable[[], datetime], vector_model: str = ""
     ) -> None:
         self._workspace, self._file, self._clock = workspace, index_file, clock
         self._vector_model = vector_model
@@ -190,7 +189,7 @@ class NoteSearch:
 
     def has_notes(self) -> bool:
         try:
-            with os.scandir(self._workspace.notes) as entries:
+            with os.scandir(self._workspace / "memory") as entries:
                 return any(entries)
         except OSError:
             return False

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
 
-    from nanoclaw.core.workspace import Workspace
-
 SHOWN = 280
 """Characters of one that are shown."""
 
@@ -59,7 +57,7 @@ class Quote(NamedTuple):
 class TalkSearch(NoteSearch):
     """Raises nothing; what cannot be read is not found."""
 
-    def __init__(self, workspace: Workspace, home: Path, clock: Callable[[], datetime]) -> None:
+    def __init__(self, workspace: Path, home: Path, clock: Callable[[], datetime]) -> None:
         super().__init__(workspace, home / TALK_FILE, clock)
         self._store = home / "state.db"
 
@@ -96,7 +94,7 @@ class TalkIndex(Index):
     """Follows the store by the ids of its messages: what has ended is indexed, and never changes except by forgetting,
     which deletes the index."""
 
-    def __init__(self, workspace: Workspace, path: Path, store: Path, zone: tzinfo | None) -> None:
+    def __init__(self, workspace: Path, path: Path, store: Path, zone: tzinfo | None) -> None:
         super().__init__(workspace, path, leaves=True)
         self._store, self._zone = store, zone
         self.about = "earlier conversations"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import read_memory_file
 from nanoclaw.tokenizer import STOP_WORDS, fold, is_cjk, tokens, words
 
@@ -18,7 +18,7 @@ MOST_LOOKED_THROUGH = 32_000_000
 """Characters of notes, the newest first: a fifth of a second."""
 
 
-def mentioning(workspace: Workspace, names: Iterable[str], question: str) -> list[str]:
+def mentioning(workspace: Path, names: Iterable[str], question: str) -> list[str]:
     """Those of the files that have rare words of a question, the files with the rarest first."""
     wanted = _wanted(question)
     having: dict[str, list[str]] = {word: [] for word in wanted}

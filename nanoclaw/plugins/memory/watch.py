@@ -46,7 +46,7 @@ class FactsWatch:
 
     def _stamp_now(self) -> tuple[int, int]:
         try:
-            found = self._store.workspace.memory_file.stat()
+            found = (self._store.workspace / "MEMORY.md").stat()
         except OSError:
             return (0, 0)
         return (found.st_mtime_ns, found.st_size)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from rank_bm25 import BM25Okapi
 
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.recall import K1, B, bm25
 from nanoclaw.tokenizer import tokens
@@ -28,7 +27,7 @@ def random_lines(seed: int, count: int = 300) -> list[str]:
 def test_each_line_has_the_score_that_rank_bm25_gives_it(tmp_path: Path, seed: int) -> None:
     lines = random_lines(seed)
     (tmp_path / "MEMORY.md").write_text("".join(f"- {line}\n" for line in lines))
-    index = Index(Workspace(tmp_path), tmp_path / "index.db")
+    index = Index(tmp_path, tmp_path / "index.db")
     index.refresh()
     oracle = BM25Okapi([list(tokens(line)) for line in lines], k1=K1, b=B)
     rare = {term: idf for term, idf in oracle.idf.items() if len(index.postings(term)) < len(lines) / 2}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.dates import find_dates
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.tokenizer import fold
@@ -30,7 +29,7 @@ def ask(tmp_path: Path) -> Iterator[Callable[[str], list[str]]]:
     (tmp_path / "memory").mkdir()
     for day, text in NOTES.items():
         (tmp_path / "memory" / f"{day}.md").write_text(text, encoding="utf-8")
-    notes = NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: NOW)
+    notes = NoteSearch(tmp_path, tmp_path / "index.db", lambda: NOW)
     yield lambda question: [hit.text for hit in notes.recall(question, (), NOW, 1_500, 12)]
     notes.close()
 
@@ -165,6 +164,6 @@ def test_notes_in_other_languages_name_days(tmp_path: Path, note: str, question:
     (tmp_path / "memory" / "2026-10-20.md").write_text(
         "- 10:00 rain, regen, pluie, lluvia, yağmur, дождь\n", encoding="utf-8"
     )
-    notes = NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: NOW)
+    notes = NoteSearch(tmp_path, tmp_path / "index.db", lambda: NOW)
     assert [hit.text for hit in notes.recall(question, (), NOW, 1_500, 12)][:1] == [note]
     notes.close()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.notes import LONGEST_ENTRY, Added, MemoryStore, lines_of
 from nanoclaw.plugins.memory.search import NoteSearch
 
@@ -18,9 +17,7 @@ LATE = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
 
 @pytest.fixture
 def store(tmp_path: Path) -> MemoryStore:
-    return MemoryStore(
-        Workspace(tmp_path), lambda: LATE, NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: LATE)
-    )
+    return MemoryStore(tmp_path, lambda: LATE, NoteSearch(tmp_path, tmp_path / "index.db", lambda: LATE))
 
 
 def test_a_note_late_in_the_evening_belongs_to_the_local_day(store: MemoryStore, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory import recall as recalling
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
@@ -19,24 +18,24 @@ from nanoclaw.tokenizer import tokens
 NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
 
 
-def workspace(root: Path, **notes: str) -> Workspace:
+def workspace(root: Path, **notes: str) -> Path:
     (root / "memory").mkdir()
     for name, text in notes.items():
         path = root / "MEMORY.md" if name == "MEMORY" else root / "memory" / f"{name.strip('_').replace('_', '-')}.md"
         path.write_text(text, encoding="utf-8")
-    return Workspace(root)
+    return root
 
 
-def search(workspace: Workspace, query: str, limit: int, now: datetime) -> list[Hit]:
-    index = Index(workspace, workspace.root / "index.db")
+def search(workspace: Path, query: str, limit: int, now: datetime) -> list[Hit]:
+    index = Index(workspace, workspace / "index.db")
     try:
         return recalling.search(index, query, limit, now)
     finally:
         index.close()
 
 
-def recall(workspace: Workspace, query: str, *talk: str, budget: int = 1_500) -> list[Hit]:
-    index = Index(workspace, workspace.root / "index.db")
+def recall(workspace: Path, query: str, *talk: str, budget: int = 1_500) -> list[Hit]:
+    index = Index(workspace, workspace / "index.db")
     try:
         return recalling.recall(index, query, talk, NOW, budget, 280)
     finally:
@@ -56,7 +55,7 @@ def test_one_of_two_notes_is_found(tmp_path: Path) -> None:
 
 
 def test_an_empty_memory_finds_nothing(tmp_path: Path) -> None:
-    assert search(Workspace(tmp_path), "anything", 5, NOW) == []
+    assert search(tmp_path, "anything", 5, NOW) == []
     assert search(workspace(tmp_path, MEMORY=""), "anything", 5, NOW) == []
 
 
@@ -169,7 +168,7 @@ def test_odd_files_are_passed_over(tmp_path: Path) -> None:
 def test_a_note_edited_meanwhile_is_seen(tmp_path: Path) -> None:
     ws = workspace(tmp_path, MEMORY="- old\n")
     assert search(ws, "fresh", 5, NOW) == []
-    ws.memory_file.write_text("- fresh\n")
+    (ws / "MEMORY.md").write_text("- fresh\n")
     assert texts(search(ws, "fresh", 5, NOW)) == ["fresh"]
 
 
@@ -329,14 +328,14 @@ DAYS = {
 
 
 @pytest.fixture
-def noted(tmp_path: Path) -> Workspace:
-    search = NoteSearch(Workspace(tmp_path), tmp_path / "index.db", lambda: NOW)
+def noted(tmp_path: Path) -> Path:
+    search = NoteSearch(tmp_path, tmp_path / "index.db", lambda: NOW)
     for day, notes in DAYS.items():
         for number, text in enumerate(notes):
             now = datetime(day.year, day.month, day.day, 9 + number, 10 * number, tzinfo=UTC)
-            store = MemoryStore(Workspace(tmp_path), lambda now=now: now, search)  # type: ignore[misc]
+            store = MemoryStore(tmp_path, lambda now=now: now, search)  # type: ignore[misc]
             store.add_note(text)
-    return Workspace(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -358,7 +357,7 @@ def noted(tmp_path: Path) -> Workspace:
     ],
 )
 def test_a_note_that_only_stands_beside_the_right_one_does_not_come_up(
-    noted: Workspace, question: str, shown: set[str]
+    noted: Path, question: str, shown: set[str]
 ) -> None:
     assert {text.partition(" ")[2] for text in texts(recall(noted, question, budget=3_000))} == shown
 

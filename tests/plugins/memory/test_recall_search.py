@@ -11,7 +11,6 @@ from threading import Event
 
 import pytest
 
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory import index as indexing
 from nanoclaw.plugins.memory import index_file
 from nanoclaw.plugins.memory.index import Index
@@ -31,7 +30,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def notes(root: Path) -> Iterator[NoteSearch]:
-    notes = NoteSearch(Workspace(root), root / "index.db", lambda: NOW)
+    notes = NoteSearch(root, root / "index.db", lambda: NOW)
     yield notes
     notes.close()
 
@@ -61,7 +60,7 @@ def test_one_of_two_notes_comes_up_with_file_lines_and_date(root: Path, notes: N
 
 
 def test_without_notes_nothing_comes_up(tmp_path: Path) -> None:
-    notes = NoteSearch(Workspace(tmp_path / "nowhere"), tmp_path / "index.db", lambda: NOW)
+    notes = NoteSearch(tmp_path / "nowhere", tmp_path / "index.db", lambda: NOW)
     assert notes.recall("Where is my pelican?", (), NOW, 1_500) == []
     assert notes.search("pelican", 5) == []
     notes.close()
@@ -121,7 +120,7 @@ def test_a_named_day_brings_up_its_notes_though_no_word_matches(root: Path, ques
     for number in range(30):
         each = (date(2025, 4, 10) + timedelta(number)).isoformat()
         write(root, each, f"- swam in lake {each}\n")
-    notes = NoteSearch(Workspace(root), root / "index.db", lambda: now)
+    notes = NoteSearch(root, root / "index.db", lambda: now)
     hits = notes.recall(question, (), now, 1_500)
     notes.close()
     assert hits[0].file == f"memory/{day}.md"
@@ -246,14 +245,14 @@ def test_who_asks_from_a_thread_has_all_the_notes_also_where_nothing_else_gets_t
 
 def test_a_search_that_is_closed_meanwhile_goes_on_where_it_was(root: Path) -> None:
     years_of_notes(root)
-    notes = NoteSearch(Workspace(root), root / "index.db", lambda: NOW)
+    notes = NoteSearch(root, root / "index.db", lambda: NOW)
 
     async def asked_and_closed() -> None:
         notes.recall("Did I meet word0?", (), NOW, 1_500)
         notes.close()
 
     asyncio.run(asked_and_closed())
-    again = NoteSearch(Workspace(root), root / "index.db", lambda: NOW)
+    again = NoteSearch(root, root / "index.db", lambda: NOW)
     assert [hit.text for hit in again.search("word0", 1)] == ["met word0 in town"]
     again.close()
 
@@ -269,7 +268,7 @@ def test_many_notes_taken_away_are_no_longer_found(root: Path, notes: NoteSearch
 
 def test_a_home_that_cannot_be_written_catches_up_a_little_at_each_message(root: Path) -> None:
     years_of_notes(root, 200)
-    notes = NoteSearch(Workspace(root), root / "no such folder" / "index.db", lambda: NOW)
+    notes = NoteSearch(root, root / "no such folder" / "index.db", lambda: NOW)
     assert notes.search("word199", 1)
     for _ in range(5):
         if notes.search("word0", 1):
@@ -280,10 +279,10 @@ def test_a_home_that_cannot_be_written_catches_up_a_little_at_each_message(root:
 
 def test_an_index_taken_up_in_steps_ranks_like_one_made_at_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     years_of_notes(root, 60)
-    at_once = Index(Workspace(root), root / "once.db")
+    at_once = Index(root, root / "once.db")
     whole = search_index(at_once, "where was word7 in town", 60, NOW)
     monkeypatch.setattr(indexing, "BATCH_BYTES", 5_000)
-    in_steps = Index(Workspace(root), root / "steps.db")
+    in_steps = Index(root, root / "steps.db")
     assert search_index(in_steps, "where was word7 in town", 60, NOW) == whole
     lines = in_steps.postings("town")
     assert lines == sorted(lines, reverse=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import running
@@ -23,7 +22,7 @@ def search_of(root: Path, lines: Sequence[str]) -> NoteSearch:
         note = root / "memory" / f"2026-04-{10 + day}.md"
         note.parent.mkdir(exist_ok=True)
         note.write_text("".join(f"- {line}\n" for line in lines[day::10]), encoding="utf-8")
-    return NoteSearch(Workspace(root), root / "index.db", lambda: NOW)
+    return NoteSearch(root, root / "index.db", lambda: NOW)
 
 
 def recalled(notes: NoteSearch, message: str) -> list[str]:

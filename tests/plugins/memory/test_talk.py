@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from nanoclaw.core.tool import Tool, ToolOutput, tool
-from nanoclaw.core.workspace import Workspace
 from nanoclaw.plugins.memory.talk import TalkSearch
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import GUEST, NOON, FakeChannel, HandClock, Program, everybody_is, results, running, tools_plugin
@@ -21,7 +20,7 @@ ASKED = "What did I say about the Krakatau trip?"
 
 def search_of(here: Program) -> TalkSearch:
     """A search as another process would make it."""
-    return TalkSearch(Workspace(here.workspace), here.root, here.clock)
+    return TalkSearch(here.workspace, here.root, here.clock)
 
 
 def found(here: Program, query: str) -> list[str]:
@@ -173,5 +172,5 @@ async def test_a_store_that_cannot_be_read_or_a_damaged_index_costs_no_answer(tm
         assert len(found(here, "krakatau")) == 1
         (tmp_path / "index.db-talk").write_bytes(b"no database at all" * 100)
         assert len(found(here, "krakatau")) == 1
-    nowhere = TalkSearch(Workspace(tmp_path), tmp_path / "nowhere", lambda: NOON)
+    nowhere = TalkSearch(tmp_path, tmp_path / "nowhere", lambda: NOON)
     assert nowhere.quotes("krakatau", 8) == []
