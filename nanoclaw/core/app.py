@@ -86,7 +86,6 @@ class App:
         self.flags, self.inbox = Flags(store, clock), Inbox(self.transactions)
         self.outbox = Outbox(self.transactions)
         self.facts = ModelFacts(store)
-        self.asks = Asks(self.transactions)
         self.chat_apps: ChatApps
         self.redact = Redactor()
         """Hides values that must never show; add those that appear later with `redact.add(token)`."""
@@ -105,6 +104,7 @@ class App:
     def plug(self, plugins: Iterable[Plugin]) -> None:
         """Add the plugins, in the order of their chain."""
         self.chain = Chain(tuple(plugins))
+        self.asks = Asks(self.transactions, next((one.asker for one in self.plugins if one.asker), None))
         self.sessions = Sessions(self.transactions, self.chain)
 
     def assemble(self, models: Models, channels: Iterable[Channel]) -> None:

@@ -8,76 +8,21 @@ import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.messages import Address, Ask, CheckedCall, OwnersAnswer, Scope, ToolResult
+from nanoclaw.core.messages import Address, Ask, CheckedCall, OwnersAnswer, Question, Scope, ToolResult
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.escapes import revealed
 
 if TYPE_CHECKING:
-    from nanoclaw.core.plugin import Turn
+    from nanoclaw.core.plugin import Asker, Turn
 
 SECONDS = 900.0
 """Time for which a question stays open unless it says otherwise."""
 
 LOOK_SECONDS = 60.0
 """Pause between looks at the clock: time goes on while the machine sleeps."""
-
-
-class Question(NamedTuple):
-    """One that was asked. `turn` is 0 if none waits for it, `sender` and `conversation` are that turn's; `sha256` is of
-    the call that it is about; `place` is where it was asked, in the row `outbox`; `answer` is None while it is open."""
-
-    number: int
-    turn: int
-    call: str
-    sha256: str
-    ask: Ask
-    place: Address
-    about: Address
-    outbox: int
-    asked: datetime
-    expires: datetime
-    sender: str = ""
-    conversation: Address | None = None
-    answer: OwnersAnswer | None = None
-
-
-class Asker(Protocol):
-    """Decides where and how the owner is asked; a plugin implements it."""
-
-    def place(self, about: Address) -> Address | None:
-        """Address at which the owner can be asked now about what goes on at an address; None for nowhere."""
-        ...
-
-    def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:
-        """A question extended by exactly what a yes allows and what the owner has to know about the turn."""
-        ...
-
-    def ask(self, tx: Transaction, question: Question) -> int:
-        """Send the question. Returns its row in the outbox."""
-        ...
-
-    def still_open(self, question: Question) -> None:
-        """Continue to wait for the answer to a question of an earlier process."""
-        ...
-
-    def reminder(self, question: Question, place: Address) -> str:
-        """The text of an open question for somebody who has not seen it yet; '' for none."""
-        ...
-
-    def over(self, tx: Transaction, question: Question) -> None:
-        """A question with options has expired: say what happens now."""
-        ...
-
-    def settled(self, question: Question) -> None:
-        """A question was answered or has expired."""
-        ...
-
-    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
-        """True if a call need not be asked about: a yes was extended to it."""
-        ...
 
 
 class Waiter(Protocol):
@@ -89,9 +34,8 @@ class Waiter(Protocol):
 class Asks:
     """Without an `asker` there is nobody to ask, and every question is a no, or its default."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions, self._store = transactions, transactions.store
-        self.asker: Asker | None = None
+    def __init__(self, transactions: Transactions, asker: Asker | None) -> None:
+        self._transactions, self._store, self.asker = transactions, transactions.store, asker
         self.waiter: Waiter | None = None
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._futures: dict[int, asyncio.Future[OwnersAnswer]] = {}
@@ -111,10 +55,10 @@ class Asks:
         ask = self.asker.worded(ask, call, turn)
         ask = ask._replace(question=revealed(ask.question), exact=revealed(ask.exact))
         expires = tx.now + timedelta(seconds=SECONDS if ask.seconds is None else ask.seconds)
-        number_of, sender, conversation = (turn.id, turn.sender, turn.conversation) if turn else (None, "", None)
+        number_of, sender, conversation = (turn.id, turn.sender, turn.conversation) if turn else (0, "", None)
         of_call = (call.id, sha256_of(call)) if call else ("", "")
         row = {
-            "turn": number_of,
+            "turn": number_of or None,
             "call": of_call[0],
             "sha256": of_call[1],
             "question": ask.question,
@@ -134,7 +78,7 @@ class Asks:
         sql = f"INSERT INTO asks ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) RETURNING id"
         ((number,),) = tx.db.execute(sql, (*row.values(),)).fetchall()
         whose = (sender, conversation)
-        question = Question(number, number_of or 0, *of_call, ask, place, about, 0, tx.now, expires, *whose)
+        question = Question(number, number_of, *of_call, ask, place, about, 0, tx.now, expires, *whose)
         tx.db.execute("UPDATE asks SET outbox = ? WHERE id = ?", (self.asker.ask(tx, question), number))
         tx.after(lambda: self._wait(number))
         return int(number)
@@ -143,9 +87,16 @@ class Asks:
         for call, ask in asks:
             self.wait_for(tx, turn, call, ask, turn.address)
 
-    async def ask(self, ask: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer:
-        """The owner's answer to who waits for it in this process, such as a call of `turn`; a restart means none."""
-        if self.place(about) is None:
+    async def ask(
+        self, ask: Ask, about: Address, turn: Turn | None = None, call: CheckedCall | None = None
+    ) -> OwnersAnswer:
+        """The owner's answer to who waits for it in this process, such as a call of `turn`; a restart means none. It is
+        not asked again where a yes with its scope was given to this call, or extended to it."""
+        if call and turn and ask.scope:
+            given = [one.answer for one in self.of_turn(turn.id).get(call.id, ()) if one.ask.scope == ask.scope]
+            if self.covers(ask, call, turn) or any(one and one.is_yes for one in given):
+                return OwnersAnswer("yes", "owner")
+        if self.place(about) is None or not (ask.options or turn is None or turn.profile.can_allow):
             return without(ask)
         number = await self._transactions.write(lambda tx: self.wait_for(tx, turn, None, ask, about))
         future = self._futures[number] = asyncio.get_running_loop().create_future()

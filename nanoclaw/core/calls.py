@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from nanoclaw.core.asks import Asks, Question, sha256_of, without
+from nanoclaw.core.asks import Asks, sha256_of, without
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import ToolFinished, ToolProgress, ToolStarted
@@ -19,6 +19,7 @@ from nanoclaw.core.messages import (
     Effect,
     EffectState,
     OwnersAnswer,
+    Question,
     ToolCall,
     ToolResult,
 )

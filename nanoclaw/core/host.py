@@ -13,6 +13,7 @@ from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
+    CheckedCall,
     Inbound,
     ModelRequest,
     OwnersAnswer,
@@ -22,7 +23,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.model_call import silence
-from nanoclaw.core.plugin import Ask, AskedModel, Conversations, Log, Profile, Reply, Said, Turn
+from nanoclaw.core.plugin import Ask, AskedModel, AskedQuestions, Conversations, Log, Profile, Reply, Said, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.store import history
 from nanoclaw.core.store.sessions import Clean, Sessions
@@ -133,7 +134,8 @@ class PluginHost:
 
     def setting(self, key: str) -> Any:
         table, _, name = key.partition(".")
-        return self._app.config.get(key, getattr(getattr(self._app.config, table, None), name or "_", None))
+        own = getattr(getattr(self._app.config, table, None), name or "_", None)
+        return self._app.config.get(key) if own is None else own
 
     def now(self) -> datetime:
         return self._app.clock()
@@ -206,8 +208,14 @@ class PluginHost:
         inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
         return self._app.runner.beside(said.conversation, inbound)
 
-    async def ask(self, question: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer:
-        return await self._app.asks.ask(question, about, turn)
+    async def ask(
+        self, question: Ask, about: Address, turn: Turn | None = None, call: CheckedCall | None = None
+    ) -> OwnersAnswer:
+        return await self._app.asks.ask(question, about, turn, call)
+
+    @property
+    def questions(self) -> AskedQuestions:
+        return self._app.asks
 
     def asks_at(self, about: Address) -> Address | None:
         return self._app.asks.place(about)

@@ -24,6 +24,7 @@ from nanoclaw.core.messages import (
     NoteRef,
     Outbound,
     OwnersAnswer,
+    Question,
     Role,
     ToolCall,
     ToolResult,
@@ -287,6 +288,31 @@ class Conversations(Protocol):
     def forget(self, clean: Callable[[str, bool], str], conversation: Address | None) -> None: ...
 
 
+class Asker(Protocol):
+    """Decides where and how the owner is asked. `Plugin.asker` is one."""
+
+    def place(self, about: Address) -> Address | None: ...  # where the owner can be asked now about an address
+    # A question, with exactly what a yes allows and what the owner has to know about the turn.
+    def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask: ...
+    def ask(self, tx: Tx, question: Question) -> int: ...  # sends it: its row in the outbox
+    def still_open(self, question: Question) -> None: ...  # one of an earlier process is still to be answered
+    def reminder(self, question: Question, place: Address) -> str: ...  # for somebody who has not seen it yet; or ''
+    def over(self, tx: Tx, question: Question) -> None: ...  # one with options has expired: says what happens now
+    def settled(self, question: Question) -> None: ...  # it was answered or has expired
+    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool: ...  # a yes was extended to this call
+
+
+class AskedQuestions(Protocol):
+    """The questions to the owner, for who hears the answers."""
+
+    def open(self) -> list[Question]: ...  # without an answer, the oldest first
+    def find(self, number: int) -> Question | None: ...  # open or not
+    def answer(self, number: int, text: str) -> Question | None: ...  # None if there is no such open question
+    def expire(self) -> None: ...  # those whose time is over, also if nobody has looked at the clock since
+    # True if the owner has refused exactly this since a time, in a turn that is still in the history.
+    def was_refused(self, call: CheckedCall, turn: Turn, since: datetime) -> bool: ...
+
+
 class Host(Protocol):
     """All that a plugin may do."""
 
@@ -329,7 +355,12 @@ class Host(Protocol):
     # A turn without a message of its own, in a command's conversation.
     def beside(self, said: Said) -> AbstractAsyncContextManager[Turn]: ...
     # The owner's answer, also amid a call of `turn`; time over, nobody there or a restart mean no, or the default.
-    async def ask(self, question: Ask, about: Address, turn: Turn | None = None) -> OwnersAnswer: ...
+    # A yes with its scope that was given or extended to `call` counts.
+    async def ask(
+        self, question: Ask, about: Address, turn: Turn | None = None, call: CheckedCall | None = None
+    ) -> OwnersAnswer: ...
+    @property
+    def questions(self) -> AskedQuestions: ...
     def asks_at(self, about: Address) -> Address | None: ...  # where; None where nobody can be asked
     async def deliver(self, inbound: Inbound) -> None: ...  # a message, as a channel brings one
 
@@ -352,6 +383,7 @@ class Plugin:
     hears: Mapping[str, Hears] = {}
     same_sections: bool = False  # its sections follow from the profile alone, and are asked for once
     public: Any = None  # what host.get(name) gives to others
+    asker: Asker | None = None  # without one of any plugin every question is a no, or its default
 
     def __init__(self, host: Host, settings: Any) -> None:
         """No I/O but host.read. `settings` is an instance of its `settings`, None without."""

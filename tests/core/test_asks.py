@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.asks import Question
-from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, UserMessage
+from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, Question, UserMessage
 from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Turn, Tx, Verdict
 from nanoclaw.core.store import audit
-from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, HandClock, Program, assert_legal, bare, results
@@ -37,8 +35,8 @@ class Asker(Plugin):
     name = "asker"
 
     def __init__(self, host: Host, settings: None) -> None:
-        self._core: Any = host.get("core")
-        self._core.asks.asker = self.public = Terminal()
+        self._host = host
+        self.asker = self.public = Terminal()
 
     def commands(self) -> list[Command]:
         return [Command("yes", "does it", self._yes), Command("no", "does not", self._no)]
@@ -51,7 +49,7 @@ class Asker(Plugin):
 
     def _answer(self, said: Said, tx: Tx, is_yes: bool) -> str:
         number, word = int(said.argument), "yes" if is_yes else "no"
-        return "Fine." if self._core.asks.answer(number, word) else "Nothing is asked."
+        return "Fine." if self._host.questions.answer(number, word) else "Nothing is asked."
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         return Ask(f"May I send {call.arguments['text']}?") if call.name == "send" else None
@@ -68,10 +66,10 @@ class Terminal:
     def place(self, about: Address) -> Address | None:
         return MAIN if self.is_there else None
 
-    def worded(self, ask: Ask, call: CheckedCall, turn: Turn) -> Ask:
+    def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:
         return ask
 
-    def ask(self, tx: Transaction, question: Question) -> int:
+    def ask(self, tx: Tx, question: Question) -> int:
         number, options = question.number, question.ask.options
         how = f"{', '.join(options)}? /answer {number}" if options else f"/yes {number} or /no {number}"
         return tx.send(Outbound(question.place, f"{question.ask.question} {how}"))
@@ -82,7 +80,7 @@ class Terminal:
     def reminder(self, question: Question, place: Address) -> str:
         return question.ask.question if place == question.place else ""
 
-    def over(self, tx: Transaction, question: Question) -> None:
+    def over(self, tx: Tx, question: Question) -> None:
         tx.send(Outbound(question.place, f"Over: {question.answer}"))
 
     def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:

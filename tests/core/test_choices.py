@@ -27,7 +27,7 @@ class Answering(Asker):
 
     def _words(self, said: Said, tx: Tx) -> str:
         number, _, text = said.argument.partition(" ")
-        return "Fine." if self._core.asks.answer(int(number), text) else "Nothing is asked."
+        return "Fine." if self._host.questions.answer(int(number), text) else "Nothing is asked."
 
 
 class Painter:

@@ -48,9 +48,8 @@ class Approvals(Plugin):
         self._host, self._permissions = host, Permissions(settings)
         self.hears = {} if self._permissions.asks else {"before_tool": Hears()}
         self._grants, self._elevated = OwnerGrants(host), Elevated(host)
-        self._questions = OwnerQuestions(host, self._grants, self._is_allowed)
+        self.asker = self._questions = OwnerQuestions(host, self._grants, self._is_allowed)
         self._changed, self._is_checked = asyncio.Event(), False
-        host.get("core").asks.asker = self._questions
 
     @property
     def public(self) -> Elevated:
@@ -79,7 +78,7 @@ class Approvals(Plugin):
         text = inbound.message.text.strip()
         if not is_talk or inbound.role != "owner" or inbound.is_group or text.startswith("/") or is_stop(text):
             return None
-        self._host.get("core").asks.expire()
+        self._host.questions.expire()
         said = self._questions.match_answer(tx, inbound)
         tx.after(self._changed.set)
         return Reply(said) if said else None
@@ -87,7 +86,7 @@ class Approvals(Plugin):
     def _said(self, said: Said, tx: Tx, word: str = "") -> str:
         """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""
         tx.after(self._changed.set)
-        self._host.get("core").asks.expire()
+        self._host.questions.expire()
         argument = said.argument.strip().removeprefix("#").replace(":", " ", 1)
         number, _, rest = argument.partition(" ")
         is_number = number.isascii() and number.isdigit() and len(number) < 10
@@ -121,16 +120,15 @@ class Approvals(Plugin):
     def _check_names(self, names: Sequence[str]) -> None:
         """Raises ConfigError for a name that no tool has, unless its tool may be of a plugin that is off or of an MCP
         server, which may not be there yet."""
-        core = self._host.get("core")
-        servers = tuple(f"{name.casefold()}__" for name in core.config.get("mcp", {}))
+        servers = tuple(f"{name.casefold()}__" for name in self._host.setting("mcp") or ())
         for key, name in self._permissions.unknown(names):
             said = f"{key}: there is no tool {name!r}; {permissions.near(name, [one.casefold() for one in names])}"
             if name.startswith(servers):
                 continue
-            if core.config.plugins.off or core.config.without or "*" in name:
+            if self._host.setting("plugins.off") or "*" in name:
                 self._host.log.warning("{}", said)
                 continue
-            raise ConfigError(f"{core.config.file}: {said}")
+            raise ConfigError(f"{self._host.program_home / 'config.toml'}: {said}")
 
     # --- grants, elevated --------------------------------------------------------------------------------------------
 

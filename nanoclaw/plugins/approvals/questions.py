@@ -27,8 +27,7 @@ class OwnerQuestions:
     """The core's asker: it keeps the questions, this asks them and hears the answers."""
 
     def __init__(self, host: Host, grants: OwnerGrants, is_allowed: Callable[..., bool]) -> None:
-        self._host, self._asks = host, host.get("core").asks
-        self._grants, self._is_allowed = grants, is_allowed
+        self._host, self._grants, self._is_allowed = host, grants, is_allowed
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -87,7 +86,7 @@ class OwnerQuestions:
         return self._redacted(f"{question.ask.question}{origin}\n\n{told}")
 
     def _redacted(self, text: str) -> str:
-        return str(self._host.get("core").redact(text))
+        return self._host.redact(text)
 
     def _how(self, question: Any) -> str:
         """Say in a line how a question with options is answered, and what happens otherwise."""
@@ -160,11 +159,11 @@ class OwnerQuestions:
     # --- hearing -----------------------------------------------------------------------------------------------------
 
     def knows(self, number: int) -> bool:
-        return self._asks.find(number) is not None
+        return self._host.questions.find(number) is not None
 
     def answer(self, tx: Tx, number: int, text: str, place: Address) -> str:
         """Note an answer of the owner's in their words, given at a place; what is said of that."""
-        question = self._asks.find(number)
+        question = self._host.questions.find(number)
         if question is None or question.answer:
             return _over(question) if question else f"There is no open question {number}."
         if text == KEPT:
@@ -176,17 +175,17 @@ class OwnerQuestions:
         if answer is None:
             return f"Question {number} (“{_named(question)}”) wants {_wanted(question)}: {_commands(question)}."
         if question.ask.options:
-            self._asks.answer(number, answer)
+            self._host.questions.answer(number, answer)
             return f"“{answer}”: it goes on." if answer in question.ask.options else "Passed on in your words."
         if not self._may_answer(question, place):
             return f"Question {number} was asked in {question.place}: answer it there, or in a terminal."
-        self._asks.answer(number, "no" if answer == "no" else "yes")
+        self._host.questions.answer(number, "no" if answer == "no" else "yes")
         if answer in ("yes", "no"):
             return "Yes: it goes on." if answer == "yes" else "No: it is not done."
         told = self._grants.give(tx, question, always=answer == "always")
-        for other in self._asks.open():
+        for other in self._host.questions.open():
             if _is_same(question, other):
-                self._asks.answer(other.number, "yes")
+                self._host.questions.answer(other.number, "yes")
         return f"Yes: it goes on. {told}"
 
     def _with_exact(self, question: Any, place: Address) -> str:
@@ -213,7 +212,7 @@ class OwnerQuestions:
         """Words of the owner to the question that they quote, else to the one that is open there: its options also
         when something else was said since, where a turn of this chat waits for them; a yes, a no and words of the
         owner's own only when it was the last thing said. None for words that may be meant for something else."""
-        if not (asked := self._asks.open()):
+        if not (asked := self._host.questions.open()):
             return None
         text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
         here = [one for one in asked if place in self._shown(one)]
@@ -258,7 +257,8 @@ class OwnerQuestions:
     def _in_reach(self, place: Address) -> list[Any]:
         """The open questions that were asked there, or about what goes on in its conversation."""
         home = self._conversation(place)
-        return [one for one in self._asks.open() if place in self._shown(one) or self._conversation(one.about) == home]
+        asked = self._host.questions.open()
+        return [one for one in asked if place in self._shown(one) or self._conversation(one.about) == home]
 
     def _is_quoted(self, question: Any, quoted: str, place: Address) -> bool:
         rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", self._shown(question).get(place, 0))

@@ -122,18 +122,11 @@ class Browse(Plugin):
         from nanoclaw.plugins.browse.asking import is_named, scope_of
 
         _, use, call, turn = self._judged[context.turn, context.call]
-        asks, taint, scope = self._host.get("core").asks, self._host.get("taint"), scope_of(host)
-        asked = asks.of_turn(turn.id).get(call.id, ())
-        if scope and any(one.answer and one.answer.is_yes and one.ask.scope == scope for one in asked):
-            return ""
+        taint, scope = self._host.get("taint"), scope_of(host)
         if taint and not is_named(host, taint.own_words(turn)) and (read := taint.untrusted(turn.outside)):
             taint.keep(call, turn, taint.learned(call, turn)._replace(sources=tuple(read)))
         ask = Ask(f"Let the page send this to {host}? I did this there: {use.words}.", exact=exact, scope=scope)
-        if asks.covers(ask, call, turn):
-            return ""
-        if not turn.profile.can_allow:
-            return _NOT_SENT["nobody"]
-        said = await self._host.ask(ask, turn.address, turn if turn.id else None)
+        said = await self._host.ask(ask, turn.address, turn, call)
         return "" if said.is_yes else _NOT_SENT[said.by]
 
     # --- for the sessions --------------------------------------------------------------------------------------------

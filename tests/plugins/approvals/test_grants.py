@@ -41,9 +41,10 @@ class Git(Plugin):
             """Runs git."""
             RAN.append(command)
             ask = Ask("Send it?", scope=Scope("send", "sending"))
-            if command != "send" or self._host.get("core").asks.covers(ask, *self._judged):
+            if command != "send":
                 return "done"
-            return (await self._host.ask(ask, MAIN, self._judged[1])).by
+            call, turn = self._judged
+            return (await self._host.ask(ask, MAIN, turn, call)).by
 
         yield tool(git)
 
@@ -136,7 +137,7 @@ async def test_a_yes_that_is_given_amid_a_call_goes_on_too_and_a_restart_gives_i
         assert "2. Yes for an hour: sending\n" in await home.ask("send")
         assert "One." in await said(home, "hour")
         assert await home.ask("send") == "Two."
-        assert [one.text for one in results(home.history)] == ["owner", "done"]
+        assert [one.text for one in results(home.history)] == ["owner", "owner"]
         home.hand.now += timedelta(hours=1)
         home.app.store.db.execute("UPDATE asks SET answer = '', by = ''")  # as where the process was killed then
     async with program(tmp_path) as home:
