@@ -12,7 +12,6 @@ from typing import Any
 from nanoclaw import __version__
 from nanoclaw.channels import attach
 from nanoclaw.commands.doctor import doctor
-from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
@@ -30,7 +29,7 @@ def init(config: Config, options: argparse.Namespace) -> int:
     checked(config)
     made = home.make_home(config)
     home.check_writable(config.workspace_path)
-    made += bootstrap.seed(config.workspace_path, home.shipped("workspace_template"))
+    made += home.seed(config.workspace_path, home.shipped("workspace_template"))
     lines = []
     if options.model or options.api_base:
         from nanoclaw.commands.choosing import choose

@@ -1,21 +1,18 @@
-"""The files that shape the assistant (SOUL.md, AGENTS.md …): seeding them, and reading what a person wrote in them."""
+"""The files that shape the assistant (SOUL.md, AGENTS.md …): what a person wrote in them, as far as it is sent."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from io import TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
-from nanoclaw.atomic_write import reason, sync_folder, write_atomically
+from nanoclaw.atomic_write import reason
 from nanoclaw.beneath.paths import PathRefused, open_for_reading
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.errors import WorkspaceError
 
 NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
 
@@ -39,42 +36,6 @@ class BootstrapFile(NamedTuple):
     problem: str = ""
     sha256: str = ""
     characters: int = 0
-
-
-def seed(root: Path, template: Path) -> list[str]:
-    """Copy the template into a folder that is missing or no workspace yet; returns the new names.
-
-    Nothing is overwritten, and in a workspace nothing comes back that the person took away. Raises WorkspaceError if
-    the folder cannot be made or written.
-    """
-    made: list[str] = []
-    is_new = not os.path.lexists(root)
-    if any(os.path.lexists(root / name) for name in (*NAMES, "memory")):
-        return made
-    place = root.with_name(f".draft-of-{root.name}") if is_new else root
-    try:
-        if is_new:  # half a workspace would count as one, and never be completed
-            shutil.rmtree(place, ignore_errors=True)
-        (place / "memory").mkdir(parents=True, exist_ok=True)
-        for source in sorted(template.glob("*.md")):
-            if not os.path.lexists(place / source.name):
-                write_atomically(place / source.name, source.read_bytes())
-                made.append(source.name)
-        if is_new:
-            place.rename(root)
-            sync_folder(root.parent)
-    except (OSError, WorkspaceError) as error:
-        if is_new:  # once it has its name it is whole, and stays
-            shutil.rmtree(place, ignore_errors=True)
-        else:
-            for name in made:
-                (root / name).unlink(missing_ok=True)
-        why = reason(error) if isinstance(error, OSError) else str(error)
-        raise WorkspaceError(
-            f"cannot write to the workspace {root}: {why.rstrip('.')}. Check its permissions and the free space, "
-            "or choose another folder ([workspace] path in config.toml)."
-        ) from error
-    return made
 
 
 def read(

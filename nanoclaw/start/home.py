@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from nanoclaw.atomic_write import reason, try_writing
-from nanoclaw.core import bootstrap
+from nanoclaw.atomic_write import reason, sync_folder, try_writing, write_atomically
+from nanoclaw.core.bootstrap import NAMES
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.store.db import Store
 from nanoclaw.start.config import Config
@@ -40,7 +41,7 @@ def make_home(config: Config) -> list[str]:
         with suppress(OSError):  # a network drive may not know locks
             fcntl.flock(lock, fcntl.LOCK_EX)  # of several first runs one makes it
         is_made = config.workspace_path.exists()
-        return [] if is_made else bootstrap.seed(config.workspace_path, shipped("workspace_template"))
+        return [] if is_made else seed(config.workspace_path, shipped("workspace_template"))
     finally:
         os.close(lock)
 
@@ -53,6 +54,42 @@ def check_writable(workspace: Path) -> None:
     except OSError as error:
         advice = "Give another folder, or make this one writable."
         raise WorkspaceError(f"the workspace {str(workspace)!r} cannot be used: {reason(error)}. {advice}") from None
+
+
+def seed(root: Path, template: Path) -> list[str]:
+    """Copy the template into a folder that is missing or no workspace yet; returns the new names.
+
+    Nothing is overwritten, and in a workspace nothing comes back that the person took away. Raises WorkspaceError if
+    the folder cannot be made or written.
+    """
+    made: list[str] = []
+    is_new = not os.path.lexists(root)
+    if any(os.path.lexists(root / name) for name in (*NAMES, "memory")):
+        return made
+    place = root.with_name(f".draft-of-{root.name}") if is_new else root
+    try:
+        if is_new:  # half a workspace would count as one, and never be completed
+            shutil.rmtree(place, ignore_errors=True)
+        (place / "memory").mkdir(parents=True, exist_ok=True)
+        for source in sorted(template.glob("*.md")):
+            if not os.path.lexists(place / source.name):
+                write_atomically(place / source.name, source.read_bytes())
+                made.append(source.name)
+        if is_new:
+            place.rename(root)
+            sync_folder(root.parent)
+    except (OSError, WorkspaceError) as error:
+        if is_new:  # once it has its name it is whole, and stays
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            for name in made:
+                (root / name).unlink(missing_ok=True)
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise WorkspaceError(
+            f"cannot write to the workspace {root}: {why.rstrip('.')}. Check its permissions and the free space, "
+            "or choose another folder ([workspace] path in config.toml)."
+        ) from error
+    return made
 
 
 def refuse_pipes(config: Config) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.bootstrap import seed
+from nanoclaw.start.home import seed
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, says

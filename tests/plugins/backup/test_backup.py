@@ -20,13 +20,13 @@ from typing import Any, Literal
 import pytest
 
 from nanoclaw import scratch_folders
-from nanoclaw.core.bootstrap import seed
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.backup.archive import FORMAT
 from nanoclaw.plugins.backup.backup import restore
+from nanoclaw.start.home import seed
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
 from tests.kills import die_at_step, killed
