@@ -23,22 +23,16 @@ from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
-from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.host import spawned
 from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import (
     Address,
-    AssistantMessage,
     Inbound,
     Limits,
-    ModelRequest,
     Outbound,
-    ToolCall,
-    ToolResult,
 )
-from nanoclaw.core.model_call import Calibration, ModelCalls, Models, silence
-from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said, Turn, Tx
-from nanoclaw.core.provider import Embedded, EmbeddingModel
+from nanoclaw.core.model_call import Calibration, ModelCalls, Models
+from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said, Tx
 from nanoclaw.core.purposes import Purposes
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
@@ -51,7 +45,7 @@ from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.tool import Toolbox
-from nanoclaw.core.turn import RunningTurn, TurnParts
+from nanoclaw.core.turn import TurnParts
 from nanoclaw.core.wording import not_begun
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.redaction import Redactor
@@ -161,30 +155,6 @@ class App:
 
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
         spawned(work, name, self._tasks)
-
-    async def call(self, call: ToolCall, turn: Turn, parent: str) -> ToolResult:
-        """Run a call through every gate."""
-        assert isinstance(turn, RunningTurn)
-        return await self.call_runner.call(call, turn, parent)
-
-    async def complete(
-        self, request: ModelRequest, turn: Turn | None, show: Callable[[Event], None] = silence
-    ) -> AssistantMessage:
-        """Ask the model of a turn, or the configured one, or that of the request's purpose, accounted for and within
-        every limit."""
-        if isinstance(turn, RunningTurn):
-            model_call = turn.model_call.for_purpose(request.purpose)
-            try:  # its words are no one's answer
-                return await model_call.complete(request, lambda one: show(one) if isinstance(one, Notice) else None)
-            finally:
-                model_call.said = ""
-        log = _NoSession(self.transactions)
-        return await self.model_calls.of("", log, purpose=request.purpose).complete(request)
-
-    async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
-        """Vectors of texts, accounted for and within every limit. Raises NanoclawError."""
-        log = _NoSession(self.transactions)
-        return await self.model_calls.embed(model, texts, log, self.clock(), query=is_query, limit=seconds)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -313,11 +283,15 @@ class App:
 
     # --- how it is ---------------------------------------------------------------------------------------------------
 
-    def about(self) -> str:
+    def about(self) -> list[str]:
+        """Lines about the program, and what is wrong with it."""
+        frozen = ["Everything is frozen by /panic until /resume."] if self.router.is_frozen else []
         banners = [one.banner() for name in ("sandbox", "approvals") if (one := self.public(name))]
         lines = (f"nanoclaw {__version__}", f"Home: {self.home}", f"Workspace: {self.settings.workspace}")
-        known = (self.settings.problem, *self.left_out.values(), *banners)
-        return "\n".join((*lines, *filter(None, known)))
+        known = filter(None, (self.settings.problem, *self.left_out.values(), *banners))
+        troubles = (f"The model for {name} does not answer: {why}" for name, why in self.models.troubles().items())
+        faults = (f"The plugin {name} failed: {fault}" for name, fault in self.chain.faults.items())
+        return [*frozen, *lines, *known, *troubles, *faults]
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
         """Reports of plugins about themselves, each with the plugin's name."""
@@ -366,16 +340,6 @@ class App:
     def check_model(self, conversation: Address) -> None:
         """Raises ConfigError if the model of a conversation cannot be asked at present."""
         self.models.of(self.sessions.of(conversation).model)
-
-
-class _NoSession:
-    """Records the usage of a request that belongs to no conversation."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    def called(self, call: usage.Call) -> None:
-        self._transactions.write_now(lambda tx: usage.record(tx.db, [call], tx.now))
 
 
 def _stop(said: Said, tx: Tx) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
+from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -23,18 +24,31 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.model_call import silence
-from nanoclaw.core.plugin import Ask, AskedModel, AskedQuestions, Conversations, Log, Profile, Reply, Said, Turn
+from nanoclaw.core.plugin import (
+    Ask,
+    AskedModel,
+    AskedQuestions,
+    Conversations,
+    KnownModels,
+    Log,
+    Profile,
+    Reply,
+    Said,
+    Turn,
+    Tx,
+)
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.store import history
-from nanoclaw.core.store.sessions import Clean, Sessions
-from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.store.sessions import Clean, Session, Sessions
+from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store.usage import Call, record
 from nanoclaw.core.tool import Tool
 from nanoclaw.core.turn import RunningTurn
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
-    from nanoclaw.core.events import Event
 
 T = TypeVar("T")
 
@@ -53,14 +67,16 @@ class ConversationStore:
         found = history.list_sessions(self._app.store)
         return [Address(*one.key.split(":", 1)) for one in found if ":" in one.key]
 
-    def history(self, conversation: Address) -> tuple[Any, ...]:
-        return tuple(self._sessions.of(conversation).history)
+    def of(self, conversation: Address) -> Session:
+        return self._sessions.of(conversation)
 
-    def whole(self, conversation: Address) -> tuple[Any, ...]:
-        return tuple(self._sessions.of(conversation).whole())
-
-    async def reset(self, conversation: Address) -> None:
-        await self._app.transactions.write(self._sessions.of(conversation).reset)
+    def reset(self, conversation: Address, tx: Tx) -> Sequence[str]:
+        assert isinstance(tx, Transaction)
+        if paused := self._app.conversations.of(conversation).pop_paused():
+            self._app.inbox.done((paused.turn.inbox,))
+        self._app.chain.on_reset(conversation, tx)
+        self._sessions.of(conversation).reset(tx)
+        return paused.turn.texts if paused else ()
 
     async def stop(self, conversation: Address) -> None:
         actor = self._app.conversations.of(conversation)
@@ -77,11 +93,6 @@ class ConversationStore:
     async def free(self, conversation: Address) -> None:
         """Wait until nothing is being answered in a conversation."""
         await self._app.conversations.of(conversation).idle()
-
-    def use_model(self, conversation: Address, model: str) -> None:
-        session = self._sessions.of(conversation)
-        if session.model != model:
-            session.use_model(model)
 
 
 class PluginLog:
@@ -118,6 +129,10 @@ class PluginHost:
         self.redact, self.shipped = app.redact, app.settings.template.parent
         self.log: Log = PluginLog(name)
         self.conversations: Conversations = ConversationStore(app)
+
+    @property
+    def models(self) -> KnownModels:
+        return self._app.models
 
     @property
     def home(self) -> Path:
@@ -180,18 +195,36 @@ class PluginHost:
         return {tool.name: tool for tool in self._app.chain.tools(profile, anew=anew)}
 
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult:
-        return await self._app.call(call, turn, parent)
+        assert isinstance(turn, RunningTurn)
+        return await self._app.call_runner.call(call, turn, parent)
 
     async def carry_out(self, command: str, said: Said) -> Reply:
         """Raises NanoclawError if the command cannot be carried out."""
         return await self._app.commands.for_said(command, said)
+
+    def help(self, said: Said) -> str:
+        return self._app.commands.help_text(said)
+
+    def about(self) -> Sequence[str]:
+        return self._app.about()
 
     async def complete(
         self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = silence
     ) -> AssistantMessage:
         if isinstance(request.system, str):  # a plugin's plain text
             request = request._replace(system=SystemPrompt(request.system))
-        return await self._app.complete(request, turn, show)
+        if isinstance(turn, RunningTurn):
+            model_call = turn.model_call.for_purpose(request.purpose)
+            try:  # its words are no one's answer
+                return await model_call.complete(request, lambda one: show(one) if isinstance(one, Notice) else None)
+            finally:
+                model_call.said = ""
+        log = _NoSession(self._app.transactions)
+        return await self._app.model_calls.of("", log, purpose=request.purpose).complete(request)
+
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
+        log, at = _NoSession(self._app.transactions), self._app.clock()
+        return await self._app.model_calls.embed(model, texts, log, at, query=is_query, limit=seconds)
 
     def model_of(self, turn: Turn, purpose: str = "") -> AskedModel:
         assert isinstance(turn, RunningTurn)
@@ -222,6 +255,16 @@ class PluginHost:
 
     async def deliver(self, inbound: Inbound) -> None:
         await self._app.deliver(inbound)
+
+
+class _NoSession:
+    """Records the usage of a request that belongs to no conversation."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def called(self, call: Call) -> None:
+        self._transactions.write_now(lambda tx: record(tx.db, [call], tx.now))
 
 
 def spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:

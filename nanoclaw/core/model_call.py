@@ -13,7 +13,7 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
-from nanoclaw.core.plugin import AskedModel, Profile, Reply, Turn
+from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
 from nanoclaw.core.provider import (
     MESSAGE,
     CutsHistory,
@@ -43,63 +43,15 @@ LONGEST_ANSWER = 400_000
 
 
 @runtime_checkable
-class Models(Protocol):
-    """The models of this run, made when first asked for."""
+class Models(KnownModels, Protocol):
+    """Models, and what is learned of them from being asked."""
 
-    def of(self, model: str, purpose: str = "") -> Provider:
-        """Raises ConfigError for a model that cannot be used at present; '' is the configured one. Where a purpose has
-        a model of its own that goes first, and `model` answers where it cannot."""
-        ...
-
-    def troubles(self) -> Mapping[str, str]:
-        """By purpose, why its own model cannot answer at present."""
-        ...
-
-    def listing(self, chosen: str) -> Reply:
-        """Everything known about models, without asking any server; `chosen` is the conversation's own."""
-        ...
-
-    def choose(self, wanted: str) -> tuple[str, str]:
-        """The model that a person means by a name or an alias, and a remark about one that may be misspelt. Raises
-        ConfigError, which names near ones."""
-        ...
-
-    def window_of(self, model: str) -> int | None:
-        """Tokens that a model takes in, None if unknown."""
-        ...
-
-    def learned_window(self, model: str, tokens: int) -> None:
-        """Keep the window size that an overflow revealed."""
-        ...
-
-    def forget_window(self, model: str) -> bool:
-        """Forget what was learned; False when nothing was."""
-        ...
-
+    def troubles(self) -> Mapping[str, str]: ...  # by purpose, why its own model cannot answer at present
+    def learned_window(self, model: str, tokens: int) -> None: ...  # the size that an overflow revealed
     def window_in_words(self, model: str) -> str: ...
-
-    def cost_in_words(self, model: str, usage: Usage) -> str: ...
-
-    def cost(self, model: str, usage: Usage) -> float | None:
-        """US dollars for one request; None if unknown."""
-        ...
-
-    def is_blind(self, provider: Provider) -> bool:
-        """True if its model is known to see no images."""
-        ...
-
-    def is_local(self, model: str) -> bool:
-        """True: a server on this machine answers, and that counts as free."""
-        ...
-
-    async def transcribe(self, model: str, name: str, sound: bytes) -> str:
-        """The transcript of an audio file. Raises NanoclawError."""
-        ...
-
-    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
-        """Vectors of texts, or of a question about such. Raises NanoclawError."""
-        ...
-
+    def is_blind(self, provider: Provider) -> bool: ...  # its model is known to see no images
+    # Vectors of texts, or of a question about such. Raises NanoclawError.
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded: ...
     async def aclose(self) -> None: ...
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.channel import Channel
     from nanoclaw.core.errors import ContextTooLong, ProviderError
     from nanoclaw.core.events import Event, Reason
-    from nanoclaw.core.provider import Provider
+    from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
     from nanoclaw.core.store.compactions import Placed
     from nanoclaw.core.tool import Tool
     from nanoclaw.redaction import Redactor
@@ -272,14 +272,38 @@ class Log(Protocol):
     def error(self, text: str, *values: object) -> None: ...
 
 
+class TurnRecord(NamedTuple):
+    """An ended turn; `manifest` is stored at its beginning. If not `is_reported`, some of `usage` is our own count."""
+
+    manifest: str
+    messages: tuple[Message, ...]
+    model: str
+    reason: str
+    usage: Usage
+    is_reported: bool = True
+
+
+class StoredConversation(Protocol):
+    """One conversation of the store, in its newest context."""
+
+    id: int  # its row, which tables of plugins may name: what they have about it goes with it
+    context: int  # /new begins another
+    model: str  # chosen for it; '' is the configured one
+
+    @property
+    def history(self) -> Sequence[Message]: ...  # what its model would be sent
+    def whole(self) -> Sequence[Message]: ...  # all that was ever said in it
+    def last_turn(self) -> TurnRecord | None: ...  # the newest that has ended
+    def use_model(self, model: str) -> None: ...
+
+
 class Conversations(Protocol):
     """The stored conversations, for plugins that show, use or end them."""
 
     def all(self) -> list[Address]: ...
-    def history(self, conversation: Address) -> tuple[Message, ...]: ...  # what its model would be sent
-    def whole(self, conversation: Address) -> tuple[Message, ...]: ...  # all that was ever said in it
-    def use_model(self, conversation: Address, model: str) -> None: ...
-    async def reset(self, conversation: Address) -> None: ...  # a new context; what was said stays in the store
+    def of(self, conversation: Address) -> StoredConversation: ...  # made where there is none
+    # Begin a new context; what was said stays in the store. The texts that were waiting there, not answered any more.
+    def reset(self, conversation: Address, tx: Tx) -> Sequence[str]: ...
     async def stop(self, conversation: Address) -> None: ...  # end what runs there
     async def free(self, conversation: Address) -> None: ...  # wait until nothing is being answered there
     def reload(self) -> None: ...  # take up what another hand changed in the store
@@ -313,6 +337,25 @@ class AskedQuestions(Protocol):
     def was_refused(self, call: CheckedCall, turn: Turn, since: datetime) -> bool: ...
 
 
+class KnownModels(Protocol):
+    """The models of this run, made when first asked for."""
+
+    # Raises ConfigError for one that cannot be used at present; '' is the configured one. Where a purpose has a model
+    # of its own that goes first, and `model` answers where it cannot.
+    def of(self, model: str, purpose: str = "") -> Provider: ...
+    def listing(self, chosen: str) -> Reply: ...  # all that is known; `chosen` is the conversation's. Asks no server
+    # The model that a person means by a name or an alias, and a remark about one that may be misspelt. Raises
+    # ConfigError, which names near ones.
+    def choose(self, wanted: str) -> tuple[str, str]: ...
+    def window_of(self, model: str) -> int | None: ...  # tokens that it takes in, None if unknown
+    def forget_window(self, model: str) -> bool: ...  # what was learned of it; False when nothing was
+    def cost(self, model: str, usage: Usage) -> float | None: ...  # US dollars for one request; None if unknown
+    def cost_in_words(self, model: str, usage: Usage) -> str: ...
+    def is_local(self, model: str) -> bool: ...  # a server on this machine answers, and that counts as free
+    # The transcript of an audio file. Raises NanoclawError.
+    async def transcribe(self, model: str, name: str, sound: bytes) -> str: ...
+
+
 class Host(Protocol):
     """All that a plugin may do."""
 
@@ -325,6 +368,8 @@ class Host(Protocol):
     log: Log
     conversations: Conversations
 
+    @property
+    def models(self) -> KnownModels: ...  # made after the plugins
     @property
     def home(self) -> Path: ...  # a folder of its own, made when it is first asked for
     def setting(self, key: str) -> Any: ...  # of another's: what config.toml has for "net.allow", or the default
@@ -343,10 +388,16 @@ class Host(Protocol):
     # Run a call through every gate; shown as a part of the call with the id `parent`, without one not at all.
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
     async def carry_out(self, command: str, said: Said) -> Reply: ...
+    def help(self, said: Said) -> str: ...  # about the commands that are open to who asks
+    def about(self) -> Sequence[str]: ...  # lines about the program, and what is wrong with it
     # Ask the model (of the request's purpose), accounted for and within every limit. Raises ProviderError.
     async def complete(
         self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = ...
     ) -> AssistantMessage: ...
+    # Vectors of texts, or of a question about such, accounted for like that. Raises NanoclawError.
+    async def embed(
+        self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float
+    ) -> Embedded: ...
     def model_of(self, turn: Turn, purpose: str = "") -> AskedModel: ...  # raises ConfigError
     # A request that we counted as so many tokens was too long for a model with this window.
     def was_too_long(self, model: str, counted: int, window: int) -> None: ...

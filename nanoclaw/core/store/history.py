@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.plugin import TurnRecord
 from nanoclaw.core.store import codec
 from nanoclaw.core.store.compactions import Placed, shortened_upto
 from nanoclaw.core.store.db import Store
@@ -19,17 +20,6 @@ class SessionInfo(NamedTuple):
     key: str
     messages: int
     last: str
-
-
-class TurnRecord(NamedTuple):
-    """An ended turn; `manifest` is stored at its beginning. If not `is_reported`, some of `usage` is our own count."""
-
-    manifest: str
-    messages: tuple[Message, ...]
-    model: str
-    reason: str
-    usage: Usage
-    is_reported: bool = True
 
 
 def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> list[Message]:

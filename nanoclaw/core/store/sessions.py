@@ -18,12 +18,11 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.metadata import program_remark
-from nanoclaw.core.plugin import Tx
+from nanoclaw.core.plugin import TurnRecord, Tx
 from nanoclaw.core.provider import HistoryMemo
 from nanoclaw.core.store import codec, history, outbox, usage
 from nanoclaw.core.store.compactions import SHORT, Placed
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.history import TurnRecord
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 Clean = Callable[[str, bool], str]

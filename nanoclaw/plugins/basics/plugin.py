@@ -18,7 +18,6 @@ class Basics(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
-        self._core = host.get("core")
 
     def commands(self) -> Sequence[Command]:
         every = "the commands: /help GROUP, /help COMMAND"
@@ -31,31 +30,27 @@ class Basics(Plugin):
         )
 
     def _help(self, said: Said, tx: Tx) -> str:
-        return str(self._core.commands.help_text(said))
+        return self._host.help(said)
 
     def _new(self, said: Said, tx: Tx) -> str:
-        core, dropped = self._core, ""
-        if paused := core.conversations.of(said.conversation).pop_paused():
-            core.inbox.done((paused.turn.inbox,))
-            dropped = f" Not answered: {'; '.join(_short(text, 60) for text in paused.turn.texts)}."
-        core.chain.on_reset(said.conversation, tx)
-        core.sessions.of(said.conversation).reset(tx)
+        texts = "; ".join(_short(text, 60) for text in self._host.conversations.reset(said.conversation, tx))
+        dropped = f" Not answered: {texts}." if texts else ""
         return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
 
     def _history(self, said: Said, tx: Tx) -> str:
-        return history_text(self._host.conversations.whole(said.conversation), said.argument, self._host.now().tzinfo)
+        whole = self._host.conversations.of(said.conversation).whole()
+        return history_text(whole, said.argument, self._host.now().tzinfo)
 
     def _model_name(self, chosen: str) -> str:
         try:
-            return str(self._core.models.of(chosen).model)
+            return self._host.models.of(chosen).model
         except NanoclawError as error:
             return f"none ({error})"
 
     def _model(self, said: Said, tx: Tx) -> str | Reply:
-        session, models = self._core.sessions.of(said.conversation), self._core.models
+        session, models = self._host.conversations.of(said.conversation), self._host.models
         if not said.argument:
-            listing: Reply = models.listing(session.model)
-            return listing
+            return models.listing(session.model)
         name, remark = models.choose(said.argument)
         if models.of(name).model == self._model_name(session.model) and models.forget_window(name):
             return f"This conversation uses {name}. The window that was learned from an error is forgotten."
@@ -63,14 +58,11 @@ class Basics(Plugin):
         return f"This conversation now uses {name}.{remark}"
 
     def _status(self, said: Said, tx: Tx) -> str:
-        core, session = self._core, self._core.sessions.of(said.conversation)
+        session = self._host.conversations.of(said.conversation)
         if said.profile == "guest":
             return _length(session.history)
-        faults = [f"The plugin {name} failed: {fault}" for name, fault in core.chain.faults.items()]
-        troubles = [f"The model for {name} does not answer: {why}" for name, why in core.models.troubles().items()]
         model = f"Model: {self._model_name(session.model)}"
-        frozen = ["Everything is frozen by /panic until /resume."] if core.router.is_frozen else []
-        return "\n".join([*frozen, core.about(), model, *troubles, _length(session.history), *faults])
+        return "\n".join([*self._host.about(), model, _length(session.history)])
 
 
 def _length(history: Sequence[Message]) -> str:

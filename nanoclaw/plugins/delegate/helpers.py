@@ -219,7 +219,7 @@ class Helpers:
         text = "\n\n".join(filter(None, (task, facts, GIVEN)))
         said = UserMessage(text, now, HELPER, outside=", ".join(context.outside))
         inbound = Inbound(Address(CHANNEL, str(number)), CHANNEL, str(number), said, role="owner")
-        self._host.conversations.use_model(inbound.address, session.model)
+        self._host.conversations.of(inbound.address).use_model(session.model)
         assert tx.deliver(inbound, profile) is not None
         if plan := self._host.get("plan"):
             plan.inherit(tx, context.conversation, inbound.address)
@@ -414,7 +414,7 @@ class Helpers:
     def _whole(self, row: HelperRow) -> str:
         if row.state != "running":
             return f"{self._line(row)}\n\n{row.report}".rstrip()
-        history = self._host.conversations.history(row.own)
+        history = self._host.conversations.of(row.own).history
         calls = [call for one in history if isinstance(one, AssistantMessage) for call in one.tool_calls]
         lines = [f"{call.name} {one_line(call.arguments, 80)}" for call in calls[-10:]]
         words = [one.text.strip() for one in history if isinstance(one, AssistantMessage) and one.text.strip()]

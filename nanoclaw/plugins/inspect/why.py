@@ -6,16 +6,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
+from nanoclaw.core.plugin import TurnRecord
 from nanoclaw.core.prompt_snapshot import Manifest
 from nanoclaw.core.prompt_snapshot import load_manifest as manifest_of
 from nanoclaw.plugins.inspect.request import named, notes_in_words
 from nanoclaw.tokenizer import tokens as words
-
-if TYPE_CHECKING:
-    from nanoclaw.core.store.history import TurnRecord
 
 
 class FoundNote(Protocol):

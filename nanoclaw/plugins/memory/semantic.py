@@ -42,7 +42,7 @@ class SecondOpinion:
 
     def __init__(self, host: Host, model: EmbeddingModel, search: NoteSearch) -> None:
         self._host, self._model, self._search = host, model, search
-        self._redact = host.get("core").redact
+        self._redact = host.redact
         self.trouble = ""
         self._pause, self._asked_again, self._busy_until = 0.0, 0.0, 0.0
         self._refused: set[int] = set()
@@ -164,10 +164,9 @@ class SecondOpinion:
     ) -> Sequence[Sequence[float]]:
         """Raises NanoclawError."""
         sent = [self._redact(text[:LONGEST]) for text in texts]
-        made = await self._host.get("core").embed(self._model, sent, is_query=is_query, seconds=seconds)
+        made = await self._host.embed(self._model, sent, is_query=is_query, seconds=seconds)
         self.trouble, self._pause, self._asked_again = "", 0.0, 0.0
-        vectors: Sequence[Sequence[float]] = made.vectors
-        return vectors
+        return made.vectors
 
     async def _quiet(self) -> None:
         """Wait while a message is being answered, unless that takes long."""

@@ -50,7 +50,7 @@ def _owners(host: Host) -> Iterator[Address]:
 def _said(host: Host, place: Address, now: datetime) -> Iterator[str]:
     """Lines of either side on that day; what others wrote is left out, and answers after reading it."""
     is_of_today = has_read = False
-    for message in host.conversations.whole(place):
+    for message in host.conversations.of(place).whole():
         if isinstance(message, UserMessage):
             has_read = has_read and message.origin != "person"
             is_of_today = message.at.astimezone(now.tzinfo).date() == now.date()

@@ -132,7 +132,7 @@ class ToolSearch(Plugin):
 
     def _said(self, context: ToolContext) -> str:
         """The message that the turn answers: what the person wants decides among tools that fit alike."""
-        history = self._host.conversations.history(context.conversation)
+        history = self._host.conversations.of(context.conversation).history
         own = (one.text for one in reversed(history) if isinstance(one, UserMessage) and one.origin != "runtime")
         return next(own, "")[:MOST_SAID]
 

@@ -112,7 +112,7 @@ class Fetching:
 
     def _is_asked_for(self, context: ToolContext, host: WebHost) -> bool:
         """True if the words of the person, or of their job, name the site."""
-        history = self._host.conversations.history(context.conversation)
+        history = self._host.conversations.of(context.conversation).history
         said = (one.text for one in history if isinstance(one, UserMessage) and one.origin in _ORIGINS)
         return any(host.host in text.casefold() for text in said)
 
