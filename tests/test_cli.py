@@ -180,7 +180,6 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
         (("-m", "hi", "--image", "/dev/zero"), "'/dev/zero' is a device"),
         (("-m", "hi", "--file", "/tmp"), "'/tmp' is a folder"),
         (("-m", "hi", "--file", "/dev/null/x"), "'/dev/null/x' cannot be attached: Not a directory"),
-        (("memory",), "nanoclaw: Say /memory add [--fact] TEXT, "),
         (("memory", "add"), "/memory add [--fact] [--keep-both] "),
         (("sessions", "show", "nope"), "no conversation 'nope'"),
     ],

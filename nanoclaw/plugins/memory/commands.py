@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
-from nanoclaw.escapes import visible
+from nanoclaw.escapes import one_line, visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
-from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.notes import Hit, MemoryStore, plain_entry
 from nanoclaw.plugins.memory.origins import Origins
 from nanoclaw.plugins.memory.tools import MOST_HITS, Find, noted
 
@@ -27,8 +27,7 @@ LOGGED, DIFF_LINES = 20, 8  # changes that are listed, and lines of one that are
 def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
     if not said.argument:
         return "/note TEXT writes a line into today's note."
-    undo = host.get("undo")
-    effect = noted("/note", store, said.argument)
+    undo, effect = host.get("undo"), noted("/note", store, said.argument)
     with undo.of(effect, said.conversation, tx) if undo else nullcontext():
         added = store.add_note(said.argument)
     if added.is_new:
@@ -51,7 +50,9 @@ async def find(search: Find, said: Said) -> Reply:
 
 
 def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
-    """Add to the notes or facts; take back, or list, changes of memory files and what was forgotten."""
+    """Show what is remembered, add to it, take back, or list, changes of memory files and what was forgotten."""
+    if not said.argument:
+        return _remembered(store)
     if said.argument.split()[:1] == ["add"]:
         return _add(host, store, origins, said, tx)
     undo, forget = host.get("undo"), host.get("forget")
@@ -78,11 +79,22 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
         undo.allow_shrinking()
         return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
     raise ConfigError(
-        "Say /memory add [--fact] TEXT, /memory undo, /memory log [--diff], /memory restore 3 (the file as that change "
-        "left it), /memory restore 2026-05-03 (MEMORY.md as it was at the end of that day), /memory others (what "
-        "comes from others' text; /memory clean 7 says that it counts as yours), or /memory allow (let the next change "
-        "take away more than half of a file)"
+        "Say /memory add [--fact] TEXT, undo, log [--diff], restore 3 (the file as that change left it), restore "
+        "2026-05-03 (MEMORY.md as it was at the end of that day), others (what comes from others' text), clean 7 (that "
+        "counts as yours), or allow (let the next change take away more than half of a file)"
     )
+
+
+def _remembered(store: MemoryStore) -> str:
+    """The newest facts, each on one line, and how many daily notes there are."""
+    facts = [one_line(plain_entry(line), SNIPPET_CHARACTERS) for _, line in store.facts()]
+    lines = [f"({len(facts) - LOGGED} older ones are in MEMORY.md)"] if len(facts) > LOGGED else []
+    lines += [f"- {fact}" for fact in facts[-LOGGED:]] or ["MEMORY.md has no facts."]
+    count = len(set(store.files()) - {"MEMORY.md"})
+    return "\n".join([*lines, "", f"There {'is 1 daily note' if count == 1 else f'are {count} daily notes'}. {_MORE}"])
+
+
+_MORE = "More: `/search TEXT`, `/note TEXT`, `/memory add --fact TEXT`, `/memory log`, `/help memory`."
 
 
 def _log(undo: Any, origins: Origins, *, with_diff: bool) -> list[str]:
@@ -107,10 +119,7 @@ def _others(origins: Origins, action: str, rest: str, tx: Tx) -> str:
     if action == "clean" and rest.isascii() and rest.isdigit() and len(rest) < 10:
         is_known = origins.clean(tx, int(rest))
         return f"Entry {rest} counts as yours." if is_known else f"There is no entry {rest}: /memory others lists them."
-    if rest or action == "clean":
-        return "/memory others lists what comes from others' text; /memory clean 7 says that one of these is yours."
-    found = list(origins.entries())
-    lines = [f"- {one.id}: {one.file}:{one.number}: {visible(one.line)} (from {one.sources[:200]})" for one in found]
+    lines = [f"- {e.id}: {e.file}:{e.number}: {visible(e.line)} (from {e.sources[:200]})" for e in origins.entries()]
     return "\n".join([*lines, _RECALLED]) if lines else "Nothing in the memory comes from others' text."
 
 
@@ -170,14 +179,7 @@ def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
 
 
 def as_json(hit: Hit) -> dict[str, object]:
-    return {
-        "file": hit.file,
-        "start": hit.start,
-        "end": hit.end,
-        "date": hit.date.isoformat() if hit.date else None,
-        "score": round(hit.score, 3),
-        "text": hit.text,
-    }
+    return {**hit._asdict(), "date": hit.date and hit.date.isoformat(), "score": round(hit.score, 3)}
 
 
 def quote_as_json(quote: Quote) -> dict[str, object]:
@@ -192,6 +194,4 @@ def quote_as_json(quote: Quote) -> dict[str, object]:
 
 def _line(hit: Hit) -> str:
     day = f" ({hit.date})" if hit.date and str(hit.date) not in hit.file + hit.text else ""
-    line = visible(" ".join(hit.text.split()))
-    text = line if len(line) <= SNIPPET_CHARACTERS else line[: SNIPPET_CHARACTERS - 1] + "…"
-    return f"- {hit.file}:{hit.start}{day}: {text}"
+    return f"- {hit.file}:{hit.start}{day}: {one_line(visible(hit.text), SNIPPET_CHARACTERS)}"

@@ -191,6 +191,18 @@ async def test_a_note_by_hand_is_in_the_audit_log_and_the_model_finds_it(tmp_pat
             assert here.rows("SELECT tool, kind, target, state FROM ledger") == [("/note", "note", TODAY, "done")]
 
 
+async def test_memory_alone_shows_what_is_remembered(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(), plugins=["memory"]) as here:
+        assert (await here.ask("/memory")).startswith("MEMORY.md has no facts.\n\nThere are 0 daily notes.")
+        facts = "".join(f"- Fact {number} {'word ' * 60}<!-- also: x -->\n" for number in range(1, 23))
+        write(here, "MEMORY.md", f"# Memory\n\n<!-- a comment -->\n- ~~Old~~ (2026-01-01)\n{facts}- Has a dog\n")
+        write(here, "memory/2026-03-01.md", "- The pelican is in the cellar\n")
+        shown = (await here.ask("/memory")).split("\n")
+    assert shown[0] == "(3 older ones are in MEMORY.md)" and len(shown) == 23
+    assert shown[1].startswith("- Fact 4 word word") and len(shown[1]) == 202 and shown[20] == "- Has a dog"
+    assert shown[-1].startswith("There is 1 daily note. More: `/search TEXT`, `/note TEXT`")
+
+
 async def test_what_cannot_be_noted_or_found_is_said(tmp_path: Path) -> None:
     async with running(tmp_path, plugins=["memory"]) as here:
         assert "/note TEXT" in await here.ask("/note")
