@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -23,10 +24,11 @@ from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start import third_party
 from nanoclaw.start.build import BUILT_IN, build
 from nanoclaw.start.config import Config
-from tests.program import NOON, REPOSITORY, config_of, results, running
+from tests.plugins.compaction.test_compaction import Model
+from tests.program import MAIN, NOON, REPOSITORY, HandClock, config_of, results, running
 
 DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")
-WEATHER, MANNERS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+WEATHER, MANNERS, DAYS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
 ENABLED = '[plugins]\nenabled = ["weather"]\n[plugins.weather]\nevery = 600.0\nkey = "secret-of-the-service"\n'
 
 EVERYTHING = """
@@ -147,6 +149,26 @@ async def test_hooks_refuse_change_and_ask_anew(tmp_path: Path) -> None:
     async with running(tmp_path, provider, clock=lambda: sunday) as program:
         assert await program.ask("How warm is it?") == "please ask tomorrow"
         assert [result.text for result in results(program.history)] == ["not on Sundays"]
+
+
+async def test_another_way_to_make_room_keeps_the_newest_turns_and_a_line_for_each_earlier_day(tmp_path: Path) -> None:
+    put(tmp_path, "days", DAYS)
+    settings = '[plugins]\nenabled = ["days"]\noff = ["compaction"]\n'
+    clock, model = HandClock(), Model(call("todo", {"steps": ["Buy seeds"]}), summary="", window=60_000)
+    async with running(tmp_path, model, settings=settings, clock=clock) as program:
+        for number in range(80):
+            clock.now = NOON + timedelta(number // 4)
+            assert await program.ask(f"message {number} {'of the garden ' * 500}") == "ok"
+        lines, *newest = history = program.history
+        begin, *days = lines.text.partition("\nTo-do list")[0].splitlines()
+        assert begin == "[Earlier, one line for each day]" and "Buy seeds" in lines.text and len(days) > 9
+        for at, day in enumerate(days):
+            assert day.startswith(f"{NOON + timedelta(at):%Y-%m-%d}: 'message {at * 4} of the garden")
+        assert tuple(newest) == tuple(program.app.sessions.of(MAIN).whole()[-len(newest) :])
+        assert program.app.chain.faults == {}
+    assert model.refused == 1, "the first refusal tells the window"
+    async with running(tmp_path, model) as program:
+        assert program.history == history
 
 
 async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> None:

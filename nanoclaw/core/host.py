@@ -230,9 +230,6 @@ class PluginHost:
         assert isinstance(turn, RunningTurn)
         return (turn.model_call.for_purpose(purpose) if purpose else turn.model_call).asked()
 
-    def was_too_long(self, model: str, counted: int, window: int) -> None:
-        self._app.model_calls.was_too_long(model, counted, window)
-
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]:
         return await self._app.chain.before_compaction(request, turn)
 

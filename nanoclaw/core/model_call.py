@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from nanoclaw.clock import pause
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import CannotSee, ContextTooLong, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
@@ -91,10 +91,13 @@ class ModelCalls:
         """The model that answers a turn with this profile. Raises ConfigError."""
         return self.models.of(profile.model or chosen, "" if profile.model else profile.purpose)
 
-    def was_too_long(self, model: str, counted: int, window: int) -> None:
-        """A request that we `counted` as so many tokens was refused: the window is this, and we count more from now
-        on."""
-        if window != self.models.window_of(model):
+    def refused(self, request: ModelRequest, model: str, error: ContextTooLong) -> None:
+        """Learn from a request that was too long: the window that the provider named, or that follows from the size,
+        and how the model counts."""
+        known = self.models.window_of(model)
+        counted = round(estimate_request(request, model) * self.calibration.factor(model))
+        window = error.window or min(counted, known or counted)
+        if window != known:
             self.models.learned_window(model, window)
         self.calibration.refused(model, counted, window)
 
@@ -225,6 +228,8 @@ class ModelCall:
                 self.said and isinstance(error, ProviderError)
             ):
                 self._account(request, None)  # it is paid all the same
+            if isinstance(error, ContextTooLong):
+                self._model_calls.refused(request, self.provider.model, error)
             raise
         else:
             self._account(request, answer)

@@ -122,7 +122,7 @@ class Shrink:
 
     async def make_room(self, error: ContextTooLong | None) -> bool:
         """Returns True if the next request is shorter."""
-        window = self._learn(error, None) if error else self._asked.window
+        window = self._asked.window or (error.window if error else None)
         if window is None:
             return False
         before = self._tokens()
@@ -155,10 +155,9 @@ class Shrink:
                 why = why_nothing(placed, sum(self._sizes(placed)), tail_tokens(self._asked.window))
                 return f"Nothing to summarize yet: {why}."
             await self._sum_up(placed, part, focus)
-        except ContextTooLong as error:
+        except ContextTooLong:
             assert part
-            self._learn(error, placed[: part.cut])
-            return await self.by_hand(focus, part.tokens / 2)
+            return await Shrink(self._host, self._turn).by_hand(focus, part.tokens / 2)
         except NoSummary as error:
             return f"This conversation could not be summarized: {reason(error)}. It is as it was."
         after = round(self._size(self._turn.history[0]))
@@ -181,14 +180,6 @@ class Shrink:
 
     def _sizes(self, placed: Iterable[Placed]) -> list[float]:
         return [self._size(one.message) for one in placed]
-
-    def _learn(self, error: ContextTooLong, placed: Sequence[Placed] | None) -> int:
-        """The window that the provider named, or that follows from the size that was too long."""
-        tokens, known = self._tokens(placed), self._asked.window
-        window = error.window or min(tokens, known or tokens)
-        self._host.was_too_long(self._asked.name, tokens, window)
-        self._asked = self._host.model_of(self._turn)
-        return min(window, self._asked.window or window)
 
     # --- making room -------------------------------------------------------------------------------------------------
 
@@ -215,8 +206,9 @@ class Shrink:
                 self._turn.show(Notice(f"making room: {counted(part.cut)} of this conversation become a summary"))
             try:
                 await self._sum_up(placed, part, "")
-            except ContextTooLong as error:  # even the older part alone: half of it goes first
-                window, most = self._learn(error, placed[: part.cut]), part.tokens / 2
+            except ContextTooLong:  # even the older part alone: half of it goes first
+                self._asked = self._host.model_of(self._turn)
+                window, most = self._asked.window or window, part.tokens / 2
                 continue
             if not is_told:
                 is_told = True
@@ -387,11 +379,9 @@ class SummaryModel:
         """Raises ProviderError."""
         try:
             return await self._host.complete(request._replace(purpose=self._purpose), self._turn, self._turn.show)
-        except ContextTooLong as error:
+        except ContextTooLong:
             if not self.is_another:
                 raise
-            tokens = round(error.window or estimate_request(request, self._asked.name))
-            self._host.was_too_long(self._asked.name, tokens, tokens)
             self._give_up("a smaller window")
             return await self._host.complete(request, self._turn, self._turn.show)
 

@@ -372,23 +372,6 @@ async def test_what_a_click_makes_happen_later_is_waited_for(tmp_path: Path, sit
         assert "bought at last" in bought.text
 
 
-async def test_the_example_of_the_docs_shows_what_they_say(tmp_path: Path, site: Site) -> None:
-    docs = (REPOSITORY / "docs" / "browser.md").read_text(encoding="utf-8")
-    (page,) = re.findall(r"```html\n(.*?)```", docs, re.DOTALL)
-    opened, ordered = re.findall(r"```text\n(.*?)```", docs, re.DOTALL)
-    site.pages["/tea"] = page
-    said = docs.partition('Then say: "')[2].partition('"')[0].replace("http://127.0.0.1:8080/", site.url + "/tea")
-    async with talk(tmp_path, site, tools="", without=()) as it:  # where a question would be another answer
-        calls = [does(one["action"], one["element"], *filter(None, [one.get("value")])) for one in _calls_in(docs)]
-        seen = await it(does("open", site.url + "/tea"), *calls, said=said)
-        for result, said in ((seen[0], opened), (seen[-1], ordered)):
-            assert said.replace("http://127.0.0.1:8080/", site.url + "/tea") in result.text + "\n"
-
-
-def _calls_in(docs: str) -> list[dict[str, Any]]:
-    return [json.loads(one) for one in re.findall(r'`(\{"action": "(?:type|select|click)".*?\})`', docs)]
-
-
 # --- what comes beside -----------------------------------------------------------------------------------------------
 
 

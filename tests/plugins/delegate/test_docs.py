@@ -7,10 +7,8 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-from nanoclaw.plugins.delegate.plugin import DelegateSettings
-from nanoclaw.start.build import checked
 from tests.plugins.delegate.talk import Cast, delegate, states
-from tests.program import REPOSITORY, HandClock, config_of, results, running
+from tests.program import REPOSITORY, HandClock, results, running
 
 PAGE = (REPOSITORY / "docs" / "helpers.md").read_text()
 
@@ -32,12 +30,3 @@ async def test_the_example_works_as_it_is_shown(tmp_path: Path) -> None:
         assert await program.answer() == "Both are summed up."
         assert results(program.history)[0].text == f"{head}\n\n{report}"
         assert (await program.ask("/helpers 2")).endswith("Many tests.")
-
-
-def test_its_settings_are_the_defaults(tmp_path: Path) -> None:
-    (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    config = config_of(tmp_path, settings)
-    checked(config)
-    assert {
-        name: config.get(f"delegate.{name}", None) for name in DelegateSettings._fields
-    } == DelegateSettings()._asdict()

@@ -8,11 +8,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from nanoclaw.commands.arguments import parser
-from nanoclaw.plugins.plan.plugin import PlanSettings
 from nanoclaw.plugins.schedule.cli import line
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from nanoclaw.start.build import checked
-from tests.program import REPOSITORY, config_of, results, running
+from tests.program import REPOSITORY, results, running
 
 PAGE = (REPOSITORY / "docs" / "plan.md").read_text()
 _BLOCKS = re.findall(r"^```(\w*)\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -62,10 +60,3 @@ async def test_the_list_looks_as_it_is_shown_and_the_task_is_one_that_shows_its_
         assert "is set" in await program.ask(f"/{line(said)}")
         assert "is set" in await program.ask(re.findall("`(/jobs add .*)`", PAGE)[0])
         assert program.rows("SELECT kind, plans FROM jobs") == [("task", 1), ("task", 1)]
-
-
-def test_its_settings_are_the_defaults(tmp_path: Path) -> None:
-    (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    config = config_of(tmp_path, settings)
-    checked(config)
-    assert config.get("plan.hours", None) == PlanSettings().hours

@@ -7,10 +7,8 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-from nanoclaw.plugins.shell.plugin import ShellSettings
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from nanoclaw.start.build import checked
-from tests.program import REPOSITORY, HandClock, config_of, running
+from tests.program import REPOSITORY, HandClock, running
 
 PAGE = (REPOSITORY / "docs" / "processes.md").read_text()
 
@@ -32,12 +30,3 @@ async def test_the_example_works_as_it_is_shown(tmp_path: Path) -> None:
         assert ended.partition(") has")[2] == told.partition(") has")[2]
         assert await program.answer() == "Built."
         assert (await program.ask("/processes")).startswith("1 exit status 0: ")
-
-
-def test_its_settings_are_the_defaults(tmp_path: Path) -> None:
-    (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    config = config_of(tmp_path, settings)
-    checked(config)
-    assert {f"limits.{key}": value for key, value in ShellSettings()._asdict().items()} == {
-        key: config.get(key, None) for key in (f"limits.{name}" for name in ShellSettings._fields)
-    }
