@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from io import TextIOWrapper
@@ -36,6 +37,18 @@ class BootstrapFile(NamedTuple):
     problem: str = ""
     sha256: str = ""
     characters: int = 0
+
+
+def stamp(root: Path, names: Iterable[str]) -> tuple[tuple[int, ...], ...]:
+    """Changes with the files."""
+    found = list[tuple[int, ...]]()
+    for name in names:
+        try:
+            status = (root / name).stat()
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        except OSError as error:
+            found.append((error.errno or 0,))
+    return tuple(found)
 
 
 def read(
@@ -107,11 +120,23 @@ def _read(reach: Reach, name: str, template: Path) -> BootstrapFile:
     path = reach.root / name
     try:
         status = path.stat()
-        return _parsed(reach, name, template, status.st_mtime_ns, status.st_size, status.st_ino)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > READ_LIMIT:
+            raise ValueError(f"it is not a plain file of at most {READ_LIMIT // 10**6} MB")
+        with open_for_reading(reach, name) as file:
+            text = TextIOWrapper(file, encoding="utf-8-sig").read().strip()
     except FileNotFoundError:
         return BootstrapFile(name, "", "missing_file")
-    except OSError as error:
-        return _unreadable(path, name, reason(error))
+    except (OSError, ValueError) as error:
+        if isinstance(error, PathRefused) and path.is_symlink():
+            return _unreadable(path, name, "it is a link out of the workspace")
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        return _unreadable(path, name, "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else why)
+    sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
+    shown = without_comments(text)
+    if untouched or not says_something(shown):
+        shown = ""
+    return BootstrapFile(name, shown, "", sha256, len(text))
 
 
 @lru_cache(maxsize=64)  # told once
@@ -120,26 +145,6 @@ def _unreadable(path: Path, name: str, why: str) -> BootstrapFile:
 
     logger.warning("{} is left out of the prompt: {}", path, why)
     return BootstrapFile(name, "", "file_read_error")
-
-
-@lru_cache(maxsize=64)  # read again when the file has changed
-def _parsed(reach: Reach, name: str, template: Path, mtime: int, size: int, inode: int) -> BootstrapFile:
-    path = reach.root / name
-    try:
-        if not path.is_file() or size > READ_LIMIT:
-            raise ValueError(f"it is not a plain file of at most {READ_LIMIT // 10**6} MB")
-        with open_for_reading(reach, name) as file:
-            text = TextIOWrapper(file, encoding="utf-8-sig").read().strip()
-    except (OSError, ValueError) as error:
-        if isinstance(error, PathRefused) and path.is_symlink():
-            return _unreadable(path, name, "it is a link out of the workspace")
-        return _unreadable(path, name, "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error))
-    sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-    untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
-    shown = without_comments(text)
-    if untouched or not says_something(shown):
-        shown = ""
-    return BootstrapFile(name, shown, "", sha256, len(text))
 
 
 def _template_text(template: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from nanoclaw.core.errors import FAULTS, ConfigError, ContextTooLong, NanoclawError, ProviderError
@@ -72,7 +72,6 @@ class Chain:
         """The last fault of each plugin that had one, for status."""
         self._tools: list[Tool] = []
         self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in (*HOOKS, "sections")}
-        self._same_sections = lru_cache(maxsize=64)(_sections_of)
 
     def has(self, hook: str) -> bool:
         return bool(self._of[hook])
@@ -134,11 +133,19 @@ class Chain:
 
     def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
         """The sections that plugins bring, each with the name of its plugin."""
-        return [(one.name, section) for one in self._of["sections"] for section in self._sections(one, query, profile)]
+        ask = [(one, partial(one.sections, query, profile)) for one in self._of["sections"]]
+        return [(one.name, section) for one, make in ask for section in self._list(one, "sections", make, Section)]
 
-    def _sections(self, one: Plugin, query: str, profile: Profile) -> list[Section]:
-        same, each = partial(self._same_sections, one, profile), partial(one.sections, query, profile)
-        return self._list(one, "sections", same if one.same_sections else each, Section)
+    def stamp(self) -> tuple[object, ...] | None:
+        """Changes with what the plugins' sections are made of. None if one of them doesn't say so, or has failed."""
+        found: list[object] = [self._tools]
+        for one in self._of["sections"]:
+            try:
+                found.append(None if one.name in self.faults else one.stamp)
+            except FAULTS as error:
+                self.fault(one, "stamp", error)
+                found.append(None)
+        return None if None in found else tuple(found)
 
     def _list(self, one: Plugin, hook: str, make: Callable[[], Iterable[T]], kind: type[T]) -> list[T]:
         try:
@@ -388,10 +395,6 @@ def _is_about(heard: Hears | None, origin: str, channel: str, call: CheckedCall 
     if call is None:  # what names tools alone narrows nothing where there is no call
         return bool(heard.tools or heard.changes) and not (heard.origins or heard.channels)
     return call.name in heard.tools or (heard.changes and call.reach != "none")
-
-
-def _sections_of(one: Plugin, profile: Profile) -> tuple[Section, ...]:
-    return tuple(one.sections("", profile))
 
 
 def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:

@@ -6,27 +6,21 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import (
-    Address,
-    Attachment,
-    Image,
     Inbound,
-    Message,
-    ModelRequest,
     ToolCall,
     UserMessage,
 )
 from nanoclaw.core.metadata import escape, program_remark, runtime_metadata
-from nanoclaw.core.plugin import Draft, Mode, Profile, Section
+from nanoclaw.core.plugin import Draft, Profile, Section
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
-from nanoclaw.core.provider import chat_messages
 from nanoclaw.outside_text import block
 
 OWN_TASKS = ("helper", "heartbeat")
@@ -41,6 +35,15 @@ class PromptLimits(NamedTuple):
     total_characters: int = bootstrap.TOTAL_LIMIT
     off: Collection[str] = ()
     persona: bool = False
+
+
+class Built(NamedTuple):
+    """Sections as they were built last, each with the name of its owner. `versions` also tells which are switched off;
+    `stamp` changes with what they are made of, None if that cannot be told."""
+
+    stamp: tuple[object, ...] | None
+    sections: list[tuple[str, Section]]
+    versions: dict[str, str]
 
 
 class ContextBuilder:
@@ -61,22 +64,23 @@ class ContextBuilder:
         self._reach, self._template, self._clock = reach, template, clock
         self._chain, self._channels, self._limits = chain, channels, limits
         self._redact = redact
+        self._kept: dict[Profile, Built] = {}
 
     # --- what a context begins with ----------------------------------------------------------------------------------
 
     def begin(self, query: str = "", profile: Profile = PROFILES["person"], channel: str = "") -> PromptSnapshot:
         """A new context for its first message, which came through a channel."""
         tools = self._chain.prompt_tools(profile)
-        found = self._found(query, profile)
+        built = self._build(query, profile)
         line = sections.channel_line(channel, self._channels.hints(channel)) if channel else ""
-        own = [part._replace(text=self._redact(part.text)) for _, part in found] + (
+        own = [part._replace(text=self._redact(part.text)) for _, part in built.sections] + (
             [Section("capabilities", "Capabilities", line)] if line else []
         )
         return PromptSnapshot(
             profile.name,
             tuple(sections.merged(own, profile.mode, frozenset(self._limits.off))),
             tools,
-            self._versions(found),
+            built.versions,
             (channel,) if channel else (),
         )
 
@@ -86,7 +90,7 @@ class ContextBuilder:
         snapshot = prompt_snapshot.load(stored)
         if snapshot is None or snapshot.profile != profile.name:
             return self.begin(query, profile, channel)
-        if snapshot.versions == self._versions(self._found("", profile)):
+        if snapshot.versions == self._built(profile).versions:
             return snapshot
         return self.begin(query, profile, channel)._replace(tools=snapshot.tools)
 
@@ -100,8 +104,7 @@ class ContextBuilder:
 
     def with_own_changes(self, snapshot: PromptSnapshot, calls: Sequence[ToolCall], profile: Profile) -> PromptSnapshot:
         """The snapshot after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""
-        found = self._found("", profile)
-        now, before = self._versions(found), snapshot.versions
+        (_, found, now), before = self._built(profile), snapshot.versions
         own = {
             key: now[key]
             for key, part in ((_key(owner, part), part) for owner, part in found)
@@ -111,14 +114,18 @@ class ContextBuilder:
         }
         return snapshot._replace(versions={**before, **own}) if own else snapshot
 
-    def _versions(self, found: Sequence[tuple[str, Section]]) -> dict[str, str]:
-        """The versions of all sections, and which ones are switched off."""
-        off = {"core off": " ".join(sorted(self._limits.off))} if self._limits.off else {}
-        return {_key(owner, part): part.version or _sha256(part.text) for owner, part in found} | off
+    def _built(self, profile: Profile) -> Built:
+        """The sections of a profile, built again if what they are made of has changed."""
+        kept = self._kept.get(profile)
+        return kept if kept and kept.stamp and kept.stamp == self._stamp() else self._build("", profile)
 
-    def _found(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
-        """All sections of a profile before they are joined, each with the name of its owner."""
-        mode = profile.mode
+    def _stamp(self) -> tuple[object, ...] | None:
+        of_plugins = self._chain.stamp()
+        return of_plugins and (bootstrap.stamp(self._reach.root, bootstrap.NAMES), *of_plugins)
+
+    def _build(self, query: str, profile: Profile) -> Built:
+        """All sections of a profile before they are joined."""
+        mode, stamp = profile.mode, self._stamp()  # of before: a change meanwhile is seen the next time
         has_tools = bool(self._chain.tools(profile))
         files = bootstrap.read(
             self._reach,
@@ -129,13 +136,15 @@ class ContextBuilder:
         )
         own = [sections.identity(self._reach, mode, has_tools), *sections.of_files(files, mode)]
         brought = self._chain.sections(query, profile) if mode != "none" else []
-        return [*(("core", part) for part in own), *brought]
+        found = [*(("core", part) for part in own), *brought]
+        versions = {_key(owner, part): part.version or _sha256(part.text) for owner, part in found}
+        versions |= {"core off": " ".join(sorted(self._limits.off))} if self._limits.off else {}
+        if len(self._kept) > 64:  # a job may have a profile of its own
+            self._kept.clear()
+        self._kept[profile] = Built(stamp, found, versions)
+        return self._kept[profile]
 
     # --- what is sent ------------------------------------------------------------------------------------------------
-
-    def build_system_prompt(self, mode: Mode = "full", query: str = "") -> str:
-        """The text of the system message if a new context began now."""
-        return self.begin(query, _profile(mode)).system.text
 
     def frame(self, draft: Draft, now: datetime | None = None) -> tuple[UserMessage, UserMessage]:
         """The runtime metadata of a message, then its content."""
@@ -168,29 +177,6 @@ class ContextBuilder:
         """Something that the program itself tells the model, under the tag."""
         now = self._clock()
         return UserMessage(program_remark(now, text), now, "runtime")
-
-    def build_messages(
-        self,
-        history: Sequence[Message],
-        current_message: str,
-        media: Sequence[Attachment] = (),
-        channel: str = "",
-        chat_id: str = "",
-        *,
-        sender: str = "",
-        images: Sequence[Image] = (),
-        mode: Mode = "full",
-    ) -> list[dict[str, Any]]:
-        """The whole request in the OpenAI chat form: system, history, runtime metadata, content."""
-        message = UserMessage(current_message, self._clock(), images=tuple(images))
-        inbound = Inbound(Address(channel, chat_id), sender, "", message)
-        new = self.frame(Draft(message, tuple(media), inbound=inbound))
-        system = self.begin(current_message, _profile(mode), channel).system
-        return chat_messages(ModelRequest(system, (*history, *new)))
-
-
-def _profile(mode: Mode) -> Profile:
-    return next((profile for profile in PROFILES.values() if profile.mode == mode), Profile("none", mode))
 
 
 def _key(owner: str, part: Section) -> str:

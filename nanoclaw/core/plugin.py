@@ -6,7 +6,7 @@ and nothing else of nanoclaw. docs/plugins.md has a whole one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -430,7 +430,6 @@ class Plugin:
     seconds: ClassVar[float] = 10.0  # the longest that one of its steps may take
     # By hook about turns and calls, where it is not asked each time; it may change while it runs.
     hears: Mapping[str, Hears] = {}
-    same_sections: bool = False  # its sections follow from the profile alone, and are asked for once
     public: Any = None  # what host.get(name) gives to others
     asker: Asker | None = None  # without one of any plugin every question is a no, or its default
 
@@ -452,6 +451,12 @@ class Plugin:
 
     def commands(self) -> Iterable[Command]:
         return ()
+
+    @property
+    def stamp(self) -> Hashable:
+        """Changes with what its sections are made of, such as the time and size of files; any constant if they follow
+        from the profile alone. None: they are asked for at each message."""
+        return None
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         """Parts of the prompt, kept with the context. `query` is the message that begins it; '' if only changes are

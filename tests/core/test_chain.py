@@ -569,7 +569,7 @@ async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(t
 
     class Same(Plugin):
         name = "same"
-        same_sections = True
+        stamp = "the same"
 
         def sections(self, query: str, profile: Profile) -> Iterable[Section]:
             asked.append(profile.name)
@@ -584,14 +584,15 @@ async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(t
 
 
 async def test_sections_that_failed_once_are_asked_for_again(tmp_path: Path) -> None:
-    tries = iter((True, False))
+    failing = [True]
 
     class Same(Plugin):
         name = "same"
-        same_sections = True
+        stamp = "the same"
 
         def sections(self, query: str, profile: Profile) -> Iterable[Section]:
-            if next(tries):
+            if failing:
+                failing.clear()
                 raise OSError("not yet")
             return [Section("same", "Same", "It is there.")]
 

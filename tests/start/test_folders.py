@@ -85,7 +85,7 @@ async def test_file_tools_use_the_folders_and_nothing_of_the_home_in_them(tmp_pa
             assert "canary" not in one.text and "config.toml (" not in one.text
         assert "Dear Anna" in searched.text and "letter.txt" in names.text
         assert (home / "config.toml").read_bytes() == before and (write / "page.md").read_text() == "new"
-        assert str(person) in program.app.builder.build_system_prompt()
+        assert str(person) in program.app.builder.begin().system.text
         (target,) = program.rows("SELECT target FROM ledger WHERE target <> ''")
         assert target == (str(write / "page.md"),)
         await program.ask("/undo")

@@ -46,7 +46,7 @@ class BrowseSettings(NamedTuple):
 class Browse(Plugin):
     name = "browse"
     settings = BrowseSettings
-    same_sections = True
+    stamp = "the profile alone"
 
     def __init__(self, host: Host, settings: BrowseSettings) -> None:
         self._host, self._settings = host, settings

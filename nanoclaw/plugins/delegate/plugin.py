@@ -102,7 +102,7 @@ class Delegate(Plugin):
         "after_tool": Hears(channels=(CHANNEL,), tools=("delegate",)),
         "on_end": Hears(origins=(REPORT,), channels=(CHANNEL,)),
     }
-    same_sections = True
+    stamp = "the profile alone"
     migrations = (
         """
         CREATE TABLE delegate_helpers (

@@ -47,7 +47,7 @@ class Heartbeat(Plugin):
     migrations = MIGRATIONS
     marks = MARKS
     hears: Mapping[str, Hears] = {"on_end": Hears(origins=("heartbeat",))}
-    same_sections = True
+    stamp = "the profile alone"
 
     def __init__(self, host: Host, settings: HeartbeatSettings) -> None:
         self._host, self._settings = host, settings

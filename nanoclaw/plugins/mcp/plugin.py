@@ -139,13 +139,13 @@ class Mcp(Plugin):
     name = "mcp"
     settings = McpSettings
     keys: ClassVar[Mapping[str, str]] = {"servers": "mcp.*"}
+    stamp = "the state at the context's beginning"
     seconds = 600.0  # a server may take long to start
 
     def __init__(self, host: Host, settings: McpSettings) -> None:
         self._host = host
         self.public = self._servers = Servers(host, settings)
-        if not self._servers.names:
-            self.same_sections, self.hears = True, {"before_turn": Hears()}
+        self.hears = {} if self._servers.names else {"before_turn": Hears()}
 
     async def before_context(self, turn: Turn) -> None:
         """Connect to all, side by side, and wait for a moment; for one whose tool is called until it has started."""

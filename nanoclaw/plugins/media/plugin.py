@@ -55,7 +55,7 @@ class MediaFiles:
 class Media(Plugin):
     name = "media"
     settings = MediaSettings
-    same_sections = True
+    stamp = "the profile alone"
     keys: ClassVar[Mapping[str, str]] = {"document_characters": "context.document_characters"}
     seconds = 600.0
     """Files may take long to come."""

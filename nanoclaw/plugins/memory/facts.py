@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file, without_also
+from nanoclaw.plugins.memory.origins import Origins
 
 NAME = "MEMORY.md"
 MOST_ADDED, LONGEST_ADDED = 5, 280
@@ -40,18 +40,29 @@ class _State(NamedTuple):
 
 class FactsFile:
     """Reads MEMORY.md. A few facts below the others don't change its version, so that what a context began with holds:
-    they are told with the next message. Lines that `is_of_others` are recalled, as notes are, and not shown here."""
+    they are told with the next message. Lines of others are recalled, as notes are, and not shown here."""
 
-    def __init__(
-        self, reach: Reach, template: Path, limit: int, state_file: Path, is_of_others: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, reach: Reach, template: Path, limit: int, state_file: Path, origins: Origins) -> None:
         self._reach, self._template, self._limit = reach, template, limit
-        self._state_file, self._is_of_others = state_file, is_of_others
+        self._state_file, self._origins = state_file, origins
         self._state: _State | None = None
+        self._facts: tuple[object, Facts] = None, Facts("", "")
+
+    @property
+    def stamp(self) -> tuple[object, ...]:
+        """Changes with the file, and with whose its lines are."""
+        return self._origins.version, bootstrap.stamp(self._reach.root, (NAME,))
 
     def read(self) -> Facts:
+        """The facts as they are now, read again if something has changed."""
+        if (stamp := self.stamp) != self._facts[0]:
+            self._facts = stamp, self._read()
+        return self._facts[1]
+
+    def _read(self) -> Facts:
         whole = bootstrap.read(self._reach, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
-        lines = (line for line in whole.text.split("\n") if not is_struck(line) and not self._is_of_others(line))
+        every = (line for line in whole.text.split("\n") if not is_struck(line))
+        lines = (line for line in every if not self._origins.others(NAME, [line]))
         current = "\n".join(map(str.rstrip, lines))
         text = current if bootstrap.says_something(current) else ""
         shown = bootstrap.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]

@@ -64,6 +64,7 @@ class Origins:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._learned: dict[str, list[str]] | None = None
+        self.version = 0
 
     def add(
         self,
@@ -145,7 +146,7 @@ class Origins:
         return bool(tx.execute(f"{sql} RETURNING id", id_))
 
     def reload(self) -> None:
-        self._learned = None
+        self._learned, self.version = None, self.version + 1
 
     def _from_others(self) -> Mapping[str, Sequence[str]]:
         """By the hash of an entry that was learned from others' text, on which days: as a rule there is none."""

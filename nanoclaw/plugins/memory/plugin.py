@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -94,12 +95,11 @@ class Memory(Plugin):
 
     def __init__(self, host: Host, settings: MemorySettings) -> None:
         core, workspace = host.get("core"), host.workspace
-        self._host = host
+        self._host, self._settings = host, settings
         self._index_file: Path = core.home / "index.db"
         vector_model = f"{settings.embeddings} {settings.embeddings_api_base}".strip()
         self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, vector_model), False
         self._opinion: SecondOpinion | None = None
-        self._made_talk: TalkSearch | None = None
         if settings.embeddings:
             from nanoclaw.core.provider import EmbeddingModel
             from nanoclaw.plugins.memory.semantic import SecondOpinion
@@ -108,11 +108,9 @@ class Memory(Plugin):
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         self._watch = FactsWatch(self.public)
-        limit = core.config.context.file_characters
-        state = host.home / "facts.json"
-        self._facts = FactsFile(core.config.reach, core.settings.template, limit, state, self._is_fact_of_others)
+        limit, state = core.config.context.file_characters, host.home / "facts.json"
+        self._facts = FactsFile(core.config.reach, core.settings.template, limit, state, self._origins)
         self._is_shown = core.config.context.sections.get("memory", True)
-        self._settings = settings
         self._made_flushes: Flushes | None = None
         keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
         self._tools = [*memory_tools(self.public, host, self._found), keep]
@@ -129,6 +127,10 @@ class Memory(Plugin):
             Command("search", search, self._find, private=True, cli=True, part_of="memory"),
             Command("memory", memory, self._memory, "knowledge", waits=True, private=True, cli=True),
         ]
+
+    @property
+    def stamp(self) -> Hashable:
+        return self._facts.stamp
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         is_told = _is_open(profile) and profile.mode != "guest"
@@ -169,7 +171,9 @@ class Memory(Plugin):
         known = None if not turn.history and not self._opinion else is_news
         recalled = self._recalled(draft.message.text, turn.history, known, vector)
         notes = [*facts, *filter(is_news, recalled)]
-        self._tell_of_unread(turn)
+        if self._search.remark and not self._has_told:  # once: notes that were not looked at
+            self._has_told = True
+            self._host.show(turn.address, Notice(self._search.remark))
         others = [(", ".join(sources), _note_line(note)) for note in notes if (sources := self._sources(note))]
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes if not self._sources(note)]
         return draft._replace(
@@ -181,15 +185,6 @@ class Memory(Plugin):
     def _sources(self, note: Hit) -> list[str]:
         """Sources of others' text that a note comes from; none for the owner's own."""
         return list(self.public.others(note.file, note.start, note.end))
-
-    def _is_fact_of_others(self, line: str) -> bool:
-        return bool(self._origins.others("MEMORY.md", [line]))
-
-    def _tell_of_unread(self, turn: Turn) -> None:
-        """Tell the person, once, that notes were not looked at."""
-        if self._search.remark and not self._has_told:
-            self._has_told = True
-            self._host.show(turn.address, Notice(self._search.remark))
 
     def _recalled(
         self,
@@ -243,7 +238,7 @@ class Memory(Plugin):
             if self._opinion:
                 group.create_task(self._opinion.run())
             await asyncio.sleep(IDLE_SECONDS)
-            await asyncio.to_thread(self._talk().catch_up)
+            await asyncio.to_thread(self._talk.catch_up)
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         from nanoclaw.plugins.memory.notes import LARGEST_FILE_BYTES
@@ -275,17 +270,16 @@ class Memory(Plugin):
 
         vector = await self._opinion.vector_of(query, is_meant=True) if self._opinion else None
         hits = await asyncio.to_thread(self._search.search, query, limit, vector)
-        talk = self._talk()
+        talk = self._talk
         quotes = await asyncio.to_thread(talk.quotes, query, limit)
         return Found(hits, quotes, "; ".join(filter(None, (self._search.remark, talk.remark))))
 
+    @cached_property
     def _talk(self) -> TalkSearch:
-        """The search of conversations, made when it is first needed."""
-        if self._made_talk is None:
-            from nanoclaw.plugins.memory.talk import TalkSearch
+        """The search of conversations."""
+        from nanoclaw.plugins.memory.talk import TalkSearch
 
-            self._made_talk = TalkSearch(self._host.workspace, self._index_file.parent, self._host.now)
-        return self._made_talk
+        return TalkSearch(self._host.workspace, self._index_file.parent, self._host.now)
 
     def _flushes(self) -> Flushes:
         """The flushes of talk that has ended, made when something has."""
@@ -317,7 +311,7 @@ class Memory(Plugin):
     def reload(self) -> None:
         self._origins.reload()
         self._search.drop_index()
-        self._talk().drop_index()
+        self._talk.drop_index()
         if self._made_flushes:
             self._made_flushes.forgot()
         if self._opinion:
@@ -334,8 +328,8 @@ class Memory(Plugin):
                 await self._opinion.finish()
         finally:
             self._search.close()
-            if self._made_talk:
-                self._made_talk.close()
+            if "_talk" in vars(self):
+                self._talk.close()
 
 
 def _is_open(profile: Profile) -> bool:

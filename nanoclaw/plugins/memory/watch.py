@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.notes import MemoryStore, plain_entry
 
@@ -14,7 +15,7 @@ MOST_COMPARED = 10
 class FactsWatch:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._stamp = (0, 0)
+        self._stamp: object = None
         self._known: frozenset[str] = frozenset()
 
     def begin(self) -> None:
@@ -36,20 +37,13 @@ class FactsWatch:
     def _changed(self) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
         """Facts that are new since the last time, and all; nothing of a file that is as it was."""
         facts = list[tuple[int, str]]()
-        stamp = self._stamp_now()
+        stamp = bootstrap.stamp(self._store.workspace, ("MEMORY.md",))
         if stamp == self._stamp:
             return [], []
         with suppress(WorkspaceError):
             facts = self._store.facts()
         known, self._known, self._stamp = self._known, frozenset(line for _, line in facts), stamp
         return [fact for fact in facts if fact[1] not in known][:MOST_COMPARED], facts
-
-    def _stamp_now(self) -> tuple[int, int]:
-        try:
-            found = (self._store.workspace / "MEMORY.md").stat()
-        except OSError:
-            return (0, 0)
-        return (found.st_mtime_ns, found.st_size)
 
 
 def _contradicting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -100,6 +100,10 @@ class Rules(Plugin):
     def reload(self) -> None:
         self._rules.reload()
 
+    @property
+    def stamp(self) -> Hashable:
+        return tuple(self._rules.all())
+
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         is_shown = profile.mode in ("full", "minimal")
         lines = [f"{number}. {_in_a_line(pin.text)}" for number, pin in enumerate(self._rules.all(), 1)]
@@ -136,15 +140,11 @@ class Rules(Plugin):
             return f"That is pinned already, as rule {known.index(text.casefold()) + 1}."
         if len(known) >= MOST_PINS:
             return f"There are {MOST_PINS} pins, and no more fit: /unpin one first. Nothing was pinned."
-        pin = Pin(0, text, tuple(await self._forbids(text)))
+        found = await self._ask(text)  # where no model answers, only what is quoted or a tool's name counts
+        pin = Pin(0, text, tuple(from_quotes(text, self._rules.tools()) if found is None else found))
         data = {"rule": text, "forbids": [one._asdict() for one in pin.forbids]}
         number = len(self._rules.all()) + 1  # others may have pinned something while the model was asked
         return Reply(f"Pinned as rule {number}, {pin.how}.", data, partial(self._add, pin=pin))
-
-    async def _forbids(self, rule: str) -> list[Forbidden]:
-        """The calls that a rule forbids; where no model answers, only what is quoted or a tool's name counts."""
-        found = await self._ask(rule)
-        return from_quotes(rule, self._rules.tools()) if found is None else found
 
     async def _ask(self, rule: str) -> list[Forbidden] | None:
         """Ask a model once what a rule forbids, and check what it says. None if none answers in the form."""

@@ -46,7 +46,7 @@ class Schedule(Plugin):
         "on_end": Hears(channels=(CHANNEL, REHEARSAL)),
         "before_model": Hears(origins=("person",)),
     }
-    same_sections = True
+    stamp = "the profile alone"
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.events import Notice
@@ -12,9 +11,8 @@ from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Ask, Host, Turn, Tx
 from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills import described
-from nanoclaw.plugins.skills.found import FoundSkills
 from nanoclaw.plugins.skills.package import read_folder
-from nanoclaw.plugins.skills.pins import SkillDraft
+from nanoclaw.plugins.skills.pins import Pins, SkillDraft
 from nanoclaw.plugins.skills.skills import Skill, few
 
 HOURS = 4.0
@@ -27,16 +25,13 @@ MOST_SHOWN = 12_000
 class Drafts:
     """The owner's side of the pins."""
 
-    def __init__(self, host: Host, found: FoundSkills) -> None:
-        self._host, self._found, self._pins = host, found, found.pins
+    def __init__(self, host: Host, pins: Pins) -> None:
+        self._host, self._pins = host, pins
         self._asking = set[tuple[str, str]]()
 
-    def offer(self, turn: Turn, tx: Tx) -> None:
+    def offer(self, skills: Sequence[Skill], turn: Turn, tx: Tx) -> None:
         """After a turn of the owner's: ask about drafts, or mention them if nobody can be asked."""
-        skills = [skill for skill, _ in self._found.surveyed() if skill.draft]
-        if not skills:
-            return
-        if self._place(turn.address) is None:
+        if self._host.asks_at(turn.address) is None:
             if told := self._pins.drafts(skills, "told"):
                 names = few([one.skill.name for one in told])
                 text = f"not used until you review {_them(told)}: {names} (nanoclaw skills show NAME)"
@@ -74,7 +69,7 @@ class Drafts:
         text = "\n\n".join(self.in_full(one.skill) for one in drafts)
         if len(text) > MOST_SHOWN:
             text = f"{text[:MOST_SHOWN]}\n[{len(text) - MOST_SHOWN:,} characters more: nanoclaw skills show NAME]"
-        tx.send(Outbound(self._place(about) or about, fenced(text)), is_news=False)
+        tx.send(Outbound(self._host.asks_at(about) or about, fenced(text)), is_news=False)
 
     def in_full(self, skill: Skill) -> str:
         """All of a skill, or what was changed in it since it was looked at. Raises SkillError."""
@@ -82,9 +77,6 @@ class Drafts:
         pin = self._pins.pin(self._pins.place(skill))
         is_changed = pin is not None and pin.sha256 != package.sha256
         return "\n".join(described.lines(package, skill.folder.name, pin if is_changed else None))
-
-    def _place(self, about: Address) -> Any:
-        return self._host.asks_at(about)
 
 
 def fenced(text: str) -> str:

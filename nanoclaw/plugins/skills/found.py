@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Set
+from collections.abc import Hashable, Set
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from nanoclaw.core import bootstrap
 from nanoclaw.core.metadata import escape, framed
 from nanoclaw.core.plugin import Host, Profile
 from nanoclaw.plugins.skills import skills
@@ -45,13 +47,26 @@ class FoundSkills:
         }
         self.folders = tuple(self._sources)[1:]
         self.pins = Pins(host, self._sources)
+        self._drafts: tuple[Hashable, list[Skill]] = None, []
         self.broken: frozenset[str] = frozenset()
         """Sentences about skills that were broken when the prompt was made last."""
+
+    @property
+    def stamp(self) -> Hashable:
+        """Changes with what is found: with the skills, and with the commands that they need."""
+        path = self._host.environment.get("PATH", os.defpath)
+        return self.pins.stamp(), bootstrap.stamp(Path(), path.split(os.pathsep))
 
     def surveyed(self) -> list[tuple[Skill, str]]:
         """All skills by name, each with its source; hidden and broken ones and drafts too."""
         found = skills.survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
         return [(skill, self._sources[skill.folder.parent]) for skill in found]
+
+    def drafts(self) -> list[Skill]:
+        """Those that the owner has not looked at as they are now, looked for when something has changed."""
+        if (stamp := self.stamp) != self._drafts[0]:
+            self._drafts = stamp, [skill for skill, _ in self.surveyed() if skill.draft]
+        return self._drafts[1]
 
     def searchable(self, profile: Profile) -> tuple[Skill, ...]:
         """All skills, if they don't all fit into the prompt and tool_search has to find some; otherwise none."""

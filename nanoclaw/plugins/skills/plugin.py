@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,14 +51,15 @@ class Skills(Plugin):
     def _drafts(self) -> Drafts:
         from nanoclaw.plugins.skills.drafts import Drafts
 
-        return Drafts(self._host, self.public)
+        return Drafts(self._host, self.public.pins)
 
     async def audit(self) -> Iterable[Finding]:
         found, variables = list[Finding](), self._settings.environment
-        if drafts := [skill.name for skill, _ in self.public.surveyed() if skill.draft]:
+        if drafts := self.public.drafts():
             from nanoclaw.plugins.skills.skills import few
 
-            text = f"not used before you review them: {few(drafts)} (nanoclaw skills show NAME)"
+            names = few([skill.name for skill in drafts])
+            text = f"not used before you review them: {names} (nanoclaw skills show NAME)"
             found.append(Finding(True, text, "skills", risk="note"))
         if variables:
             found.append(Finding(True, f"commands see {', '.join(variables)}", "skills", risk="warning"))
@@ -71,6 +72,10 @@ class Skills(Plugin):
             Command("skill", help_text, self._skill, waits=True, private=True, part_of="skills"),
             Command("skills", about, self._skills, "knowledge", private=True, cli=True),
         ]
+
+    @property
+    def stamp(self) -> Hashable:
+        return self.public.stamp
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         if profile.mode != "full" or "read_file" not in self._host.tools(profile):
@@ -94,15 +99,15 @@ class Skills(Plugin):
         told = {sentence for (sentence,) in self._host.read("SELECT sentence FROM skills_told")}
         if broken != told:
             turn.later(partial(_keep_told, broken))
-        if broken - told:
+        for sentence in sorted(broken - told):
             from nanoclaw.log import logger
 
-            for sentence in sorted(broken - told):
-                logger.warning("{}", sentence)
+            logger.warning("{}", sentence)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
-        if turn.role == "owner" and turn.profile.name == "person" and turn.profile.keeps and not turn.is_group:
-            self._drafts.offer(turn, tx)
+        is_owners = turn.role == "owner" and turn.profile.name == "person" and turn.profile.keeps
+        if is_owners and not turn.is_group and (drafts := self.public.drafts()):
+            self._drafts.offer(drafts, turn, tx)
 
     def _skills(self, said: Said, tx: Tx) -> Reply:
         from nanoclaw.plugins.skills.skills_command import carry_out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import stat
 import sys
 from collections import Counter
@@ -87,9 +88,9 @@ def survey(folders: Iterable[Path], means: Means = NO_MEANS, judge: Judge = lamb
     """All skills by name, hidden ones too, and each broken one and each draft after its namesake: it gives way to a
     whole one."""
     found, broken = dict[str, Skill](), list[Skill]()
-    path_of_commands = _search_path(means.environment)
+    path_of_commands = means.environment.get("PATH", os.defpath)
     for folder in folders:
-        for path, stamp in _places(str(folder)):
+        for path, stamp in places(str(folder)):
             loaded, requires = _load(path, str(folder), stamp)
             loaded = loaded if loaded.problem else judge(loaded)
             if loaded.problem or loaded.draft:
@@ -139,7 +140,6 @@ def body(skill: Skill) -> str:
     return kept.replace("{baseDir}", str(skill.folder)).strip() + cut
 
 
-@lru_cache(maxsize=8)  # written once as long as no skill changes
 def summary(listed: tuple[Skill, ...], budget: int = SUMMARY_CHARACTERS, most: int | None = None) -> str:
     """Skills as XML, one element each. Over budget, descriptions are left out, then the last skills; '' for none. No
     more than `most` are in it, where tool_search finds the others."""
@@ -192,10 +192,9 @@ def shown(path: Path) -> str:
 Requirements = Mapping[str, tuple[str, ...]]
 _KINDS = ("bins", "anyBins", "env", "config", "os", "tools")
 _Stamp = tuple[int, ...]
-_SearchPath = tuple[tuple[str, int], ...]
 
 
-def _places(folder: str) -> Iterator[tuple[str, _Stamp]]:
+def places(folder: str) -> Iterator[tuple[str, _Stamp]]:
     """Each SKILL.md, or else skill.md, in the folders of `folder`, with a stamp of its state."""
     try:
         with os.scandir(folder) as entries:
@@ -313,7 +312,7 @@ def _is_true(value: object) -> bool:
 # --- what is missing -------------------------------------------------------------------------------------------------
 
 
-def _measured(skill: Skill, requires: Requirements, means: Means, path: _SearchPath) -> Skill:
+def _measured(skill: Skill, requires: Requirements, means: Means, path: str) -> Skill:
     tools = [f"{name} (tool)" for name in requires.get("tools", ()) if name not in means.tools]
     missing = (*_missing(requires, means, path), *tools)
     withheld = tuple(name for name in requires.get("env", ()) if name in means.withheld)
@@ -322,10 +321,10 @@ def _measured(skill: Skill, requires: Requirements, means: Means, path: _SearchP
     return skill._replace(missing=missing, withheld=withheld, hidden=skill.hidden or bool(tools))
 
 
-def _missing(requires: Requirements, means: Means, path: _SearchPath) -> Iterator[str]:
-    yield from (f"{name} (command)" for name in requires.get("bins", ()) if not _is_command(name, path))
+def _missing(requires: Requirements, means: Means, path: str) -> Iterator[str]:
+    yield from (f"{name} (command)" for name in requires.get("bins", ()) if not shutil.which(name, path=path))
     any_of = requires.get("anyBins", ())
-    if any_of and not any(_is_command(name, path) for name in any_of):
+    if any_of and not any(shutil.which(name, path=path) for name in any_of):
         yield f"one of {', '.join(any_of)} (command)"
     yield from (f"{name} (environment)" for name in requires.get("env", ()) if not means.environment.get(name))
     yield from (f"{name} (config)" for name in requires.get("config", ()) if not means.setting(name))
@@ -335,25 +334,6 @@ def _missing(requires: Requirements, means: Means, path: _SearchPath) -> Iterato
 
 
 _SYSTEMS = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}
-
-
-def _search_path(environment: Mapping[str, str]) -> _SearchPath:
-    """The folders of PATH, with what changes when a file is added to one."""
-    path = []
-    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
-        with suppress(OSError):
-            path.append((folder, os.stat(folder).st_mtime_ns))  # noqa: PTH116
-    return tuple(path)
-
-
-def _is_command(name: str, path: _SearchPath) -> bool:
-    return any(os.access(place, os.X_OK) for place in _files_named(name, path))
-
-
-@lru_cache(maxsize=1024)  # this is asked for each skill at every message
-def _files_named(name: str, path: _SearchPath) -> tuple[str, ...]:
-    places = [name] if "/" in name else [f"{folder}/{name}" for folder, _ in path]
-    return tuple(place for place in places if Path(place).is_file())
 
 
 # --- telling ---------------------------------------------------------------------------------------------------------

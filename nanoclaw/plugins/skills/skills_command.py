@@ -15,7 +15,7 @@ from nanoclaw.plugins.skills.drafts import MOST_SHOWN, Drafts, fenced
 from nanoclaw.plugins.skills.found import FoundSkills
 from nanoclaw.plugins.skills.package import read_folder
 from nanoclaw.plugins.skills.pins import SHIPPED
-from nanoclaw.plugins.skills.skills import Skill, few, shown
+from nanoclaw.plugins.skills.skills import Skill, few, find, shown
 
 USAGE = "/skills lists them; /skills show NAME, /skills trust NAME…, /skills remove NAME."
 
@@ -37,10 +37,7 @@ def _named(listed: Sequence[tuple[Skill, str]], name: str) -> tuple[Skill, str]:
     """The skill of that name; a draft before one that is looked at, which needs no decision."""
     skills = [one for one in listed if name.casefold() in (one[0].name.casefold(), shown(one[0].folder))]
     if not skills:
-        import difflib
-
-        near = difflib.get_close_matches(name, [skill.name for skill, _ in listed], 3, 0.5)
-        raise SkillError(f"There is no skill {name!r}." + (f" Near: {', '.join(near)}." if near else ""))
+        find([skill for skill, _ in listed], name)  # says which are near
     return next((one for one in skills if one[0].draft), skills[0])
 
 

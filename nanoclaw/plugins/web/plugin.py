@@ -25,7 +25,7 @@ class Web(Plugin):
     name = "web"
     settings = WebSettings
     secrets = ("key",)
-    same_sections = True
+    stamp = "the profile alone"
 
     def __init__(self, host: Host, settings: WebSettings) -> None:
         self._host, self._settings = host, settings

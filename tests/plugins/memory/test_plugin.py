@@ -258,4 +258,4 @@ async def test_what_it_keeps_of_the_facts_may_be_damaged_in_any_way(tmp_path: Pa
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text("[" * 100_000)
         assert await here.ask("hi") == "ok"
-        assert "Anna likes tea" in here.app.builder.build_system_prompt()
+        assert "Anna likes tea" in here.app.builder.begin().system.text
