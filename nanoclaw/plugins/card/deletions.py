@@ -81,7 +81,7 @@ def _files(path: Path) -> Iterator[str]:
             with suppress(OSError), os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        waiting.insert(0 if entry.name == ".git" else len(waiting), entry.path)  # a person's own first
                     else:
                         yield entry.path
     elif os.path.lexists(path):

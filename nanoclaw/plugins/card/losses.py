@@ -101,7 +101,7 @@ class Judge:
         own = {path for path in gone if path in self._made}
         was, now = self._before.files, self._after.files
         cut = [path for path in changed if path not in self._made and _is_cut(was[path], now[path])]
-        candidates = [path for path in gone if path not in own and _counts(was[path])]
+        candidates = [path for path in gone if path not in own and stat.S_ISREG(was[path].st_mode)]
         moved = self._moved([*candidates, *cut, *own], [*new, *changed]) if candidates or cut or own else {}
         self._made -= own
         places, of_own = {*moved.values()}, {moved[one] for one in own if one in moved}
@@ -225,10 +225,6 @@ class Judge:
         with suppress(OSError):
             return self._copies.read(name_of(found))
         return None
-
-
-def _counts(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode)
 
 
 def _is_cut(was: os.stat_result, now: os.stat_result) -> bool:

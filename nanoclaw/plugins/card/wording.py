@@ -35,8 +35,11 @@ def named(paths: Iterable[str], most: int = NAMED) -> str:
 
 
 def files_named(names: Collection[str]) -> str:
-    """The number of files and their names."""
-    return f"{len(names):,} file{'s' * (len(names) != 1)} ({named(names)})"
+    """The number of files and their names; those of a git history that goes as a whole are not named one by one."""
+    histories = [one.removesuffix("/HEAD") for one in names if f"/{one}".endswith("/.git/HEAD")]
+    own = [one for one in names if not one.startswith(tuple(f"{git}/" for git in histories))]
+    files = f"{len(own):,} file{'s' * (len(own) != 1)} ({named(own)})" if own or not histories else ""
+    return " and ".join(filter(None, (files, histories and f"the git history ({named(histories)})")))
 
 
 def lost_words(lost: Sequence[Lost], name: Callable[[str], str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -123,6 +124,24 @@ async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) ->
             "Not put back, as there is no copy: `0.bin`, `1.bin`, `2.bin` and 1 more. Tell the person."
             in texts(program)[1]
         )
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("rm -rf .", "Delete 2 files (`a.md`, `z/b.md`) and the git history (`.git`)?"),
+        ("rm -rf .git", "Delete the git history (`.git`)?"),
+        ("rm -rf .git/objects", "Delete 5 files (`.git/objects/0`, `.git/objects/1`, `.git/objects/2` and 2 more)?"),
+    ],
+)
+async def test_a_question_names_a_persons_own_files_before_the_git_history(
+    tmp_path: Path, command: str, told: str
+) -> None:
+    steps: list[Say | str] = [call("exec", {"command": command}), "Tell them."]
+    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+        shutil.rmtree(program.workspace)
+        fill(program, ".git/HEAD", *(f".git/objects/{n}" for n in range(5)), "a.md", "z/b.md")
+        assert told in await program.ask("Go")
 
 
 async def test_a_repository_that_is_gone_is_told_and_one_that_was_moved_is_not(tmp_path: Path) -> None:
