@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -49,26 +50,22 @@ class OwnerQuestions:
         return ask._replace(question="\n\n".join(filter(None, (ask.question, told, shown))), exact=exact)
 
     def ask(self, tx: Tx, question: Any) -> int:
-        """Send the question, a yes/no to a call also to the terminal; its row in the outbox."""
+        """Send the question, a yes/no to a call also to an open terminal; its row in the outbox."""
         number, options = question.number, question.ask.options
         if options:
             below = tuple(Button(one, f"/answer {number} #{index}") for index, one in enumerate(options, 1))
         else:
             below = buttons(question)
+        is_also_there = question.turn and not options and question.place != MAIN and self._is_there(MAIN)
         rows = [
             (tx.send(Outbound(place, self._whole(question, place), buttons=below), is_news=False), place)
-            for place in self._places(question)
+            for place in ([question.place, MAIN] if is_also_there else [question.place])
         ]
         for row, place in rows[1:]:
             sql = "INSERT INTO approvals_copies (outbox, ask, channel, chat) VALUES (?, ?, ?, ?)"
             tx.execute(sql, row, number, *place)
         tx.after(lambda: self._tell_the_others(question))
         return rows[0][0]
-
-    def _places(self, question: Any) -> list[Address]:
-        """Places at which a question is asked: by the owner, and one about a call in an open terminal too."""
-        is_also_there = question.turn and not question.ask.options and question.place != MAIN and self._is_there(MAIN)
-        return [question.place, MAIN] if is_also_there else [question.place]
 
     def _shown(self, question: Any) -> dict[Address, int]:
         """By place, the row of the outbox that asked a question there."""
@@ -173,7 +170,8 @@ class OwnerQuestions:
             return self._with_exact(question, place)
         answer = _meaning(question, text, is_said=True)
         if answer is None:
-            return f"Question {number} (“{_named(question)}”) wants {_wanted(question)}: {_commands(question)}."
+            wanted = " or ".join(question.ask.options or (one.label.lower() for one in extents(question)))
+            return f"Question {number} (“{_named(question)}”) wants {wanted}: {_commands(question)}."
         if question.ask.options:
             self._host.questions.answer(number, answer)
             return f"“{answer}”: it goes on." if answer in question.ask.options else "Passed on in your words."
@@ -295,17 +293,17 @@ def _is_same(question: Any, other: Any) -> bool:
 
 
 def _named(question: Any) -> str:
-    return one_line(question.ask.question.partition("\n\n```")[0], SHORT)
+    """A question in short; a code span that is cut ends there."""
+    text, fence = one_line(question.ask.question.partition("\n\n```")[0], SHORT), ""
+    for run in re.findall("`+", text):
+        fence = "" if run == fence else fence or run
+    return text + fence
 
 
 def _kept(question: Any) -> str:
     first = f"Kept. First I need your answer to question {question.number} (“{_named(question)}”)"
     this = f" If this is it: /answer {question.number} {KEPT}." if question.ask.is_free else ""
-    return f"{first}: {_commands(question)}.{this} /stop drops both."
-
-
-def _wanted(question: Any) -> str:
-    return " or ".join(question.ask.options or (one.label.lower() for one in extents(question)))
+    return f"{first}: {_commands(question)}.{this} /stop drops the question and what is kept."
 
 
 def _commands(question: Any, text: str = "") -> str:

@@ -39,7 +39,7 @@ def files_named(names: Collection[str]) -> str:
     histories = [one.removesuffix("/HEAD") for one in names if f"/{one}".endswith("/.git/HEAD")]
     own = [one for one in names if not one.startswith(tuple(f"{git}/" for git in histories))]
     files = f"{len(own):,} file{'s' * (len(own) != 1)} ({named(own)})" if own or not histories else ""
-    return " and ".join(filter(None, (files, histories and f"the git history ({named(histories)})")))
+    return " and ".join(filter(None, (files, f"the git history ({named(histories)})" if histories else "")))
 
 
 def lost_words(lost: Sequence[Lost], name: Callable[[str], str]) -> str:

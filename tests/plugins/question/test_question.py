@@ -223,6 +223,14 @@ async def test_several_are_asked_one_after_the_other_and_other_calls_wait_for_al
 # --- what is not an answer --------------------------------------------------------------------------------------------
 
 
+async def test_code_in_a_question_that_is_quoted_short_ends_with_the_quote(tmp_path: Path) -> None:
+    long = "word " * 20
+    steps = ask(text=f"Shall I run ``a`b {long}`` or `c`?"), "Done.", "Done."
+    async with running(tmp_path, ScriptedProvider(*steps)) as program:
+        await program.ask("Go")
+        assert "word word w…``”)" in await program.ask("what about tomorrow?")
+
+
 async def test_commands_reminders_and_files_are_no_answer_and_nothing_is_lost(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(ask(), "Blue.", "A picture of a door.")) as program:
         await program.ask("Paint the door")
@@ -234,7 +242,7 @@ async def test_commands_reminders_and_files_are_no_answer_and_nothing_is_lost(tm
         waits = await program.ask("this one", files=(file,))
         assert waits == (
             "Kept. First I need your answer to question 1 (“Which colour?”): /answer 1 …. If this is it: /answer 1 #0."
-            " /stop drops both."
+            " /stop drops the question and what is kept."
         )
         assert (await program.ask("and that")).startswith("Kept."), "something else was said since"
         assert await program.ask("2") == "“blue”: it goes on.", "what else could it mean?"
