@@ -19,16 +19,17 @@ import pytest
 
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Outbound
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start import third_party
 from nanoclaw.start.build import BUILT_IN, build
 from nanoclaw.start.config import Config
 from tests.plugins.compaction.test_compaction import Model
-from tests.program import MAIN, NOON, REPOSITORY, HandClock, config_of, results, running
+from tests.program import MAIN, NOON, REPOSITORY, HandClock, Program, config_of, results, running
 
 DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")
-WEATHER, MANNERS, DAYS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+WEATHER, MANNERS, DAYS, QUIET = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
 ENABLED = '[plugins]\nenabled = ["weather"]\n[plugins.weather]\nevery = 600.0\nkey = "secret-of-the-service"\n'
 
 EVERYTHING = """
@@ -169,6 +170,39 @@ async def test_another_way_to_make_room_keeps_the_newest_turns_and_a_line_for_ea
     assert model.refused == 1, "the first refusal tells the window"
     async with running(tmp_path, model) as program:
         assert program.history == history
+
+
+async def test_quiet_hours_hold_what_nobody_asked_for_until_the_morning_over_a_restart(tmp_path: Path) -> None:
+    assert QUIET.count("\n") <= 60
+    put(tmp_path, "quiet", QUIET)
+    settings, clock = '[plugins]\nenabled = ["quiet"]\n', HandClock(NOON.replace(hour=23, minute=30))
+
+    async def send(program: Program, outbound: Outbound) -> None:
+        await program.app.transactions.write(lambda tx: tx.send(outbound))
+
+    async with running(tmp_path, ScriptedProvider("Good night."), settings=settings, clock=clock) as program:
+        await send(program, Outbound(MAIN, "A task has ended."))
+        assert await program.ask("Are you there?") == "Good night."
+        await send(program, Outbound(MAIN, "Take the pills.", at=clock.now))
+        assert await program.answer() == "Take the pills."
+        assert program.rows("SELECT state FROM outbox ORDER BY id") == [("pending",), ("delivered",), ("delivered",)]
+    clock.now += timedelta(hours=7, minutes=29)
+    async with running(tmp_path, ScriptedProvider("It is early."), clock=clock) as program:
+        assert await program.ask("And now?") == "It is early."
+        clock.now += timedelta(minutes=1)
+        program.app.delivery.wake_all()
+        assert await program.answer() == "A task has ended."
+
+
+async def test_a_message_that_a_plugin_drops_counts_as_not_sent(tmp_path: Path) -> None:
+    put(tmp_path, "quiet", QUIET.replace("return Later(morning + timedelta(days=now.hour >= 23))", 'return "drop"'))
+    settings, clock = '[plugins]\nenabled = ["quiet"]\n', HandClock(NOON.replace(hour=23))
+    async with running(tmp_path, ScriptedProvider("Yes."), settings=settings, clock=clock) as program:
+        await program.app.transactions.write(lambda tx: tx.send(Outbound(MAIN, "Psst.")))
+        assert await program.ask("Are you there?") == "Yes."
+        assert program.rows("SELECT state, error FROM outbox WHERE text = 'Psst.'") == [
+            ("failed", "the plugin quiet held it back")
+        ]
 
 
 async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ class App:
         self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
         parts = TurnParts(self.chain, self.builder, self.model_calls, self.channels, self.clock, settings.turn)
         self.runner = Runner(self.sessions, self.inbox, parts, self.call_runner)
-        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self)
+        judge = self.chain.before_send if self.chain.has("before_send") else None
+        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self, judge)
         commands = (*self._commands(), *self.chain.commands())
         self.commands = Commands(commands, self.transactions, self.redact)
         policy = QueuePolicy(settings.queue)

@@ -15,6 +15,7 @@ from nanoclaw.core.messages import (
     Inbound,
     Limits,
     ModelRequest,
+    Outbound,
     ToolResult,
     ToolSpec,
 )
@@ -27,6 +28,7 @@ from nanoclaw.core.plugin import (
     Filter,
     Hears,
     Instead,
+    Later,
     MakeCalls,
     Plugin,
     Profile,
@@ -49,7 +51,7 @@ STEP_SECONDS = 10.0
 
 HOOKS = (
     *("on_message", "before_context", "before_turn", "before_model", "after_model", "stream", "before_tool"),
-    *("on_progress", "after_tool", "before_answer", "on_end", "on_reset", "make_room"),
+    *("on_progress", "after_tool", "before_answer", "on_end", "before_send", "on_reset", "make_room"),
     *("before_compaction", "conversation_of", "prompt_tools"),
     "restrict_tools",
 )
@@ -299,6 +301,17 @@ class Chain:
         for one in self._about("on_end", turn):
             ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx), Ended) or ended
         return ended
+
+    def before_send(self, outbound: Outbound, why: str, tx: Transaction) -> Outbound | Later | str:
+        """A message as it goes out, or until when it waits, or the name of the plugin that drops it."""
+        later, kinds = None, (Outbound, Later, str)
+        for one in self._of["before_send"]:
+            said = self._in_part(one, "before_send", tx, partial(one.before_send, outbound, why, tx), kinds)
+            if isinstance(said, str):
+                return one.name
+            later = max(filter(None, (later, said if isinstance(said, Later) else None)), default=None)
+            outbound = said if isinstance(said, Outbound) else outbound
+        return later or outbound
 
     def on_reset(self, conversation: Address, tx: Transaction) -> None:
         for one in self._of["on_reset"]:

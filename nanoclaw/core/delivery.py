@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -17,9 +16,10 @@ from nanoclaw.core.channel import Channel, Hints, Place
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.plugin import Later
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox, Row
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.core.wording import short
 from nanoclaw.message_split import pieces, size
 
@@ -48,6 +48,10 @@ TOLD_SECONDS = 3600.0
 """Seconds before the owner is told again that a chat takes no messages, or told of other such chats."""
 
 NOT_DELIVERED = "Could not be delivered to "
+
+
+Judge = Callable[[Outbound, str, Transaction], Outbound | Later | str]
+"""Says whether a message goes out, or who drops it."""
 
 
 class Owner(Protocol):
@@ -81,10 +85,11 @@ class Delivery:
         transactions: Transactions,
         reach: Reach,
         owner: Owner,
+        judge: Judge | None = None,
     ) -> None:
         """While everything is frozen, only replies to later messages go out. Only files in `reach` can be sent."""
         self._outbox, self._channels, self._flags, self._reach, self._owner = outbox, channels, flags, reach, owner
-        self._transactions, self._clock = transactions, transactions.clock
+        self._transactions, self._clock, self._judge = transactions, transactions.clock, judge
         self._lines: dict[str, _Line] = {}
         self._refused: dict[Address, datetime] = {}  # chats that take nothing, and when the owner was told
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
@@ -160,11 +165,15 @@ class Delivery:
         return due
 
     def _waiting(self, channel: str, line: _Line) -> Iterator[Row]:
-        """The first row of each chat that may be sent, except chats that are being served; the oldest first."""
-        frozen = self._frozen_at
+        """The first row of each chat that may be sent, and those held before it, except of chats that are being served;
+        the oldest first."""
+        frozen, now = self._frozen_at, self._clock()
         for chat in self._outbox.chats(channel):
-            if chat not in line.busy:
-                yield from islice((row for row in self._outbox.pending_for(chat) if self._may_go(row, frozen)), 1)
+            for row in self._outbox.pending_for(chat) if chat not in line.busy else ():
+                if self._may_go(row, frozen):
+                    yield row
+                    if row.due <= now or row.error:
+                        break
 
     def _pause(self, line: _Line) -> datetime | None:
         """Until when nothing is sent to a platform; None if it can be used now."""
@@ -194,7 +203,9 @@ class Delivery:
     async def _deliver(self, channel: Channel, line: _Line, row: Row) -> None:
         is_known, sent = row.id in self._unnoted, self._unnoted.pop(row.id, list(row.sent))
         try:
-            await self._send(channel, line, row, sent)
+            going = await self._judged(row, self._judge) if self._judge and not row.sent else row
+            if going:
+                await self._send(channel, line, going, sent)
         except StoreError as error:  # what is out must not go out again, whenever this can be noted
             if not is_known:
                 from nanoclaw.log import logger
@@ -205,6 +216,17 @@ class Delivery:
         finally:
             line.busy.discard(row.outbound.address)
             line.news.set()
+
+    async def _judged(self, row: Row, judge: Judge) -> Row | None:
+        """A row as it goes out; None where a plugin holds or drops it."""
+        said = await self._transactions.write(lambda tx: judge(row.outbound, row.why, tx))
+        if isinstance(said, Outbound):
+            return row._replace(outbound=said)
+        if isinstance(said, str):
+            await self._outbox.give_up(row, f"the plugin {said} held it back")
+        else:
+            await self._transactions.write(lambda tx: self._outbox.hold(tx, row, said.at))
+        return None
 
     async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
         """Send the parts that were not sent yet, and add their ids to `sent`."""

@@ -185,6 +185,12 @@ class Ended(NamedTuple):
     text: str = ""
 
 
+class Later(NamedTuple):
+    """A message is held until then; others of its chat pass it."""
+
+    at: datetime
+
+
 class Filter(Protocol):
     """Removes from an answer's stream what before_answer will remove from its text."""
 
@@ -535,6 +541,9 @@ class Plugin:
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         """Called in the turn's last transaction, for every reason; it may send the answer elsewhere or nowhere."""
         return None
+
+    def before_send(self, outbound: Outbound, why: str, tx: Tx) -> Outbound | Later | Literal["drop"] | None:
+        """Judge a message that is about to go out: an "answer", "reminder", "question" (it has buttons) or "notice"."""
 
     def on_reset(self, conversation: Address, tx: Tx) -> None: ...  # in the transaction in which /new ends a context
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
