@@ -75,7 +75,7 @@ async def preview_request(config: Config, session: str, message: str, mode: Mode
         if inspection is None:
             raise ConfigError("the plugin inspect is off: take it out of [plugins] off in config.toml")
         found = await inspection.preview(app.sessions.conversation(address), message, profile, address)
-        rows, remarks = inspection.rows(address, found), inspection.remarks(address, found)
+        rows, remarks = inspection.rows(found), inspection.remarks(address, found)
         request = ModelRequest(found.snapshot.system, (*found.history, *found.new), found.snapshot.tools)
         last = app.sessions.of(address).last_turn()
         model = app.sessions.of(address).model or config.model.name or (last.model if last else "")

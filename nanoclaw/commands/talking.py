@@ -96,7 +96,7 @@ def _check(app: App, channel: Plain, lack: str) -> None:
     try:
         if lack:
             raise ConfigError(lack)
-        app.check_model(channel.question.address)
+        app.models.of(app.sessions.of(channel.question.address).model)
     except ConfigError:
         if not app.router.is_for_code(channel.question):
             raise

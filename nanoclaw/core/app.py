@@ -32,7 +32,7 @@ from nanoclaw.core.messages import (
     Outbound,
 )
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
-from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said, Tx
+from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
 from nanoclaw.core.purposes import Purposes
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
@@ -252,7 +252,8 @@ class App:
     # --- what must not depend on a plugin -----------------------------------------------------------------------------
 
     def _commands(self) -> Iterable[Command]:
-        yield Command("stop", "stop what is running and drop waiting messages", _stop, "talk", EVERYBODY)
+        stop = "stop what is running and drop waiting messages"
+        yield Command("stop", stop, lambda said, tx: "Nothing is running.", "talk", EVERYBODY)
         panic = "stop everything, and send and start nothing until /resume"
         yield Command("panic", panic, self._panic, "safety")
         yield Command("resume", "continue after /panic", self._resume, part_of="panic")
@@ -337,11 +338,3 @@ class App:
             return self.models.of("").model
         except Exception:
             return ""
-
-    def check_model(self, conversation: Address) -> None:
-        """Raises ConfigError if the model of a conversation cannot be asked at present."""
-        self.models.of(self.sessions.of(conversation).model)
-
-
-def _stop(said: Said, tx: Tx) -> str:
-    return "Nothing is running."

@@ -38,6 +38,7 @@ from nanoclaw.core.plugin import (
     Tx,
 )
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.prompt_snapshot import Preview
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.store import history
 from nanoclaw.core.store.sessions import Clean, Session, Sessions
@@ -225,6 +226,9 @@ class PluginHost:
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
         log, at = _NoSession(self._app.transactions), self._app.clock()
         return await self._app.model_calls.embed(model, texts, log, at, query=is_query, limit=seconds)
+
+    async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview:
+        return await self._app.runner.preview(conversation, inbound, profile)
 
     def model_of(self, turn: Turn, purpose: str = "") -> AskedModel:
         assert isinstance(turn, RunningTurn)

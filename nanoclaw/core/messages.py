@@ -314,6 +314,25 @@ class NoteRef(NamedTuple):
     is_new: bool = True
 
 
+Mode = Literal["full", "minimal", "guest", "none"]
+"""The part of the prompt that a profile gets: all of it, what a task needs, what a guest may read, or one line."""
+
+
+class Section(NamedTuple):
+    """A part of the system message. Parts with the same `id` are joined, `stable` ones come first. `source` is what it
+    is from. `version` shows a change from outside: if it differs from the one the context began with, the prompt is
+    made again; '' is the hash of its text. `diagnostics` are codes such as section_truncated."""
+
+    id: str
+    title: str
+    text: str
+    stable: bool = True
+    source: str = "code"
+    version: str = ""
+    diagnostics: tuple[str, ...] = ()
+    notes: tuple[NoteRef, ...] = ()
+
+
 class Attachment(NamedTuple):
     """A file that came with a message. While its platform still holds it `path` is '', and its channel fetches it by
     `ref`, a text that only the channel reads. `size` is in bytes, None if the platform does not say. `is_voice`:

@@ -35,8 +35,10 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.messages import Ask as Ask
 from nanoclaw.core.messages import Instead as Instead
 from nanoclaw.core.messages import MakeCalls as MakeCalls
+from nanoclaw.core.messages import Mode as Mode
 from nanoclaw.core.messages import Refuse as Refuse
 from nanoclaw.core.messages import Scope as Scope
+from nanoclaw.core.messages import Section as Section
 from nanoclaw.core.messages import TryAgain as TryAgain
 from nanoclaw.core.messages import Verdict as Verdict
 
@@ -47,14 +49,13 @@ if TYPE_CHECKING:
     from nanoclaw.core.channel import Channel
     from nanoclaw.core.errors import ContextTooLong, ProviderError
     from nanoclaw.core.events import Event, Reason
+    from nanoclaw.core.prompt_snapshot import Preview
     from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
     from nanoclaw.core.store.compactions import Placed
     from nanoclaw.core.tool import Tool
     from nanoclaw.redaction import Redactor
 
 T = TypeVar("T")
-Mode = Literal["full", "minimal", "guest", "none"]
-"""The part of the prompt that a profile gets: all of it, what a task needs, what a guest may read, or one line."""
 
 
 class Tx(Protocol):
@@ -96,15 +97,36 @@ class AskedModel(NamedTuple):
     cuts_history: bool
 
 
-class Transcript(Protocol):
-    """A stored conversation, as far as its model is shown it: each message with its row, 0 for a summary or lines."""
+class TurnRecord(NamedTuple):
+    """An ended turn; `manifest` is stored at its beginning. If not `is_reported`, some of `usage` is our own count."""
 
+    manifest: str
+    messages: tuple[Message, ...]
+    model: str
+    reason: str
+    usage: Usage
+    is_reported: bool = True
+
+
+class StoredConversation(Protocol):
+    """One conversation of the store, in its newest context."""
+
+    id: int  # its row, which tables of plugins may name: what they have about it goes with it
+    context: int  # /new begins another
+    model: str  # chosen for it; '' is the configured one
     forgot: int  # how often something was forgotten
 
-    def placed(self) -> list[Placed]: ...
+    @property
+    def history(self) -> Sequence[Message]: ...  # what its model would be sent
+    def placed(self) -> list[Placed]: ...  # the same, each with its row, 0 for a summary or lines
     def unsummed(self) -> list[Placed]: ...  # with the messages that lines stand for
     def has_lines(self) -> bool: ...  # if there ever were any in this context
+    def whole(self) -> Sequence[Message]: ...  # all that was ever said in it
     def of_turn(self, turn: int, upto: int) -> list[Message]: ...  # up to a row, as they were said
+    def last_turn(self) -> TurnRecord | None: ...  # the newest that has ended
+    def results(self) -> int: ...  # how many results of tools there were
+    def result(self, number: int) -> tuple[ToolCall | None, ToolResult] | None: ...  # one of them, counted from 1
+    def use_model(self, model: str) -> None: ...
     # From now on shorten long texts up to a row to so many characters, or send `lines` in place of all up to it.
     def shorten(self, upto: int, chars: int = ..., lines: str = "") -> None: ...
 
@@ -124,7 +146,7 @@ class Turn(Protocol):
     calls: tuple[ToolCall, ...]  # made by the model in it
 
     @property
-    def session(self) -> Transcript: ...
+    def session(self) -> StoredConversation: ...
     @property
     def request(self) -> ModelRequest: ...  # as it would be sent now
     @property
@@ -243,21 +265,6 @@ class Command(NamedTuple):
     also: Sequence[str] = ()  # older names
 
 
-class Section(NamedTuple):
-    """A part of the system message. Parts with the same `id` are joined, `stable` ones come first. `source` is what it
-    is from. `version` shows a change from outside: if it differs from the one the context began with, the prompt is
-    made again; '' is the hash of its text. `diagnostics` are codes such as section_truncated."""
-
-    id: str
-    title: str
-    text: str
-    stable: bool = True
-    source: str = "code"
-    version: str = ""
-    diagnostics: tuple[str, ...] = ()
-    notes: tuple[NoteRef, ...] = ()
-
-
 class Finding(NamedTuple):
     """A line of status, doctor and audit; `name` is what was checked. `fix` repairs it and says what it did. `risk` is
     for audit: how much it exposes."""
@@ -276,31 +283,6 @@ class Log(Protocol):
     def info(self, text: str, *values: object) -> None: ...
     def warning(self, text: str, *values: object) -> None: ...
     def error(self, text: str, *values: object) -> None: ...
-
-
-class TurnRecord(NamedTuple):
-    """An ended turn; `manifest` is stored at its beginning. If not `is_reported`, some of `usage` is our own count."""
-
-    manifest: str
-    messages: tuple[Message, ...]
-    model: str
-    reason: str
-    usage: Usage
-    is_reported: bool = True
-
-
-class StoredConversation(Protocol):
-    """One conversation of the store, in its newest context."""
-
-    id: int  # its row, which tables of plugins may name: what they have about it goes with it
-    context: int  # /new begins another
-    model: str  # chosen for it; '' is the configured one
-
-    @property
-    def history(self) -> Sequence[Message]: ...  # what its model would be sent
-    def whole(self) -> Sequence[Message]: ...  # all that was ever said in it
-    def last_turn(self) -> TurnRecord | None: ...  # the newest that has ended
-    def use_model(self, model: str) -> None: ...
 
 
 class Conversations(Protocol):
@@ -404,6 +386,8 @@ class Host(Protocol):
     async def embed(
         self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float
     ) -> Embedded: ...
+    # The request that a message would be part of if it came now. Nothing is kept, and no model is asked.
+    async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview: ...
     def model_of(self, turn: Turn, purpose: str = "") -> AskedModel: ...  # raises ConfigError
     # What plugins want at the end of a summary, and the error of a model that one of them asked in vain.
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]: ...

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from nanoclaw.core.messages import NoteRef, SystemPrompt, ToolExample, ToolSpec
-from nanoclaw.core.plugin import Mode, Section
+from nanoclaw.core.messages import Message, Mode, NoteRef, Section, SystemPrompt, ToolExample, ToolSpec
 from nanoclaw.core.provider import tools_text
 from nanoclaw.core.sections import FILES, IDS_OF, joined
 from nanoclaw.tokens.tokens import estimate
@@ -107,6 +106,18 @@ class Manifest(NamedTuple):
 
     def dump(self) -> str:
         return json.dumps(self.as_dict())
+
+
+class Preview(NamedTuple):
+    """A request as it would be sent: the system message and tools of `snapshot`, `history`, then the `new` messages.
+    `model` is whom it goes to, `factor` that between its own count of tokens and our estimate."""
+
+    manifest: Manifest
+    snapshot: PromptSnapshot
+    history: tuple[Message, ...]
+    new: tuple[Message, ...]
+    model: str
+    factor: float
 
 
 def manifest(mode: Mode, snapshot: PromptSnapshot, notes: Sequence[NoteRef] = (), is_new: bool = True) -> Manifest:

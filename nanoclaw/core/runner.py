@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallRunner
@@ -15,7 +14,7 @@ from nanoclaw.core.message_queue import Accepted
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, NoteRef, Outbound, Reach
 from nanoclaw.core.plugin import Draft, Ended, Profile
 from nanoclaw.core.profiles import profile_of
-from nanoclaw.core.prompt_snapshot import Manifest, PromptSnapshot, manifest
+from nanoclaw.core.prompt_snapshot import Manifest, Preview, manifest
 from nanoclaw.core.provider import CutsHistory
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
@@ -32,15 +31,6 @@ INTERRUPTED = "(I was interrupted and continued.)"
 
 FRESH = ("minimal", "none")
 """Modes of turns that know nothing of what was said before."""
-
-
-class Preview(NamedTuple):
-    """A request as it would be sent: the system message and tools of `snapshot`, `history`, then the `new` messages."""
-
-    manifest: Manifest
-    snapshot: PromptSnapshot
-    history: tuple[Message, ...]
-    new: tuple[Message, ...]
 
 
 class _Previewed(RunningTurn):
@@ -109,7 +99,11 @@ class Runner:
         turn = _Previewed(self._parts, 0, inbound, conversation, session, profile=profile)
         stored = None if turn.profile.mode in FRESH else session.snapshot_text
         messages, made_of = await self._context(turn, stored, [Accepted(0, inbound)])
-        return Preview(made_of, turn.snapshot, turn.history, tuple(messages))
+        try:
+            model, _, factor, *_ = turn.model_call.asked()
+        except NanoclawError as error:
+            model, factor = f"none ({error})", 1.0
+        return Preview(made_of, turn.snapshot, turn.history, tuple(messages), model, factor)
 
     async def _context(
         self, turn: RunningTurn, stored: str | None, batch: Sequence[Accepted]

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.bootstrap import BootstrapFile
 from nanoclaw.core.channel import Hints
-from nanoclaw.core.messages import SEPARATOR, SystemPrompt
+from nanoclaw.core.messages import SEPARATOR, Mode, Section, SystemPrompt
 from nanoclaw.core.metadata import framed
-from nanoclaw.core.plugin import Mode, Section
 
 IDS = ("identity", "soul", "instructions", "pins", "capabilities", "active_skills", "skills", "memory")
 """The order of sections; others follow."""

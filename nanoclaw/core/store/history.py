@@ -28,17 +28,12 @@ def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> l
     return [placed.message for placed in _placed(store, store.rows(sql, session, turn, upto))]
 
 
-_IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body, '$.kind') = 'result' END"
-
-
-def count_results(store: Store, session: int) -> int:
-    """The number of tool results in a session."""
-    return int(store.rows(f"SELECT count(*) FROM messages WHERE {_IS_RESULT}", session)[0][0])
+IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body, '$.kind') = 'result' END"
 
 
 def result(store: Store, session: int, number: int) -> tuple[ToolCall | None, ToolResult] | None:
     """The tool result with a number, counted from 1, and its call."""
-    sql = f"SELECT id, turn, body FROM messages WHERE {_IS_RESULT} ORDER BY id LIMIT 1 OFFSET ?"
+    sql = f"SELECT id, turn, body FROM messages WHERE {IS_RESULT} ORDER BY id LIMIT 1 OFFSET ?"
     found = store.rows(sql, session, max(1, number) - 1)
     for placed in _placed(store, found):
         assert isinstance(placed.message, ToolResult)

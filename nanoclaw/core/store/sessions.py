@@ -91,7 +91,8 @@ class Session:
     def results(self) -> int:
         """The number of tool results so far, counted from 1, older contexts included."""
         if self._results is None:
-            self._results = history.count_results(self._store, self.id)
+            sql = f"SELECT count(*) FROM messages WHERE {history.IS_RESULT}"
+            self._results = int(self._store.rows(sql, self.id)[0][0])
         return self._results
 
     def result(self, number: int) -> tuple[ToolCall | None, ToolResult] | None:

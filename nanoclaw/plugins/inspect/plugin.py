@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Said
 
 if TYPE_CHECKING:
-    from nanoclaw.core.runner import Preview
+    from nanoclaw.core.plugin import TurnRecord
+    from nanoclaw.core.prompt_snapshot import Preview
     from nanoclaw.plugins.inspect.request import PromptRow
     from nanoclaw.plugins.inspect.why import FoundNote
 
@@ -43,7 +44,7 @@ class Inspect(Plugin):
 
         profile = self._host.profile(said.profile)
         preview = await self._inspection.preview(said.conversation, "", profile, said.address)
-        rows = self._inspection.rows(said.conversation, preview._replace(new=()))
+        rows = self._inspection.rows(preview._replace(new=()))
         return "\n\n".join([table(rows), *self._inspection.remarks(said.conversation, preview)])
 
     async def _why(self, said: Said) -> str:
@@ -52,7 +53,7 @@ class Inspect(Plugin):
     async def _show(self, said: Said) -> str:
         from nanoclaw.plugins.inspect.results import IN_CHATS, WIDEST, whole
 
-        session = self._host.get("core").sessions.of(said.conversation)
+        session = self._host.conversations.of(said.conversation)
         last, wanted = session.results(), said.argument.strip().removeprefix("#")
         if not last:
             return "No tool has been used in this conversation."
@@ -76,10 +77,6 @@ class Inspection:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    @property
-    def _core(self) -> Any:
-        return self._host.get("core")
-
     async def preview(
         self, conversation: Address, text: str, profile: Profile | None = None, address: Address | None = None
     ) -> Preview:
@@ -88,34 +85,16 @@ class Inspection:
         sender = "owner" if place.channel == "terminal" and (profile is None or profile.mode == "full") else ""
         message = UserMessage(text, self._host.now())
         inbound = Inbound(place, sender, "", message, role="owner", conversation=conversation)
-        found: Preview = await self._core.runner.preview(conversation, inbound, profile)
-        return found
+        return await self._host.preview(conversation, inbound, profile)
 
     async def tokens(self, conversation: Address, text: str, profile: Profile) -> int:
         """About how large the request for a message would be, tools included."""
-        rows = self.rows(conversation, await self.preview(conversation, text, profile))
-        return sum(row.tokens for row in rows)
+        return sum(row.tokens for row in self.rows(await self.preview(conversation, text, profile)))
 
-    def model(self, conversation: Address, profile: str = "person") -> str:
-        """The name of the model that answers there somebody with that profile."""
-        treated = self._treated(profile)
-        try:
-            return str(self._core.model_calls.provider(treated, self._core.sessions.of(conversation).model).model)
-        except NanoclawError as error:
-            return f"none ({error})"
-
-    def _treated(self, profile: str) -> Profile:
-        try:
-            return self._host.profile(profile)
-        except NanoclawError:  # a plugin's own
-            return Profile(profile)
-
-    def rows(self, conversation: Address, preview: Preview) -> list[PromptRow]:
+    def rows(self, preview: Preview) -> list[PromptRow]:
         from nanoclaw.plugins.inspect import request
 
-        model = self.model(conversation, preview.snapshot.profile)
-        factor = self._core.model_calls.calibration.factor(model)
-        return request.rows(preview.manifest, preview.history, preview.new, model, factor)
+        return request.rows(preview.manifest, preview.history, preview.new, preview.model, preview.factor)
 
     def remarks(self, conversation: Address, preview: Preview) -> list[str]:
         from nanoclaw.plugins.inspect import request, why
@@ -124,8 +103,7 @@ class Inspection:
         facts = memory.read("MEMORY.md") if memory and preview.manifest.mode == "full" else ""
         struck = len(re.findall(r"(?m)^[ \t]*[-*+][ \t]+~~", facts or ""))
         remarks = request.remarks(preview.manifest, why.past(self._last(conversation)), struck)
-        model = self.model(conversation, preview.snapshot.profile)
-        return [*self._deferred(preview), f"It goes to {model}.", *remarks]
+        return [*self._deferred(preview), f"It goes to {preview.model}.", *remarks]
 
     def _deferred(self, preview: Preview) -> list[str]:
         """A sentence about tools that the request leaves out."""
@@ -146,10 +124,10 @@ class Inspection:
             return why.why_not(text.strip(), question, last, self._search)
         if argument:
             return USAGE
-        return why.why(last, self._core.models.cost_in_words, await self._facts(conversation), self._origin)
+        return why.why(last, self._host.models.cost_in_words, await self._facts(conversation), self._origin)
 
-    def _last(self, conversation: Address) -> Any:
-        return self._core.sessions.of(conversation).last_turn()
+    def _last(self, conversation: Address) -> TurnRecord | None:
+        return self._host.conversations.of(conversation).last_turn()
 
     async def _facts(self, conversation: Address) -> str:
         """The memory section as the conversation's model is shown it."""
