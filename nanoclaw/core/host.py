@@ -221,7 +221,7 @@ class PluginHost:
             finally:
                 model_call.said = ""
         log = _NoSession(self._app.transactions)
-        return await self._app.model_calls.of("", log, purpose=request.purpose).complete(request)
+        return await self._app.model_calls.of(request.purpose, log).complete(request)
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
         log, at = _NoSession(self._app.transactions), self._app.clock()

@@ -79,9 +79,9 @@ class ModelCalls:
     def __init__(self, models: Models, chain: Chain, calibration: Calibration, purposes: Purposes) -> None:
         self.models, self.chain, self.calibration, self.purposes = models, chain, calibration, purposes
 
-    def of(self, model: str, log: UsageLog, turn: Turn | None = None, purpose: str = "") -> ModelCall:
-        """The calls of one conversation for one purpose. Raises ConfigError."""
-        return ModelCall(self, lambda: self.models.of(model, purpose), log, turn, purpose)
+    def of(self, purpose: str, log: UsageLog) -> ModelCall:
+        """Calls for one purpose that belong to no turn. Raises ConfigError."""
+        return ModelCall(self, lambda: self.models.of("", purpose), log, None, purpose)
 
     def of_turn(self, profile: Profile, chosen: str, log: UsageLog, turn: Turn) -> ModelCall:
         """The calls of a turn in a conversation that has `chosen` a model, '' for none."""

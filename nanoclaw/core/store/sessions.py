@@ -20,7 +20,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.metadata import program_remark
 from nanoclaw.core.plugin import TurnRecord, Tx
 from nanoclaw.core.provider import HistoryMemo
-from nanoclaw.core.store import codec, history, outbox, usage
+from nanoclaw.core.store import codec, history, outbox
 from nanoclaw.core.store.compactions import SHORT, Placed
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.tx import Transaction, Transactions
@@ -154,11 +154,6 @@ class Session:
         with self.transactions.open() as tx:
             self._note_compaction(tx.db, "short", upto, chars, lines)
         self.unload()
-
-    def called(self, call: usage.Call) -> None:
-        """Record a request to a model that was made outside any turn."""
-        with self.transactions.open() as tx:
-            usage.record(tx.db, [call], tx.now, session=self.id)
 
     def _note_compaction(self, db: sqlite3.Connection, kind: str, upto: int, chars: int, text: str) -> None:
         row = (self.id, self.context, self._clock().isoformat(), kind, upto, chars, self.clean_text(text))

@@ -216,7 +216,7 @@ async def test_what_cannot_be_noted_or_found_is_said(tmp_path: Path) -> None:
 async def test_the_flush_notes_what_is_worth_keeping_before_a_summary(tmp_path: Path) -> None:
     flushed = call("memory_add", {"text": "The boat is called Nele", "kind": "fact"})
     model = ScriptedProvider(*["Ahoy. " * 400] * 12, flushed, "They spoke of a boat.")
-    async with running(tmp_path, model, plugins=["basics", "memory"]) as here:
+    async with running(tmp_path, model, plugins=["compaction", "memory"]) as here:
         for number in range(12):
             await here.ask(f"Tell me more of boat {number}. " + "It is a long story. " * 300)
         said = await here.ask("/compact")
