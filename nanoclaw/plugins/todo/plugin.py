@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
-from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, Limits, ModelRequest
 from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Reply, Said, Turn, Tx
@@ -49,7 +48,8 @@ class Todo(Plugin):
         return [tool(self._todo, reach="none", open_to=OPEN_TO)._replace(atomic=True)]
 
     def commands(self) -> Iterable[Command]:
-        return [Command("todo", "the to-do list of the work at hand", self._list, "time", cli=True, private=True)]
+        about = "the to-do list of the work at hand; add TEXT, done 2"
+        return [Command("todo", about, self._list, "time", cli=True, private=True)]
 
     async def _todo(
         self,
@@ -74,12 +74,10 @@ class Todo(Plugin):
         told, outside = await context.write(change)
         return ToolOutput(told, outside=outside)
 
-    def _change(self, tx: Tx, context: ToolContext, now: Steps) -> str:
+    def _change(self, tx: Tx, context: ToolContext | Said, now: Steps) -> str:
         conversation, is_over = context.conversation, bool(now) and lists.is_over(now)
-        found = tx.execute("SELECT id, context FROM sessions WHERE key = ?", str(conversation))
-        if not found:
-            raise ToolError("nothing is kept of this conversation, so it has no to-do list.")
-        ((session, number),) = found
+        tx.execute("INSERT OR IGNORE INTO sessions (key) VALUES (?)", str(conversation))
+        ((session, number),) = tx.execute("SELECT id, context FROM sessions WHERE key = ?", str(conversation))
         tx.execute("DELETE FROM todo_steps WHERE session = ?", session)
         for place, step in enumerate(() if is_over else now, 1):
             sql = "INSERT INTO todo_steps (session, context, number, text, state, outside) VALUES (?, ?, ?, ?, ?, ?)"
@@ -141,6 +139,9 @@ class Todo(Plugin):
 
     def _list(self, said: Said, tx: Tx) -> Reply:
         steps = _stored(tx.execute(_LIST, str(said.conversation)))
+        if said.argument:
+            steps = lists.said(steps, said.argument, self._clean)
+            self._change(tx, said, steps)
         data = {"steps": [{"text": step.text, "state": step.state} for step in steps]}
         return Reply(lists.lines(steps) if steps else "There is no to-do list.", data)
 

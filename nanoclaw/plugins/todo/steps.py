@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from nanoclaw.core.errors import ToolError
+from nanoclaw.escapes import one_line
 
 MOST, LONGEST = 30, 200
 """Steps of a list, and characters of each."""
@@ -61,6 +62,16 @@ def changed(steps: Steps, done: Sequence[int], doing: int | None) -> Steps:
     return tuple(step._replace(state=state) for step, state in zip(steps, states, strict=True))
 
 
+def said(steps: Steps, argument: str, clean: Callable[[str], str]) -> Steps:
+    """The list after `/todo add milk` or `/todo done 2`. Raises ToolError."""
+    word, _, rest = argument.partition(" ")
+    if word == "add" and rest.strip():
+        return (*steps, read([*(step.text for step in steps), clean(rest)])[-1])
+    if word == "done" and (numbers := [int(one) for one in re.findall(r"\b\d{1,3}\b", rest)]):
+        return changed(steps, numbers, None)
+    raise ToolError("Say /todo, /todo add TEXT, or /todo done 2.")
+
+
 def is_over(steps: Steps) -> bool:
     return all(step.state == "done" for step in steps)
 
@@ -102,7 +113,8 @@ def progress(steps: Steps) -> str:
 
 def whole(steps: Steps) -> str:
     """All of it for the model, with the numbers that calls take."""
-    return "\n".join(f"{number}. {_word(step)}{step.text}" for number, step in enumerate(steps, 1))
+    states = ["" if step.state == "pending" else f"{step.state}: " for step in steps]
+    return "\n".join(f"{number}. {states[number - 1]}{step.text}" for number, step in enumerate(steps, 1))
 
 
 def remark(steps: Steps) -> str:
@@ -121,25 +133,11 @@ def live(steps: Steps) -> str:
     """The steps around the one that is worked on, for a screen on which they are drawn again and again."""
     at = next((at for at, step in enumerate(steps) if step.state == "doing"), _first_open(steps))
     begin = max(0, min(at - LIVE_LINES // 2, len(steps) - LIVE_LINES))
-    shown = steps[begin : begin + LIVE_LINES]
-    before, after = begin, len(steps) - begin - len(shown)
-    return "\n".join(
-        [
-            f"to do: {count(steps)}",
-            *([f"… {before} before"] if before else []),
-            *(f"{_MARKS[step.state]} {_cut(step.text)}" for step in shown),
-            *([f"… {after} more"] if after else []),
-        ]
-    )
+    after = max(0, len(steps) - begin - LIVE_LINES)
+    shown = [f"{_MARKS[step.state]} {one_line(step.text, LIVE_CHARACTERS)}" for step in steps[begin:][:LIVE_LINES]]
+    drawn = [f"to do: {count(steps)}", f"… {begin} before" * bool(begin), *shown, f"… {after} more" * bool(after)]
+    return "\n".join(filter(None, drawn))
 
 
 def _first_open(steps: Steps) -> int:
     return next((at for at, step in enumerate(steps) if step.state != "done"), len(steps) - 1)
-
-
-def _word(step: Step) -> str:
-    return "" if step.state == "pending" else f"{step.state}: "
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LIVE_CHARACTERS else f"{text[: LIVE_CHARACTERS - 1]}…"

@@ -123,6 +123,23 @@ async def test_a_turn_that_another_process_began_shows_its_list_again(tmp_path: 
         assert [one.is_last for one in shown(program.channel)] == [False, True]
 
 
+async def test_a_person_adds_to_the_list_and_checks_steps_off(tmp_path: Path) -> None:
+    model = ScriptedProvider("It is on your list.")
+    async with running(tmp_path, model) as program:
+        assert await program.ask("/todo add milk") == "to do: 0 of 1 done\n☐ milk"
+        assert await program.ask("/todo add call  Anna") == "to do: 0 of 2 done\n☐ milk\n☐ call Anna"
+        await program.ask("Do I need milk?")
+        assert "open: 1. milk; 2. call Anna" in json.dumps(chat_messages(model.requests[0]))
+        assert await program.ask("/todo done 1") == "to do: 1 of 2 done\n✓ milk\n☐ call Anna"
+        assert "there is no step 7" in await program.ask("/todo done 7")
+        assert "Say /todo, /todo add TEXT, or /todo done 2." in await program.ask("/todo milk")
+        assert await program.ask("/todo done 2") == "to do: 2 of 2 done\n✓ milk\n✓ call Anna"
+        assert await program.ask("/todo") == "There is no to-do list."
+        for number in range(30):
+            await program.ask(f"/todo add step {number}")
+        assert "at most 30 steps" in await program.ask("/todo add one more")
+
+
 async def test_a_new_conversation_has_none_and_no_other_conversation_has_it(tmp_path: Path) -> None:
     model = ScriptedProvider(todo(steps=STEPS), "Which one?", todo(), "None here.", "Hello.")
     async with running(tmp_path, model) as program:
