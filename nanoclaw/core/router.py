@@ -125,7 +125,7 @@ class Router:
         if said == "ignore":
             return None
         if isinstance(said, Reply):
-            remark = f"The person said “{short(said_as)}”, which the program answered."
+            remark = f"The person said “{short(said_as, 300)}”, which the program answered."
             return self._answered(inbound, tx, said, remark)
         if inbound.role is None:
             return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import tzinfo
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
+from nanoclaw.escapes import one_line
 
 PAGE, LINE = 40, 300
 """Messages on a page of /history, and characters of each."""
@@ -33,7 +35,7 @@ class Basics(Plugin):
         return self._host.help(said)
 
     def _new(self, said: Said, tx: Tx) -> str:
-        texts = "; ".join(_short(text, 60) for text in self._host.conversations.reset(said.conversation, tx))
+        texts = "; ".join(one_line(text, 60) for text in self._host.conversations.reset(said.conversation, tx))
         dropped = f" Not answered: {texts}." if texts else ""
         return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
 
@@ -61,8 +63,7 @@ class Basics(Plugin):
         session = self._host.conversations.of(said.conversation)
         if said.profile == "guest":
             return _length(session.history)
-        model = f"Model: {self._model_name(session.model)}"
-        return "\n".join([*self._host.about(), model, _length(session.history)])
+        return "\n".join([*self._host.about(), f"Model: {self._model_name(session.model)}", _length(session.history)])
 
 
 def _length(history: Sequence[Message]) -> str:
@@ -91,7 +92,11 @@ def _line(message: Message, zone: tzinfo | None) -> str:
     """One message as a line; '' for what no one said."""
     match message:
         case UserMessage(origin="runtime"):
-            return ""
+            if not (
+                said := re.search("^The person said “(.*)”, which the program answered", message.text, re.MULTILINE)
+            ):
+                return ""
+            who, text = "you", said[1]
         case UserMessage():
             who, text = "you", message.text
         case AssistantMessage():
@@ -99,9 +104,4 @@ def _line(message: Message, zone: tzinfo | None) -> str:
             text = " ".join([message.text, *(f"[{call.name} {call.arguments}]" for call in message.tool_calls)])
         case ToolResult():
             who, text = message.name, message.text
-    return f"- {message.at.astimezone(zone):%Y-%m-%d %H:%M} {who}: {_short(text, LINE)}"
-
-
-def _short(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return f"- {message.at.astimezone(zone):%Y-%m-%d %H:%M} {who}: {one_line(text, LINE)}"

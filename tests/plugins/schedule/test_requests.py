@@ -223,6 +223,13 @@ async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
         assert_legal(program.history)
 
 
+async def test_the_history_has_what_was_typed_for_a_reminder_that_code_has_set(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider()) as program:
+        await program.ask(PIZZA)
+        you, answer = (await program.ask("/history")).split("\n")
+    assert you.endswith(f" you: {PIZZA}") and SET in answer
+
+
 async def test_a_guest_in_a_chat_app_gets_a_reminder_of_their_own_conversation(tmp_path: Path) -> None:
     chat, model = FakeChannel("chat"), ScriptedProvider(DOWN)
     async with running(tmp_path, model, others=[chat], without=["access"]) as program:
