@@ -76,7 +76,7 @@ class FakeChannel:
 
     def __init__(self, name: str = "terminal", hints: Hints | None = None) -> None:
         self.name = name
-        self.hints = hints or Hints(bursts=False)
+        self.hints = hints or Hints(bursts=False, notices=name == "terminal")
         self.alive: datetime | None = None
         self.sent: asyncio.Queue[Outbound] = asyncio.Queue()
         self.events: list[tuple[Address, Event]] = []

@@ -53,7 +53,7 @@ class Plain:
         stderr: TextIO | None = None,
     ) -> None:
         self.name = "terminal"
-        self.hints = Hints(stays=False, bursts=False)
+        self.hints = Hints(stays=False, bursts=False, notices=True)
         self.alive: datetime | None = None
         self.reason: Reason = "answered"
         self._lacks_something = False

@@ -75,7 +75,7 @@ class App:
     def __init__(self, settings: AppSettings, config: Any, store: Store, clock: Callable[[], datetime]) -> None:
         """`config` is the whole configuration, for plugins."""
         self.settings, self.config, self.store, self.clock = settings, config, store, clock
-        self.began = clock()
+        self.began, self.home = clock(), settings.home
         self.transactions = Transactions(store, clock)
         self.flags, self.inbox = Flags(store, clock), Inbox(self.transactions)
         self.outbox = Outbox(self.transactions)
@@ -97,7 +97,8 @@ class App:
 
     def plug(self, plugins: Iterable[Plugin]) -> None:
         """Add the plugins, in the order of their chain."""
-        self.chain = Chain(tuple(plugins))
+        self.plugins = tuple(plugins)
+        self.chain = Chain(self.plugins)
         self.asks = Asks(self.transactions, next((one.asker for one in self.plugins if one.asker), None))
         self.sessions = Sessions(self.transactions, self.chain)
 
@@ -126,14 +127,6 @@ class App:
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
 
     # --- for plugins -------------------------------------------------------------------------------------------------
-
-    @property
-    def plugins(self) -> tuple[Plugin, ...]:
-        return self.chain.plugins
-
-    @property
-    def home(self) -> Path:
-        return self.settings.home
 
     def public(self, name: str) -> Any:
         """The public object of a plugin; "core" is the program itself."""

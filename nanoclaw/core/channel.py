@@ -43,7 +43,7 @@ class Hints(NamedTuple):
     either is 0, none can. An answer grows only where there are `edits`; each of the `threads` of a chat is a
     conversation of its own. With `bursts`, messages that follow within a moment are answered as one. `remark` is what
     else the model should know, a sentence. `stays` is False if nobody is there for an answer that comes much later: one
-    question, one answer.
+    question, one answer. With `notices` the program's are read beside the answer.
     """
 
     length: int = 0
@@ -59,6 +59,7 @@ class Hints(NamedTuple):
     remark: str = ""
     stays: bool = True
     bursts: bool = True
+    notices: bool = False
 
     def can_show(self, event: Event) -> bool:
         """False for an event that the platform cannot show."""

@@ -73,10 +73,6 @@ class Channels:
         channel = self._channels.get(outbound.address.channel)
         return channel is not None and channel.serves(outbound)
 
-    def shows_notices(self, address: Address) -> bool:
-        """True if the program's notices are shown beside the answer."""
-        return address.channel == TERMINAL
-
     async def run(self, channel: Channel, deliver: Deliver, *, again: bool) -> None:
         """Run a channel; with `again` each time it is interrupted."""
         if not again:

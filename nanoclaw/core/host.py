@@ -17,6 +17,7 @@ from nanoclaw.core.messages import (
     CheckedCall,
     Inbound,
     ModelRequest,
+    Outbound,
     OwnersAnswer,
     SystemPrompt,
     ToolCall,
@@ -41,7 +42,7 @@ from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import Preview
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.store import history
-from nanoclaw.core.store.sessions import Clean, Session, Sessions
+from nanoclaw.core.store.sessions import Clean, Session
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.core.store.usage import Call, record
 from nanoclaw.core.tool import Tool
@@ -60,23 +61,19 @@ class ConversationStore:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    @property
-    def _sessions(self) -> Sessions:
-        return self._app.sessions
-
     def all(self) -> list[Address]:
         found = history.list_sessions(self._app.store)
         return [Address(*one.key.split(":", 1)) for one in found if ":" in one.key]
 
     def of(self, conversation: Address) -> Session:
-        return self._sessions.of(conversation)
+        return self._app.sessions.of(conversation)
 
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]:
         assert isinstance(tx, Transaction)
         if paused := self._app.conversations.of(conversation).pop_paused():
             self._app.inbox.done((paused.turn.inbox,))
         self._app.chain.on_reset(conversation, tx)
-        self._sessions.of(conversation).reset(tx)
+        self._app.sessions.of(conversation).reset(tx)
         return paused.turn.texts if paused else ()
 
     async def stop(self, conversation: Address) -> None:
@@ -85,11 +82,11 @@ class ConversationStore:
             self._app.inbox.done([row for row, _ in actor.dropped()])
 
     def reload(self) -> None:
-        self._sessions.reload()
+        self._app.sessions.reload()
 
     def forget(self, clean: Clean, conversation: Address | None) -> None:
         """Reload all, and keep running turns from storing again what was forgotten."""
-        self._sessions.forget(clean, conversation)
+        self._app.sessions.forget(clean, conversation)
 
     async def free(self, conversation: Address) -> None:
         """Wait until nothing is being answered in a conversation."""
@@ -150,6 +147,8 @@ class PluginHost:
 
     def setting(self, key: str) -> Any:
         table, _, name = key.partition(".")
+        if table == "models":
+            return self._app.config.purposes.of(name)
         own = getattr(getattr(self._app.config, table, None), name or "_", None)
         return self._app.config.get(key) if own is None else own
 
@@ -253,6 +252,13 @@ class PluginHost:
 
     def asks_at(self, about: Address) -> Address | None:
         return self._app.asks.place(about)
+
+    def sent_text(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]:
+        return self._app.outbox.sent(address, platform_id, conversation)
+
+    async def tell(self, inbound: Inbound, text: str) -> None:
+        if row := self._app.inbox.seen(inbound):
+            await self._app.inbox.reply(row, Outbound(inbound.address, text))
 
     async def deliver(self, inbound: Inbound) -> None:
         await self._app.deliver(inbound)

@@ -162,7 +162,8 @@ class ModelCall:
         """Its model, with what is known of it."""
         provider, models = self.provider, self._model_calls.models
         window = models.window_of(provider.model)
-        return AskedModel(provider.model, window, self.factor(), isinstance(provider, CutsHistory))
+        cuts = isinstance(provider, CutsHistory)
+        return AskedModel(provider.model, window, self.factor(), cuts, provider.supports_vision)
 
     async def complete(
         self, request: ModelRequest, show: Callable[[Event], None] = silence, limit: float = 0.0

@@ -95,6 +95,7 @@ class AskedModel(NamedTuple):
     window: int | None
     factor: float
     cuts_history: bool
+    sees_images: bool
 
 
 class TurnRecord(NamedTuple):
@@ -360,7 +361,8 @@ class Host(Protocol):
     def models(self) -> KnownModels: ...  # made after the plugins
     @property
     def home(self) -> Path: ...  # a folder of its own, made when it is first asked for
-    def setting(self, key: str) -> Any: ...  # of another's: what config.toml has for "net.allow", or the default
+    # Of another's: what config.toml has for "net.allow", or the default; for "models.titles" its PurposeModel.
+    def setting(self, key: str) -> Any: ...
     def now(self) -> datetime: ...  # the time in the person's zone
     def read(self, sql: str, *values: object) -> list[Any]: ...
     async def write(self, change: Callable[[Tx], T]) -> T: ...  # the result of a change, once it is on disk
@@ -401,6 +403,10 @@ class Host(Protocol):
     @property
     def questions(self) -> AskedQuestions: ...
     def asks_at(self, about: Address) -> Address | None: ...  # where; None where nobody can be asked
+    # The text of a message sent to a chat, by the platform's id; '' if unknown. Then the sources of others' text that
+    # had been read for it, where they differ from those of the conversation now.
+    def sent_text(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]: ...
+    async def tell(self, inbound: Inbound, text: str) -> None: ...  # say something about a message, once
     async def deliver(self, inbound: Inbound) -> None: ...  # a message, as a channel brings one
 
 

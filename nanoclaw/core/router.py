@@ -66,10 +66,6 @@ class Router:
         self._transactions.listener = self
 
     @property
-    def chain(self) -> Chain:
-        return self._chain
-
-    @property
     def is_frozen(self) -> bool:
         return self._flags.get(PANIC) is not None
 

@@ -167,7 +167,8 @@ class RunningTurn:
     def show(self, event: Event) -> None:
         """Show an event where the turn was asked for, and keep notices for the owner where none are shown."""
         if isinstance(event, Notice) and event.stays and event.text not in self.remarks:
-            is_told = self.is_owners and self._parts.channels.shows_notices(self.address)
+            hints = self._parts.channels.hints(self.address.channel)
+            is_told = self.is_owners and hints is not None and hints.notices
             if not is_told and (event.stays == "owner" or self.is_owners):
                 self.remarks.append(event.text)
         self._parts.channels.show(self.address, event)

@@ -82,7 +82,7 @@ class Terminals:
 
     def __init__(self, home: Path, host: AttachHost, clock: Callable[[], datetime], own: Channel | None = None) -> None:
         self.name = "terminal"
-        self.hints = Hints(markup="markdown", bursts=False)
+        self.hints = Hints(markup="markdown", bursts=False, notices=True)
         self.alive: datetime | None = None
         self._home, self._host, self._clock, self._own = home, host, clock, own
         self._terminals: list[AttachedTerminal] = [own] if own else []

@@ -76,7 +76,7 @@ class Terminal:
         view: TerminalView | None = None,
     ) -> None:
         self.name = "terminal"
-        self.hints = Hints(markup="markdown", bursts=False)
+        self.hints = Hints(markup="markdown", bursts=False, notices=True)
         self.alive: datetime | None = None
         self._address = Address(self.name, chat)
         self._clock, self._greeting = clock, greeting

@@ -71,10 +71,10 @@ class Inbox:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions, self._store = transactions, transactions.store
 
-    def seen(self, inbound: Inbound) -> bool:
-        """Looks up whether a message was accepted before."""
-        sql = "SELECT 1 FROM inbox WHERE channel = ? AND external_id = ?"
-        return bool(self._store.rows(sql, inbound.address.channel, inbound.external_id))
+    def seen(self, inbound: Inbound) -> int:
+        """The row of a message that was accepted before, else 0."""
+        sql = "SELECT coalesce(max(id), 0) FROM inbox WHERE channel = ? AND external_id = ?"
+        return int(self._store.rows(sql, inbound.address.channel, inbound.external_id)[0][0])
 
     def read(self, row: int) -> Inbound:
         """The current text of a message, which may have been edited."""

@@ -46,6 +46,7 @@ class Session:
 
     def __init__(self, transactions: Transactions, id_: int, key: str, numbers: TurnNumbers) -> None:
         self.transactions, self.id, self.key, self._numbers = transactions, id_, key, numbers
+        self._store, self._clock = transactions.store, transactions.clock
         self.context: int
         self.model: str
         ((self.context, self.model),) = self._store.rows("SELECT context, model FROM sessions WHERE id = ?", id_)
@@ -59,14 +60,6 @@ class Session:
         """Counts how often something was forgotten."""
         self.is_in_turn = False
         self._forgetting: list[tuple[Clean, bool]] = []
-
-    @property
-    def _store(self) -> Store:
-        return self.transactions.store
-
-    @property
-    def _clock(self) -> Callable[[], datetime]:
-        return self.transactions.clock
 
     @property
     def history(self) -> list[Message]:
@@ -260,15 +253,11 @@ class Sessions:
     """All conversations; recently used ones are in memory."""
 
     def __init__(self, transactions: Transactions, homes: ConversationMap | None = None) -> None:
-        self.transactions, self._homes = transactions, homes
+        self.transactions, self.store, self._homes = transactions, transactions.store, homes
         self._open: dict[str, Session] = {}
         self._used: dict[str, datetime] = {}  # those whose history may be in memory, the longest unused first
         self._numbers = TurnNumbers(transactions.store)
         transactions.histories = self
-
-    @property
-    def store(self) -> Store:
-        return self.transactions.store
 
     def next_turn(self) -> int:
         """The number of a turn that is about to begin."""

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import Address, Inbound, Outbound
+from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
 from nanoclaw.core.tool import OPEN_TO
 
@@ -62,7 +62,7 @@ class Media(Plugin):
 
     def __init__(self, host: Host, settings: MediaSettings) -> None:
         self._host, self._settings = host, settings
-        self.public = MediaFiles(host.get("core").config.reach, settings.megabytes * 1_000_000)
+        self.public = MediaFiles(host.reach, settings.megabytes * 1_000_000)
         self._told_blind: set[tuple[Address, str]] = set()
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
@@ -93,8 +93,7 @@ class Media(Plugin):
         """With our own message that this one answers. That of an earlier talk may repeat others' text."""
         if not inbound.quoted:
             return draft
-        outbox = self._host.get("core").outbox
-        said, sources = outbox.sent(inbound.address, inbound.quoted, turn.conversation)
+        said, sources = self._host.sent_text(inbound.address, inbound.quoted, turn.conversation)
         if sources:
             return draft._replace(others=(*draft.others, (sources, said)), remarks=(*draft.remarks, ANSWERS))
         return draft._replace(quote=said)
@@ -138,45 +137,41 @@ class Media(Plugin):
 
     def _blind(self, turn: Turn) -> str:
         """The name of the turn's model where it is known to see no images and no other has them, else ''."""
-        core = self._host.get("core")
-        if core.config.purposes.of("pictures").name:
+        if self._host.setting("models.pictures").name:
             return ""
         try:
-            provider = core.model_calls.provider(turn.profile, core.sessions.of(turn.conversation).model)
+            model = self._host.model_of(turn)
         except NanoclawError:  # which is told when it is asked
             return ""
-        return "" if provider.supports_vision else str(provider.model)
+        return "" if model.sees_images else model.name
 
     async def _tell_blind(self, inbound: Inbound, turn: Turn, model: str) -> None:
         """In a chat app the owner reads it once; guests and groups are not told."""
-        said, core = f"{model} cannot see images: it gets only their names", self._host.get("core")
+        said = f"{model} cannot see images: it gets only their names"
         self._host.show(inbound.address, Notice(said))
-        is_silent = turn.role != "owner" or core.channels.shows_notices(inbound.address)
+        is_silent = turn.role != "owner" or self._shows_notices(inbound.address)
         if not is_silent and (inbound.address, model) not in self._told_blind:
             self._told_blind.add((inbound.address, model))
-            await self._write(inbound, f"{said}.")
+            await self._host.tell(inbound, f"{said}.")
 
     def _transcriber(self) -> Callable[[str, bytes], Awaitable[str]] | None:
-        name, core = self._settings.transcription, self._host.get("core")
-        is_set = name or core.config.purposes.of("transcription").name
-        return partial(core.models.transcribe, name) if is_set else None
+        name = self._settings.transcription
+        is_set = name or self._host.setting("models.transcription").name
+        return partial(self._host.models.transcribe, name) if is_set else None
 
     async def _tell(self, inbound: Inbound, problems: list[str]) -> None:
         """Tell the person about files that could not be had: in writing where no notices are shown."""
         if not problems:
             return
-        core = self._host.get("core")
-        if core.channels.shows_notices(inbound.address):
+        if self._shows_notices(inbound.address):
             for problem in problems:
                 self._host.show(inbound.address, Notice(problem, is_failure=True))
             return
-        await self._write(inbound, "\n".join(f"{problem.rstrip('.')}." for problem in problems))
+        await self._host.tell(inbound, "\n".join(f"{problem.rstrip('.')}." for problem in problems))
 
-    async def _write(self, inbound: Inbound, said: str) -> None:
-        core = self._host.get("core")
-        sql = "SELECT id FROM inbox WHERE channel = ? AND external_id = ?"
-        for (row,) in self._host.read(sql, inbound.address.channel, inbound.external_id):
-            await core.inbox.reply(row, Outbound(inbound.address, said))
+    def _shows_notices(self, address: Address) -> bool:
+        channel = self._host.channel(address.channel)
+        return channel is not None and channel.hints.notices
 
     # --- an answer ---------------------------------------------------------------------------------------------------
 
@@ -192,7 +187,7 @@ class Media(Plugin):
 
         found = attached(answer.text, self.public.sendable if turn.profile.name in OPEN_TO else _not_sent)
         text, problems = found.text, [f"not attached: {problem}" for problem in found.problems]
-        if self._host.get("core").channels.shows_notices(turn.address):
+        if self._shows_notices(turn.address):
             for problem in problems:
                 self._host.show(turn.address, Notice(problem, is_failure=True))
         elif problems:
