@@ -5,7 +5,6 @@ What only shows at run time stays unseen: variables, aliases, scripts, programs 
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,49 +77,6 @@ def plain_words(text: str) -> tuple[str, ...]:
 
 
 _MORE_THAN_WORDS = re.compile(r"[|;&<>()`$\\{}!#\n\r]")
-
-
-def paths_in(text: str, folder: str, variables: Mapping[str, str]) -> Iterator[str]:
-    """Absolute paths that a line of shell may name: all of its words and redirections, also within the words, with ~,
-    variables and `cd` followed. An asterisk stands for what isn't known, and globs as they are: they are patterns."""
-    known = dict(variables)
-    for match in re.finditer(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=([^\s;&|()]*)", text):  # put in as far as it is plain
-        known[match[1]] = _expanded(match[2].strip("'\""), known)
-    for file in _redirected_files(text):
-        yield from _paths_of(file, folder, known)
-    for words in commands_in(text):
-        for word in words[1:]:
-            yield from _paths_of(word, folder, known)
-        if words[0] in ("cd", "pushd") and words[1:]:
-            folder = next(_paths_of(words[-1], folder, known), folder)
-
-
-def _paths_of(word: str, folder: str, variables: Mapping[str, str]) -> Iterator[str]:
-    parts = [word, *_PARTS.findall(word)]
-    for part in dict.fromkeys((*parts, *(part[2:] for part in parts if re.match(r"-\w[~./$]", part)))):
-        path = _expanded(part, variables)
-        if path and "\0" not in path and len(path) < 4096:
-            yield path if path.startswith("*") else os.path.normpath(f"{folder}/{path}" if path[0] != "/" else path)
-
-
-def _expanded(word: str, variables: Mapping[str, str]) -> str:
-    if word.startswith("~"):
-        word = f"{variables.get('HOME', '*')}{word[1:]}" if word[1:2] in ("", "/") else f"*{word.partition('/')[2]}"
-    return _EXPANSION.sub(lambda match: variables.get(match[1] or match[2] or "", "*"), word)
-
-
-_PARTS = re.compile(r"[^\s'\"=,;:@<>|&()]+")
-_EXPANSION = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+|[@*#?$!-])|\([^)]*\))|`[^`]*`|\{[^{}]*,[^{}]*\}")
-
-
-def _redirected_files(text: str) -> Iterator[str]:
-    root = _root(text)
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.named_children
-        if node.type == "file_redirect":
-            yield from (_word(part) for part in node.named_children if part.type in _WORDS)
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "mksh"})

@@ -98,7 +98,7 @@ def harmless(text: str, may_work_in: Callable[[str], bool]) -> Harmless:
         is_plain = is_plain and not re.search(r'[\\"#;\0-\x08\x0b-\x1f]', entry[2] or "")
         key = entry[1].lower()
         is_away = (section, key) == ("core", "worktree") and not may_work_in(value)
-        if _is_harmless(section, name, key, value) and not is_away:
+        if is_harmless(section, name, key, value) and not is_away:
             kept.append(f'\t{key} = "{_escaped(value)}"' if entry[2] is not None else f"\t{key}")
         else:
             taken.append(".".join(filter(None, (section, name, key))))
@@ -107,7 +107,7 @@ def harmless(text: str, may_work_in: Callable[[str], bool]) -> Harmless:
     return Harmless("\n".join([*kept, ""]), tuple(dict.fromkeys(taken)))
 
 
-def _is_harmless(section: str, name: str, key: str, value: str) -> bool:
+def is_harmless(section: str, name: str, key: str, value: str) -> bool:
     if section in _WHOLE:
         return True
     if section == "alias":

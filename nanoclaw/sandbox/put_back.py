@@ -7,9 +7,8 @@ import os
 import re
 import stat
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from nanoclaw.atomic_write import WRITTEN
 from nanoclaw.beneath.descriptors import open_folder_beneath
 from nanoclaw.escapes import one_line
 from nanoclaw.kept_files import MAY_GO
-from nanoclaw.sandbox.protect import LOOKED_THROUGH, MOST_FILE_BYTES, Protected, names_in, read_plain, stat_of
+from nanoclaw.sandbox.protect import MOST_FILE_BYTES, Protected, names_in, read_plain, stat_of
 from nanoclaw.sandbox.repositories import TakenOut
 from nanoclaw.snapshots.places import KeptFile, make_folder, restore
 
@@ -28,7 +27,7 @@ MOST_FILES, MOST_BYTES = 3_000, 32_000_000
 NAMED = 4
 """Files that are named in a result."""
 
-_MOST_ASIDE, _MOST_NEW, _MOST_OPEN = 50, 100, 40
+_MOST_ASIDE, _MOST_NEW, _MOST_OPEN = 50, 100, 200
 _SETTLED_NS = 100_000_000
 
 
@@ -200,28 +199,11 @@ class Snapshot:
 
     def _moved_to(self, path: str, held: _Held) -> str:
         """The place of a folder that was put elsewhere; '' if it is gone."""
-        if held.descriptor >= 0:
-            place = os.readlink(f"/proc/self/fd/{held.descriptor}")
-            is_there = any(place.startswith(f"{top}/") for top in self._copies.tops) and _inode(place) == held.inode
-            return place if is_there else ""
-        return next((one for one in self._moved() if _inode(one) == held.inode and self._is_it(one, path)), "")
-
-    def _moved(self) -> Iterator[str]:
-        """Folders that stand where none of those did that are looked for, outer ones first."""
-        waiting, looked = deque(map(str, self._copies.tops)), 0
-        while waiting and (looked := looked + 1) <= LOOKED_THROUGH:
-            path = waiting.popleft()
-            if path not in self._around and looked > len(self._copies.tops):
-                yield path
-            with suppress(OSError), os.scandir(path) as entries:
-                waiting.extend(one.path for one in entries if one.is_dir(follow_symlinks=False))
-
-    def _is_it(self, other: str, path: str) -> bool:
-        """True if something that was in the folder is in the other one, as numbers of files come again."""
-        inside = {one: tree[one].change[0] for one, tree in self._trees.items() if one in tree}
-        inside |= {one: held.inode for one, held in self._around.items()}
-        inside = {one: number for one, number in inside.items() if os.path.dirname(one) == path}
-        return any(_inode(other + one.removeprefix(path)) == number for one, number in inside.items())
+        if held.descriptor < 0:
+            return ""
+        place = os.readlink(f"/proc/self/fd/{held.descriptor}")
+        is_there = any(place.startswith(f"{top}/") for top in self._copies.tops) and _inode(place) == held.inode
+        return place if is_there else ""
 
     def _put_tree_back(self, top: str, tree: _Tree) -> None:
         is_flooded = False

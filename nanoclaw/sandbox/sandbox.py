@@ -240,6 +240,8 @@ class Encloser:
             if relay:
                 options += ["--bind", relay, _RELAY_SOCKET]
                 environment |= _proxy_variables()
+            else:
+                environment = _IMPATIENT | environment
             options += ["--remount-ro", "/dev", "--remount-ro", "/"]
             if self._filter:
                 given.append(_file_with(self._filter))
@@ -315,7 +317,8 @@ class Encloser:
         )
         given = _file_with(marshal.dumps(dict(task)))
         report, told = os.pipe()
-        kept = environment | _home(self._grants.home, str(written))
+        kept = (_IMPATIENT if self.level == "files+net" else {}) | environment
+        kept |= _home(self._grants.home, str(written))
         kept |= {"TMPDIR": str(written), "GIT_CONFIG_GLOBAL": str(git)}
         return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder, put_back)
 
@@ -367,6 +370,9 @@ def _proxy_variables() -> dict[str, str]:
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
     return dict.fromkeys(names, f"http://127.0.0.1:{RELAY_PORT}")
 
+
+_IMPATIENT = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "UV_HTTP_RETRIES": "0", "CARGO_NET_RETRY": "0"}
+"""Programs say at once that there is no network, instead of trying again."""
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 

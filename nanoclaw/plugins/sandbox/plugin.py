@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,6 +19,7 @@ from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
     from nanoclaw.net.proxy import JudgingProxy
+    from nanoclaw.plugins.sandbox.wording import Opening
     from nanoclaw.sandbox.sandbox import Encloser, Strength
     from nanoclaw.sandbox.view import Grants
     from nanoclaw.spawn import Bounds, Keeper
@@ -29,7 +31,7 @@ _OF: dict[Level, str] = {
     "full": "commands see the workspace and the system's programs, change only the workspace, and have no network",
     "files+net": "commands read and change only what they may, and have no network; they see other programs' names",
     "files": "commands read and change only what they may, but have the network",
-    "none": "commands can do whatever you may; those that name the program's files are refused, as best effort",
+    "none": "commands can do whatever you may",
 }
 _NOT_BEYOND = (
     "not run: a command can leave the sandbox only in a conversation with the person, who is asked. Do without, or "
@@ -81,14 +83,11 @@ class Sandbox(Plugin):
         self.public = self._commands = SandboxedCommands(host, settings)
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        typed = call.arguments.get("command" if call.name == "exec" else "text") or ""
-        runs = not call.arguments.get("beyond")
-        if runs and (why := await self._commands.own_files_refusal(str(typed))):
-            return Refuse(why)
-        if call.name != "exec" and not (call.arguments.get("action") == "input" and runs and typed):
+        typed = str(call.arguments.get("command" if call.name == "exec" else "text") or "")
+        if call.name != "exec" and not (call.arguments.get("action") == "input" and typed):
             return None
         if call.arguments.get("beyond"):
-            return self._ask_beyond(call, turn)
+            return await self._ask_beyond(call, turn)
         if not (why := await self._commands.refusal()):
             return None
         if turn.profile.name != "person":
@@ -99,19 +98,9 @@ class Sandbox(Plugin):
             asked = f"Give this to process {call.arguments.get('id')}, which runs without a sandbox? {wording.FREE}"
         else:
             asked = f"Run this without a sandbox? {wording.FREE}"
-        return Ask(f"{asked}{self._courtesy()}", exact=str(typed))
+        return Ask(asked, exact=typed)
 
-    def _courtesy(self) -> str:
-        """Says once that a rule about file names cannot be relied on."""
-        told = self._host.home / "courtesy-told"
-        if told.exists():
-            return ""
-        from nanoclaw.plugins.sandbox.own_files import COURTESY
-
-        told.touch(mode=0o600)
-        return f" {COURTESY}"
-
-    def _ask_beyond(self, call: CheckedCall, turn: Turn) -> Verdict:
+    async def _ask_beyond(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Have the owner decide on a command that is to run outside of the sandbox, whatever else is allowed."""
         if turn.profile.name != "person":
             return Refuse(_NOT_BEYOND)
@@ -119,6 +108,8 @@ class Sandbox(Plugin):
 
         given, home = call.arguments, self._commands.home
         command, is_background = str(given["command"]), bool(given.get("background"))
+        if opened := await self._commands.opening(command):
+            return opened.ask(command, str(given["beyond"]))
         asked = wording.question(command, str(given["beyond"]), self._host.workspace, home, is_background=is_background)
         return Ask(asked, exact=command, scope=None if is_background else wording.scope(command))
 
@@ -165,7 +156,8 @@ class SandboxedCommands:
         self._strength: Strength | None = None
         self._encloser: Encloser | None = None
         self._looking, self._enclosing = asyncio.Lock(), asyncio.Lock()
-        self._proxy: JudgingProxy | None = None
+        self._proxies: dict[tuple[str, ...], tuple[str, JudgingProxy]] = {}
+        self._opened: dict[str, Opening | None] = {}  # by command; None where it wasn't enough
         self._folder = ""
 
     # --- the level ---------------------------------------------------------------------------------------------------
@@ -221,16 +213,6 @@ class SandboxedCommands:
             "each (or all, by [sandbox] level in config.toml). Tell them; don't look for a way around it."
         )
 
-    async def own_files_refusal(self, command: str) -> str:
-        """Why a command that no sandbox would keep from the program's own files doesn't run: it names one; '' if it
-        does."""
-        if not command or (await self._current()).level != "none":
-            return ""
-        from nanoclaw.plugins.sandbox import own_files
-
-        path = own_files.named(command, self._host.reach, self._host.environment)
-        return own_files.TOLD.format(path) if path else ""
-
     async def confines(self) -> bool:
         """True if a command reaches neither the network nor folders besides the workspace."""
         level = (await self._current()).level
@@ -273,14 +255,10 @@ class SandboxedCommands:
         return find_strength(self._grants(), anew=anew)
 
     def _keep(self, strength: Strength) -> Strength:
-        from nanoclaw.atomic_write import write_atomically
         from nanoclaw.sandbox.sandbox import facts
 
         self._last = {"facts": facts(), "strength": strength}
-        try:
-            write_atomically(self._file, json.dumps(self._last).encode())
-        except OSError as error:  # it is found out anew then
-            self._host.log.warning("the level cannot be saved: {}", error)
+        self._write("level.json", self._last)
         return strength
 
     def _known(self) -> Strength | None:
@@ -296,32 +274,32 @@ class SandboxedCommands:
 
     def _saved(self) -> Mapping[str, Any]:
         if self._last is None:
-            try:
-                read = json.loads(self._file.read_bytes())
-            except (OSError, ValueError):
-                read = {}
-            self._last = read if isinstance(read, dict) else {}
+            self._last = read if isinstance(read := self._read("level.json"), dict) else {}
         return self._last
-
-    @property
-    def _file(self) -> Path:
-        return self._host.home / "level.json"
 
     # --- a command ---------------------------------------------------------------------------------------------------
 
     async def enclose(
-        self, command: Sequence[str], environment: Mapping[str, str], bounds: Bounds, seconds: int = 0
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        bounds: Bounds,
+        seconds: int = 0,
+        beyond: str = "",
     ) -> tuple[Sequence[str], Mapping[str, str], Keeper | None]:
-        """A command in the sandbox; where there is none, as it was, for which the person has been asked. Raises
-        ToolError."""
+        """A command in the sandbox; as it was where there is none, or where all of it, which is then `beyond`, must
+        leave it: for these the person has been asked. Raises ToolError."""
+        from nanoclaw.plugins.sandbox.wording import Opening
         from nanoclaw.sandbox.sandbox import Allowance, Encloser, SandboxError
         from nanoclaw.scratch_folders import remove_left_over
         from nanoclaw.spawn import Keeper
 
-        strength = await self._current()
-        if strength.level == "none":
+        opened = await self.opening(beyond) if beyond else Opening()
+        if opened is None or (strength := await self._current()).level == "none":
             return command, environment, None
-        relay = await self._relay() if strength.level == "full" else ""
+        if beyond:
+            self._opened[beyond] = opened
+        relay = await self._relay(opened) if strength.level == "full" else ""
         cpu = seconds * (os.cpu_count() or 1)
         tmp = self._settings.tmp_mb * 1_000_000
         limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, tmp, bounds.disk_bytes)
@@ -329,19 +307,21 @@ class SandboxedCommands:
             await asyncio.to_thread(remove_left_over)
         try:
             async with self._enclosing:
-                if self._encloser is None or self._encloser.strength != strength:
-                    aside = self._host.home / "put-back"
-                    self._encloser = Encloser(self._grants(), strength, self._known_places(), aside)
-                making = asyncio.create_task(
-                    asyncio.to_thread(self._encloser.enclose, command, environment, limits, relay)
-                )
+                encloser = self._usual(strength)
+                if opened.places:
+                    grants = self._grants()
+                    grants = grants._replace(read=(*grants.read, *(one.resolve() for one in opened.places)))
+                    encloser = Encloser(grants, strength, encloser.known, self._host.home / "put-back")
+                making = asyncio.create_task(asyncio.to_thread(encloser.enclose, command, environment, limits, relay))
                 try:
                     made = await asyncio.shield(making)
                 except asyncio.CancelledError:
                     with suppress(OSError):
                         (await making).close()  # nobody else would
                     raise
-                self._keep_places(self._encloser.known)
+                if encloser.known != self._places:
+                    self._places = encloser.known
+                    self._write("places.json", self._places)
         except SandboxError as error:
             raise ToolError(f"not run: {error}.") from None
         except OSError as error:
@@ -349,68 +329,99 @@ class SandboxedCommands:
         keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
         return made.arguments, made.environment, keeper
 
-    def _known_places(self) -> list[str]:
+    def _usual(self, strength: Strength) -> Encloser:
+        """The one of commands for which nothing is opened."""
+        from nanoclaw.sandbox.sandbox import Encloser
+
+        if self._encloser is None or self._encloser.strength != strength:
+            self._encloser = Encloser(self._grants(), strength, self._places, self._host.home / "put-back")
+        return self._encloser
+
+    @cached_property
+    def _places(self) -> list[str]:
         """Places with something to protect that were found before, the first ones first."""
-        if self._places is None:
-            try:
-                read = json.loads(self._places_file.read_bytes())
-            except (OSError, ValueError):
-                read = []
-            self._places = [one for one in read if isinstance(one, str)] if isinstance(read, list) else []
-        return self._places
+        read = self._read("places.json")
+        return [one for one in read if isinstance(one, str)] if isinstance(read, list) else []
 
-    def _keep_places(self, places: list[str]) -> None:
-        if places != self._places:
-            from nanoclaw.atomic_write import write_atomically
+    def _read(self, name: str) -> object:
+        try:
+            return json.loads((self._host.home / name).read_bytes())
+        except (OSError, ValueError):
+            return None
 
-            self._places = places
-            try:
-                write_atomically(self._places_file, json.dumps(places).encode())
-            except OSError as error:  # until the next start it is known
-                self._host.log.warning("the protected places cannot be saved: {}", error)
+    def _write(self, name: str, value: object) -> None:
+        from nanoclaw.atomic_write import write_atomically
 
-    _places: list[str] | None = None
-
-    @property
-    def _places_file(self) -> Path:
-        return self._host.home / "places.json"
+        try:
+            write_atomically(self._host.home / name, json.dumps(value).encode())
+        except OSError as error:  # it is found out anew then
+            self._host.log.warning("{} cannot be saved: {}", name, error)
 
     @property
     def home(self) -> Path:
         """The person's."""
         return Path(self._host.environment.get("HOME") or Path.home())
 
-    def note(self, failure: bytes | None = None, command: str = "", *, may_ask: bool = False) -> str:
-        """About the sandbox, for the result of a `command`: more where it failed, with this output, or names what it
-        didn't see; and how to ask for more where the sandbox kept it from something."""
-        level = self._strength.level if self._strength else "none"
+    async def opening(self, command: str) -> Opening | None:
+        """Find what can be opened for a command that needs more; None if it must leave the sandbox."""
+        from nanoclaw.plugins.sandbox.wording import opening
+
+        with suppress(ToolError, OSError):
+            if (strength := await self._current()).level != "none" and self._opened.get(command, True):
+                self._usual(strength)
+                hidden, found = self._grants().hidden, opening(command, self._outside(command))
+                if found and not any(one.resolve().is_relative_to(other) for one in found.places for other in hidden):
+                    return found if strength.level == "full" or not found.hosts else None
+        return None
+
+    def note(
+        self, failure: bytes | None = None, command: str = "", *, may_ask: bool = False, is_beyond: bool = False
+    ) -> str:
+        """About the sandbox, for the result of a `command`: more where it failed, with this output; and how to ask for
+        more where the sandbox kept it from something."""
+        level, opened = self._strength.level if self._strength else "none", self._opened.get(command)
+        if is_beyond and not opened:
+            return "outside of the sandbox"
         if level == "none":
             return "no sandbox"
         from nanoclaw.kept_files import OWN
 
-        hosts = ", ".join(self._settings.hosts)
+        hosts = ", ".join((*self._settings.hosts, *(opened.hosts if is_beyond and opened else ())))
         net = f"of the network only {hosts}" if hosts else "no network"
         is_partly = self._encloser and not self._encloser.has_searched_all
         level_said = f"sandbox {level}" + _TOO_MANY_FOLDERS * bool(is_partly)
-        missed = self.missed(command)
-        sounds = failure is not None and (_KEPT.search(failure) or _NET.search(command))
-        beyond = "; `beyond` asks the person for more" if may_ask and (missed or sounds) else ""
-        if missed:
-            return f"{level_said}: {missed} is outside of it, so it was neither read nor changed{beyond}"
         if failure is None:
             return level_said
+        missed = "" if is_beyond else self.missed(command, failure)
+        sounds = bool(missed or is_beyond or _KEPT.search(failure) or _NET.search(command))
+        beyond = "; `beyond` asks the person for more" if may_ask and sounds else ""
+        if is_beyond:
+            self._opened[command] = None  # it wasn't enough
+        if missed:
+            return f"{level_said}: {missed} is outside of it, so it was neither read nor changed{beyond}"
         kept = "; .git/config and hooks change only outside of it" if level == "full" and b".git/" in failure else ""
         kept += _OWN_FILES if sounds and any(one in command or one.encode() in failure for one in OWN) else ""
         return f"{level_said}: {_FAILED[level].format(net=net)}{kept}{beyond}"
 
-    def missed(self, command: str) -> str:
-        """A place that a command names, which is there outside of the sandbox only; '' for none."""
-        for name in _NAMED.findall(command)[:20]:
-            path = Path(re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: str(self.home), name).partition("*")[0])
-            is_own = path.is_relative_to(self._host.program_home)
-            if self._encloser and path.is_absolute() and not is_own and self._encloser.lacks(path):
+    def missed(self, command: str, output: bytes) -> str:
+        """A place outside of the sandbox that a command names, and an error in its output too, if it doesn't hide
+        these; '' for none."""
+        errors = [line for line in output.decode("utf-8", "replace").splitlines() if _CLOSED.search(line)]
+        for name, path in self._outside(command).items():
+            if _HIDES.search(command) or any(name in line or str(path) in line for line in errors):
                 return one_line(name, 100)
         return ""
+
+    def _outside(self, command: str) -> dict[str, Path]:
+        """Places that a command names and that are there outside of the sandbox only; of a pattern its folder."""
+        found = dict[str, Path]()
+        for name in _NAMED.findall(command)[:20]:
+            name = name.partition("*")[0].rpartition("/")[0] if "*" in name else name
+            path = Path(re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: str(self.home), name))
+            is_own = path.is_relative_to(self._host.program_home)
+            if self._encloser and path.is_absolute() and not is_own and self._encloser.lacks(path):
+                found[name] = path
+        return found
 
     def _grants(self) -> Grants:
         from nanoclaw.sandbox.view import Grants
@@ -424,24 +435,27 @@ class SandboxedCommands:
         spelled = (workspace, home, *reach.read, *reach.write)
         return Grants(workspace.resolve(), hidden, home.resolve(), path, read, write, spelled)
 
-    async def _relay(self) -> str:
+    async def _relay(self, opened: Opening) -> str:
         """The socket of a proxy to the hosts that are open, '' if none are."""
-        if not self._settings.hosts:
+        if not (hosts := (*self._settings.hosts, *opened.hosts)):
             return ""
-        if self._proxy is None:
+        if hosts not in self._proxies:
             from nanoclaw import scratch_folders
             from nanoclaw.net.proxy import JudgingProxy
 
-            self._folder = scratch_folders.make("relay")  # the path of a socket must be short
-            self._proxy = JudgingProxy(self._host.setting("net.allow"), self._settings.hosts)
-            await self._proxy.start_at(f"{self._folder}/relay")
-        return f"{self._folder}/relay"
+            self._folder = self._folder or scratch_folders.make("relay")  # the path of a socket must be short
+            allow = (*self._host.setting("net.allow"), *filter(_LOCAL.match, opened.hosts))
+            path, proxy = f"{self._folder}/{len(self._proxies)}", JudgingProxy(allow, hosts)
+            self._proxies[hosts] = path, proxy
+            await proxy.start_at(path)
+        return self._proxies[hosts][0]
 
     async def aclose(self) -> None:
-        if self._proxy:
+        for _, proxy in self._proxies.values():
+            await proxy.aclose()
+        if self._folder:
             import shutil
 
-            await self._proxy.aclose()
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -450,6 +464,9 @@ _OWN_FILES = "; no command changes memory, skills and AGENTS.md: write_file and 
 
 _NAMED = re.compile(r"(?:^|[\s=:'\"(>])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)")
 _NET = re.compile(r"\b(?:pip3?|npm|npx|yarn|pnpm|uv|curl|wget|ssh|scp|sftp|rsync|cargo|go|gem|apt(?:-get)?|ping|nc) ")
+_LOCAL = re.compile(r"([\d.]+|\[.*\]|[^.:]+|.*\.(local|lan|home|internal))(:\d+)?$")  # may lie in the owner's network
+_CLOSED = re.compile(r"(?i)permission denied|read-only file|no such file|not permitted|cannot|unable")
+_HIDES = re.compile(r"[2&]>+ *(?:/dev/null|&-)")
 _KEPT = re.compile(
     rb"(?i)read-only file|not permitted|permission denied|unreachable|resol[uv]|not known|no new privileges|\bbusy\b"
     rb"|(?:to|could not|cannot|can't) (?:connect|establish|fetch|find a version)|network|no matching distribution"

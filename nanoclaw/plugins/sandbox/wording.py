@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-from nanoclaw.core.plugin import Scope
+from nanoclaw.core.plugin import Ask, Scope
 from nanoclaw.escapes import one_line
 from nanoclaw.exact_text import as_code
 from nanoclaw.shell_words import plain_words
@@ -40,19 +41,52 @@ pip and the like are none: a repository or a project says what they run, and com
 _LOOKING = frozenset({"ls", "df", "du", "ps", "stat", "file", "free", "uptime", "who", "pgrep", "ss", "lsblk", "lsusb"})
 
 
+class Opening(NamedTuple):
+    """Servers that one command may reach, or places outside that it may read; `words` name them."""
+
+    hosts: tuple[str, ...] = ()
+    places: tuple[Path, ...] = ()
+    words: str = ""
+
+    def ask(self, command: str, why: str) -> Ask:
+        more = " What is in the workspace can be sent there." if self.hosts else ""
+        asked = f"Let this command {self.words}? It stays in the sandbox.{more}"
+        key = " ".join(map(str, ("opened:", *self.hosts, *self.places)))
+        scope = Scope(key, f"commands that {self.words}", is_place=True, lifts_boundary=True)
+        return Ask(with_reason(asked, why), exact=command, scope=scope)
+
+
+def opening(command: str, outside: Mapping[str, Path]) -> Opening | None:
+    """Find what is enough for a command that names these places outside; None if it must leave the sandbox."""
+    from nanoclaw.command_needs import only_reads, servers
+
+    if outside:
+        words = f"read {' and '.join(one_line(one, 100) for one in outside)}"
+        return Opening((), tuple(outside.values()), words) if only_reads(command) else None
+    hosts = servers(command)
+    return Opening(hosts, (), f"reach {' and '.join(hosts)}") if hosts else None
+
+
 def question(command: str, why: str, folder: Path, home: Path, *, is_background: bool) -> str:
     """Ask for one command, with the reason that the model gave."""
     asked = _deletion(command, folder, home) if not is_background else ""
+    if _is_setting_of_git(_plain_words(command)):
+        asked = "Change this setting of git?"
     if not asked:
         on = " in the background" if is_background else ""
         asked = f"Run this outside of the sandbox{on}? {FREE}"
+    return with_reason(asked, why)
+
+
+def with_reason(asked: str, why: str) -> str:
     return f"{asked}\n\nThe model's reason, in its own words: {as_code(why)}" if why.strip() else asked
 
 
 def scope(command: str) -> Scope | None:
     """The shape of a command, of which more than its other words may not change; None for what could do anything. `ps`
     and `pgrep` are held with all their words: some show the environment of every process."""
-    words = _plain_words(command)
+    if _is_setting_of_git(words := _plain_words(command)):
+        return Scope("git settings", "harmless settings and remotes of git", is_place=True, lifts_boundary=True)
     program, verb = words[0] if words else "", words[1] if words[1:] else ""
     if program in _LOOKING:
         shape = program
@@ -66,6 +100,20 @@ def scope(command: str) -> Scope | None:
     )
     named = f"`{shape}`" if is_whole else f"commands like `{shape} …`"
     return Scope(f"beyond:{shape}", f"{named} outside of the sandbox", lifts_boundary=True)
+
+
+def _is_setting_of_git(words: Sequence[str]) -> bool:
+    """True for what sets names, remotes and the like, from which git runs nothing."""
+    from nanoclaw.sandbox.git_config import is_harmless
+
+    words = words[3:] if words[1:2] == ("-C",) else words
+    words = tuple(one for one in words if one not in ("git", "--global", "--local"))
+    if len(words) != (3 if words[:1] == ("config",) else 4) or any(one.startswith("-") for one in words):
+        return False
+    if words[0] == "config":
+        section, _, key = words[1].lower().partition(".")
+        return "." not in key and is_harmless(section, "", key, words[2])
+    return words[:2] in (("remote", "add"), ("remote", "set-url")) and is_harmless("remote", "x", "url", words[3])
 
 
 def _plain_words(command: str) -> Sequence[str]:

@@ -143,13 +143,14 @@ class Shell(Plugin):
             raise ToolError(f"the command could not be started: {reason(error)}. Nothing was run.") from None
         finally:
             spool.close()
-        failed = ended.why != "exited" or ended.status != 0
-        about = {"failure": ended.head + ended.tail if failed else None, "may_ask": context.profile == "person"}
+        output, kept_in = ended.head + ended.tail, self._host.get("sandbox")
+        is_missed = not beyond and kept_in and bool(kept_in.missed(command, output))
+        failed = ended.why != "exited" or ended.status != 0 or is_missed
+        about = {"failure": output if failed else None, "may_ask": context.profile == "person"}
         sandbox = self.public.about_sandbox(is_beyond=bool(beyond), command=command, **about)
-        is_missed = not beyond and (kept_in := self._host.get("sandbox")) and bool(kept_in.missed(command))
         outcome = _outcome(ended, seconds, self._settings, "; ".join(filter(None, (sandbox, ended.remark))))
         text = "\n".join(filter(None, (_shortened(ended, outputs, kept, self._host.redact), outcome)))
-        return ToolOutput(text, is_error=failed or is_missed)
+        return ToolOutput(text, is_error=bool(failed))
 
     # --- in the background -------------------------------------------------------------------------------------------
 
@@ -255,26 +256,25 @@ class Environment:
         *,
         is_beyond: bool = False,
     ) -> Prepared:
-        """A command, in the sandbox where there is that plugin, except one that the owner lets go beyond it. Raises
+        """A command, in the sandbox where there is that plugin, except one that the owner lets leave it. Raises
         ToolError if it must not run."""
         arguments, sandbox = (_shell(), "-c", command), self._host.get("sandbox")
         given = self.variables if environment is None else environment
-        if sandbox is None or is_beyond:
+        if sandbox is None:
             return arguments, given, None
-        return await sandbox.enclose(arguments, given, self.bounds, seconds)  # type: ignore[no-any-return]
+        beyond = command if is_beyond else ""
+        return await sandbox.enclose(arguments, given, self.bounds, seconds, beyond)  # type: ignore[no-any-return]
 
     async def prepare_alone(self, command: str, environment: Mapping[str, str]) -> Prepared:
         """The same where nobody can be asked."""
         sandbox = self._host.get("sandbox")
-        if sandbox and (why := await sandbox.refusal() or await sandbox.own_files_refusal(command)):
+        if sandbox and (why := await sandbox.refusal()):
             raise ToolError(why)
         return await self.prepare(command, environment=environment)
 
-    def about_sandbox(self, *, is_beyond: bool = False, **about: Any) -> str:
+    def about_sandbox(self, **about: Any) -> str:
         """A few words for a result, '' without that plugin; `about` is what its `note` takes."""
         sandbox = self._host.get("sandbox")
-        if sandbox and is_beyond:
-            return "outside of the sandbox"
         return str(sandbox.note(**about)) if sandbox else ""
 
     def end_left_over(self) -> int:

@@ -137,7 +137,7 @@ class Processes:
         task = asyncio.create_task(self._watch(one))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        about = f" [{note}]" if (note := given.about_sandbox(is_beyond=is_beyond)) else ""
+        about = f" [{note}]" if (note := given.about_sandbox(command=command, is_beyond=is_beyond)) else ""
         begun = f"Process {row.id} keeps running; its output goes to {path}."
         return f"{begun} You are told when it ends: don't wait for that.{about}"
 

@@ -298,8 +298,8 @@ class Taint(Plugin):
 
     def _has_printed_nothing(self, call: CheckedCall, result: ToolResult) -> bool:
         """True for a command of whose work the model reads the program's own words alone."""
-        shell = self._host.get("shell")
-        about = shell.about_sandbox(is_beyond=bool(call.arguments.get("beyond"))) if shell else ""
+        shell, given = self._host.get("shell"), call.arguments
+        about = shell.about_sandbox(command=given["command"], is_beyond=bool(given.get("beyond"))) if shell else ""
         return result.text.strip() in ("[exit status 0]", f"[exit status 0; {about}]")
 
     async def _of_command(self, command: str) -> CommandFiles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,13 @@ import pytest
 from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.plugins.sandbox import wording
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.examples import examples
+from tests.net.web_server import reply, serving
 from tests.program import MAIN, Program, new_id, results, running
 from tests.sandbox.enclosed import strengths
 
+EXAMPLES = examples(__file__, "beyond.jsonl")
+at_full = pytest.mark.skipif("full" not in strengths(), reason="this machine has no bubblewrap that works")
 at_any = pytest.mark.skipif("none" in strengths(), reason="this machine has no sandbox")
 
 
@@ -55,7 +60,10 @@ async def test_a_no_runs_nothing_and_a_task_is_refused(tmp_path: Path) -> None:
         await program.say("Go")
         keys = "It can do whatever you may, and read the program's keys."
         asked = await program.answer()
-        assert asked.startswith(f"{BEYOND} {keys}\n\nThe model's") and f"```\ntouch {home}/x\n```" in asked
+        assert (
+            asked.startswith(f"Run this outside of the sandbox? {keys}\n\nThe model's")
+            and f"```\ntouch {home}/x\n```" in asked
+        )
         await program.say("no")
         await until(program, "Not done.")
         message = UserMessage("Do it", program.clock(), "job")
@@ -106,50 +114,98 @@ async def test_without_the_plugin_nothing_is_said_of_it(tmp_path: Path) -> None:
         assert ("beyond" in spec.parameters["properties"]) == (name == "with")
 
 
-BEYOND = "Run this outside of the sandbox?"
-SENTENCES = {
-    "rm ~/Downloads/a.pdf": "Delete the file ~/Downloads/a.pdf?",
-    "rm -f ~/Downloads/a.pdf ~/Downloads/b.pdf": "Delete 2 files in ~/Downloads?",
-    "rm -rf ~/Downloads": "Delete the folder ~/Downloads, with all that is in it?",
-    "rm ~/Downloads/[ab].pdf": "Delete 2 files in ~/Downloads?",
-    "rm ~/Downloads/a.pdf notes.md": "Delete 2 files in ~/Downloads and {work}?",
-    **dict.fromkeys(
-        ("rm ~/Downloads/none", "rm -rf ~/Downloads && rm x", "rm $FILE", "rm '~/Downloads/a.pdf'"), BEYOND
-    ),
-    **dict.fromkeys(("rm --no-preserve-root -rf /", "git push origin main", "echo a\necho b"), BEYOND),
-}
-
-
-@pytest.mark.parametrize("command", SENTENCES)
-def test_the_question_is_a_sentence(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(("command", "sentence"), EXAMPLES["sentences"])
+def test_the_question_is_a_sentence(tmp_path: Path, command: str, sentence: str) -> None:
     home, _ = person(tmp_path)
     work = tmp_path / "work"
     work.mkdir()
     (work / "notes.md").touch()
     asked = wording.question(command, "", work, home, is_background=False)
-    free = f" {wording.FREE}" if SENTENCES[command].startswith("Run") else ""
-    assert asked == SENTENCES[command].replace("{work}", str(work)) + free
+    free = f" {wording.FREE}" if sentence.startswith("Run") else ""
+    assert asked == sentence.replace("{work}", str(work)) + free
 
 
-SHAPES = {
-    "apt install tree": "apt install",
-    "apt-get install -y tree jq": "apt-get install -y",
-    "docker ps -a": "docker ps -a",
-    "systemctl status nginx": "systemctl status",
-    "ls -la ~/Downloads": "ls -la",
-    "df -h /": "df -h",
-    **{command: command for command in ("ps", "ps aux", "ps auxeww", "ps -e -o pid,args", "pgrep -a ssh")},
-}
-NONE = (
-    "git push origin main, npm install x, pip install x, make, docker run -v /:/m x sh, apt install ./x.deb, "
-    "dnf install x.rpm, apt install -o DPkg::Pre-Invoke=sh x, apt edit-sources, sudo apt install x, bash -c ls, "
-    "python3 x.py, curl x | sh, ls; rm x, ls $(rm x), ls > x, rm -rf x, env ls, A=1 ls, /tmp/ls, ./ls, ls `rm x`, "
-    "find . -delete, xargs ls, cat x"
-)
-
-
-@pytest.mark.parametrize(("command", "shape"), [*SHAPES.items(), *((one, "") for one in NONE.split(", "))])
+@pytest.mark.parametrize(("command", "shape"), EXAMPLES["shapes"])
 def test_a_yes_covers_only_what_can_do_no_more_than_its_name_says(command: str, shape: str) -> None:
     found = wording.scope(command)
     assert (found.key if found else "") == (f"beyond:{shape}" if shape else "")
     assert found is None or found.lifts_boundary
+
+
+@at_any
+async def test_a_word_that_looks_like_a_place_is_no_failure(tmp_path: Path) -> None:
+    _, environment = person(tmp_path)
+    works = ("echo ~/Downloads > notes; grep -c ~/Downloads notes", "echo 'it is in ~/Downloads/a.pdf'")
+    fails = ("cat ~/Downloads/a.pdf 2>/dev/null; true", "rm ~/Downloads/a.pdf || true")
+    model = ScriptedProvider(*(call("exec", {"command": one}) for one in (*works, *fails)), "Hm.")
+    async with running(tmp_path / "home", model, environment=environment) as program:
+        await program.ask("Go")
+        told = [(one.is_error, "is outside of it, so it was neither" in one.text) for one in results(program.history)]
+    assert told == [(False, False)] * 2 + [(True, True)] * 2
+
+
+@at_any
+async def test_a_place_that_a_command_only_reads_is_opened_for_it_alone(tmp_path: Path) -> None:
+    home, environment = person(tmp_path)
+    (home / "Documents").mkdir()
+    (home / "Documents" / "a").write_text("the letter\n")
+    steps = ("cat ~/Documents/a", "cat ~/Documents/a | head -1", "ls ~/Documents")
+    model = ScriptedProvider(*(call("exec", {"command": one, "beyond": "you asked"}) for one in steps), "Done.")
+    async with running(tmp_path / "home", model, environment=environment) as program:
+        asked = await program.ask("What does it say?")
+        assert asked.startswith("Let this command read ~/Documents/a? It stays in the sandbox.\n\nThe model's")
+        assert "3. Yes always: commands that read ~/Documents/a" in asked
+        await program.say("yes for an hour")
+        await until(program, "read ~/Documents?")
+        await program.say("no")
+        await until(program, "Done.")
+        told = [one.text for one in results(program.history)]
+    assert all(one.startswith("the letter\n[exit status 0; sandbox ") for one in told[:2]), told
+
+
+@at_full
+async def test_the_servers_of_a_command_are_opened_for_it_alone(tmp_path: Path) -> None:
+    _, environment = person(tmp_path)
+    async with serving(reply(b"hello"), reply(b"hello")) as (address, asked):
+        place = address.removeprefix("http://")
+        steps = (f"curl -s {address}/a", f"curl -s {address}/b; curl -s http://127.0.0.1:9/", f"curl -s {address}/c")
+        model = ScriptedProvider(
+            call("exec", {"command": steps[0]}),
+            *(call("exec", {"command": one, "beyond": "you asked"}) for one in steps),
+            "Done.",
+        )
+        async with running(tmp_path / "home", model, environment=environment) as program:
+            first = await program.ask("Fetch it")
+            assert first.startswith(f"Let this command reach {place}? It stays in the sandbox. What is in the work")
+            await program.say("yes always")
+            await until(program, f"Let this command reach {place} and 127.0.0.1:9?")
+            await program.say("no")
+            await until(program, "Done.")
+            told = [one.text for one in results(program.history)]
+    assert len(asked) == 2 and told[0].endswith("no network; `beyond` asks the person for more]")
+    assert ["hello" in one for one in told] == [False, True, False, True], told
+
+
+@at_full
+async def test_what_was_opened_and_not_enough_can_leave_the_sandbox(tmp_path: Path) -> None:
+    _home, environment = person(tmp_path)
+    step = call("exec", {"command": "curl -so ~/page http://127.0.0.1:9/", "beyond": "you asked"})
+    async with running(tmp_path / "home", ScriptedProvider(step, step, "Hm."), environment=environment) as program:
+        assert (await program.ask("Fetch it")).startswith("Let this command reach 127.0.0.1:9?")
+        await program.say("yes")
+        await until(program, "Run this outside of the sandbox?")
+        await program.say("no")
+        await until(program, "Hm.")
+        assert "of the network only 127.0.0.1:9; `beyond` asks" in results(program.history)[0].text
+
+
+@pytest.mark.parametrize(("command", "words"), EXAMPLES["opened"])
+def test_what_is_enough_is_read_from_the_command(tmp_path: Path, command: str, words: str) -> None:
+    named = re.findall(r"(?:~|\$HOME)/Downloads[^ *]*", command)
+    found = wording.opening(command, {one.rstrip("/"): tmp_path / one for one in named})
+    assert (found.words if found else "") == words
+
+
+@pytest.mark.parametrize(("command", "is_one"), EXAMPLES["settings of git"])
+def test_an_hours_yes_for_settings_of_git_covers_the_harmless_ones(command: str, *, is_one: bool) -> None:
+    assert (wording.scope(command) is not None) == is_one
