@@ -102,6 +102,7 @@ class Rounds:
     async def _complete(self) -> AssistantMessage:
         """One request with all that was said by now, and another one where that was longer than the model's window and
         can be made shorter, or where somebody said more before anything of its answer was shown."""
+        self.turn.model_call.provider  # noqa: B018 - one that is gone is no fault of a plugin that asks for its window
         is_shorter = False
         while True:
             await self._steering.steer(self.turn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -139,19 +138,18 @@ class Session:
         """From now on send the summary in place of all messages up to that id, after a new prompt snapshot."""
         with self.transactions.open() as tx:
             tx.db.execute("UPDATE sessions SET memory = ? WHERE id = ?", (snapshot, self.id))
-            self._note_compaction(tx.db, "summary", upto, SHORT, summary)
-        self.unload()
+            self._note_compaction(tx, "summary", upto, SHORT, summary)
 
     def shorten(self, upto: int, chars: int = SHORT, lines: str = "") -> None:
         """From now on shorten long texts up to that id, or send lines in place of all messages up to it."""
         with self.transactions.open() as tx:
-            self._note_compaction(tx.db, "short", upto, chars, lines)
-        self.unload()
+            self._note_compaction(tx, "short", upto, chars, lines)
 
-    def _note_compaction(self, db: sqlite3.Connection, kind: str, upto: int, chars: int, text: str) -> None:
+    def _note_compaction(self, tx: Transaction, kind: str, upto: int, chars: int, text: str) -> None:
         row = (self.id, self.context, self._clock().isoformat(), kind, upto, chars, self.clean_text(text))
         columns = "session, context, at, kind, upto, chars, summary"
-        db.execute(f"INSERT INTO compactions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        tx.db.execute(f"INSERT INTO compactions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        tx.after(self.unload)
 
     def reset(self, tx: Tx) -> None:
         """Start a new context; what was said stays in the store."""

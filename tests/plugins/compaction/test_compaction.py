@@ -39,6 +39,7 @@ from nanoclaw.identifiers import identifiers
 from nanoclaw.plugins.compaction.plugin import MADE_ROOM
 from nanoclaw.plugins.compaction.summary import BEGIN, END, LINES, SUMMARY, cut_before, cut_within
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider, call
+from tests.core.test_asks import Asker, Post, send
 from tests.program import MAIN, NOON, FakeChannel, Program, assert_legal, bare, results, running
 
 WINDOW = 16_000
@@ -204,16 +205,17 @@ async def test_the_requests_that_note_and_sum_up_begin_with_the_bytes_of_the_con
     assert flush.limits.output_tokens == WINDOW // 8
 
 
-async def test_after_it_requests_begin_alike_again(tmp_path: Path) -> None:
+async def test_after_it_requests_begin_alike_again_also_over_a_restart(tmp_path: Path) -> None:
     model = Model(summary=SUMMED_UP)
     async with home_of(tmp_path, model) as program:
-        await talk(program, 7)
-        while len(model.asked("summary")) == 0:
+        while not model.asked("summary"):
             await talk(program, 1)
         await talk(program, 2, 100)
-    first, second, third = model.requests[-3:]
-    assert wire(third)[: len(wire(second))] == wire(second)
-    assert wire(second)[: len(wire(first))] == wire(first)
+        history = program.history
+    async with home_of(tmp_path, model) as program:
+        assert program.history == history
+        await program.ask("and on")
+    assert breaks_of_the_prefix(model.requests[-4:]) == 0
 
 
 class Facts(Plugin):
@@ -412,17 +414,10 @@ async def test_old_results_are_shortened_first_and_stay_so_while_the_last_three_
         assert shortened_at is not None
         whole = results(program.app.sessions.of(MAIN).whole())
         assert all(len(result.text) > 8_000 for result in whole), "the store has them whole"
-    assert not model.asked("summary")
-
-
-async def test_what_was_shortened_is_so_after_a_restart(tmp_path: Path) -> None:
-    model = Model(summary=SUMMED_UP, window=28_000)
-    async with home_of(tmp_path, model, tools=[reader(8_000)], window=28_000) as program:
-        while not any("left out later" in result.text for result in results(program.history)):
-            await look_at(program, model, "a")
         history = program.history
     async with home_of(tmp_path, model, tools=[reader(8_000)], window=28_000) as program:
-        assert program.history == history
+        assert program.history == history, "so after a restart, too"
+    assert not model.asked("summary")
 
 
 # --- overflow --------------------------------------------------------------------------------------------------------
@@ -962,17 +957,6 @@ async def test_history_is_shown_in_pages(tmp_path: Path) -> None:
 # --- on disk ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_restart_goes_on_with_the_summary_and_the_same_bytes(tmp_path: Path) -> None:
-    model = Model(summary=SUMMED_UP)
-    async with home_of(tmp_path, model) as program:
-        await talk(program, 8)
-        history, last = program.history, model.requests[-1]
-    async with home_of(tmp_path, model) as program:
-        assert program.history == history
-        await program.ask("and on")
-    assert wire(model.requests[-1])[: len(wire(last))] == wire(last)
-
-
 async def test_flush_and_summary_are_in_the_account(tmp_path: Path) -> None:
     model = Model(summary=SUMMED_UP)
     async with home_of(tmp_path, model) as program:
@@ -1076,3 +1060,14 @@ async def test_without_it_a_conversation_that_is_too_long_says_so_and_another_on
         await program.ask("/new")
         assert await program.ask("hello") == "ok"
         assert not [one for one in model.requests if is_summary(one)]
+
+
+async def test_a_model_that_is_gone_when_a_turn_goes_on_is_told_once_and_no_fault_of_a_plugin(tmp_path: Path) -> None:
+    own, big = Model(summary=""), ScriptedProvider(send(), model="scripted/big")
+    async with bare(tmp_path, own, big, tools=Post().tools(), plugins=[Asker]) as program:
+        await program.ask("/model scripted/big")
+        await program.ask("send it")
+    async with bare(tmp_path, own, tools=Post().tools(), plugins=[Asker]) as program:
+        await program.ask("/yes 1")
+        assert "there is no model 'scripted/big'" in await program.answer()
+        assert "failed" not in await program.ask("/status")
