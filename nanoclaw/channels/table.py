@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves, secret_variable
 from nanoclaw.core.errors import ChannelError, ConfigError
@@ -23,13 +23,6 @@ BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", 
 def names() -> list[str]:
     """Names that are valid in [channels.NAME]; a package called like a built-in channel is not used."""
     return [*BUILT_IN, *(name for name in _installed() if name not in BUILT_IN)]
-
-
-class ConfiguredApps(NamedTuple):
-    tables: Mapping[str, ChannelTable]
-
-    def names(self) -> list[str]:
-        return names()
 
 
 def find(name: str) -> ChannelSpec | None:

@@ -51,7 +51,7 @@ def urgent(app: App) -> list[str]:
     schedule = app.public("schedule")
     mcp = app.public("mcp")
     sandbox = app.public("sandbox")
-    access = app.public("access") if app.chat_apps.tables else None
+    access = app.public("access") if app.chat_apps else None
     return [
         *filter(None, (app.config.problem,)),
         *app.left_out.values(),

@@ -17,7 +17,7 @@ from nanoclaw.core.actors import Actors
 from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.channel import Channel, ChatApps
+from nanoclaw.core.channel import Channel, ChannelTable
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder, PromptLimits
@@ -80,7 +80,7 @@ class App:
         self.flags, self.inbox = Flags(store, clock), Inbox(self.transactions)
         self.outbox = Outbox(self.transactions)
         self.facts = ModelFacts(store)
-        self.chat_apps: ChatApps
+        self.chat_apps: Mapping[str, ChannelTable] = {}
         self.redact = Redactor()
         """Hides values that must never show; add those that appear later with `redact.add(token)`."""
         self.channels = Channels((), clock, self.redact)

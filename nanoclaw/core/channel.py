@@ -260,14 +260,3 @@ class ChannelTable(NamedTuple):
         if self.spec.settings:
             return {key: str(getattr(self.settings, key)) for key in self.spec.secrets}
         return {key: text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)}
-
-
-class ChatApps(Protocol):
-    @property
-    def tables(self) -> Mapping[str, ChannelTable]:
-        """The configured channels by name."""
-        ...
-
-    def names(self) -> list[str]:
-        """Names of all possible channels, which are also the names of their folders in the home."""
-        ...

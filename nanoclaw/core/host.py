@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,7 +50,8 @@ from nanoclaw.core.turn import RunningTurn
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
-    from nanoclaw.core.channel import Channel
+    from nanoclaw.core.channel import ChannelSpec
+    from nanoclaw.core.events import Event
 
 T = TypeVar("T")
 
@@ -99,19 +100,10 @@ class PluginLog:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def debug(self, text: str, *values: object) -> None:
-        self._log("DEBUG", text, values)
+        levels = ("DEBUG", "INFO", "WARNING", "ERROR")
+        self.debug, self.info, self.warning, self.error = (partial(self._log, level) for level in levels)
 
-    def info(self, text: str, *values: object) -> None:
-        self._log("INFO", text, values)
-
-    def warning(self, text: str, *values: object) -> None:
-        self._log("WARNING", text, values)
-
-    def error(self, text: str, *values: object) -> None:
-        self._log("ERROR", text, values)
-
-    def _log(self, level: str, text: str, values: tuple[object, ...]) -> None:
+    def _log(self, level: str, text: str, *values: object) -> None:
         from nanoclaw.log import logger
 
         logger.log(level, "{}: " + text, self._name, *values)
@@ -127,6 +119,9 @@ class PluginHost:
         self.redact, self.shipped = app.redact, app.settings.template.parent
         self.log: Log = PluginLog(name)
         self.conversations: Conversations = ConversationStore(app)
+        self.now, self.read, self.get = app.clock, app.store.rows, app.public
+        self.write, self.write_now = app.transactions.write, app.transactions.write_now
+        self.show, self.channel, self.deliver = app.channels.show, app.channels.get, app.deliver
 
     @property
     def models(self) -> KnownModels:
@@ -152,20 +147,9 @@ class PluginHost:
         own = getattr(getattr(self._app.config, table, None), name or "_", None)
         return self._app.config.get(key) if own is None else own
 
-    def now(self) -> datetime:
-        return self._app.clock()
-
-    def read(self, sql: str, *values: object) -> list[Any]:
-        return self._app.store.rows(sql, *values)
-
-    async def write(self, change: Callable[[Transaction], T]) -> T:
-        return await self._app.transactions.write(change)
-
-    def write_now(self, change: Callable[[Transaction], T]) -> T:
-        return self._app.transactions.write_now(change)
-
-    def get(self, name: str) -> Any:
-        return self._app.public(name)
+    def channel_settings(self, kind: type[T]) -> Mapping[str, tuple[ChannelSpec, T]]:
+        tables, settings = self._app.chat_apps, self._app.config.settings
+        return {name: (table.spec, settings(kind, f"channels.{name}")) for name, table in tables.items()}
 
     def profile(self, name: str) -> Profile:
         if name not in PROFILES:
@@ -182,14 +166,8 @@ class PluginHost:
         )
         return next((Address(*row) for row in self._app.store.rows(sql)), None)
 
-    def show(self, address: Address, event: Event) -> None:
-        self._app.channels.show(address, event)
-
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self._app.spawn(work, self._name)
-
-    def channel(self, name: str) -> Channel | None:
-        return self._app.channels.get(name)
 
     def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]:
         return {tool.name: tool for tool in self._app.chain.tools(profile, anew=anew)}
@@ -259,9 +237,6 @@ class PluginHost:
     async def tell(self, inbound: Inbound, text: str) -> None:
         if row := self._app.inbox.seen(inbound):
             await self._app.inbox.reply(row, Outbound(inbound.address, text))
-
-    async def deliver(self, inbound: Inbound) -> None:
-        await self._app.deliver(inbound)
 
 
 class _NoSession:

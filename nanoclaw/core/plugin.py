@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from nanoclaw.beneath import reach
-    from nanoclaw.core.channel import Channel
+    from nanoclaw.core.channel import Channel, ChannelSpec
     from nanoclaw.core.errors import ContextTooLong, ProviderError
     from nanoclaw.core.events import Event, Reason
     from nanoclaw.core.prompt_snapshot import Preview
@@ -363,6 +363,8 @@ class Host(Protocol):
     def home(self) -> Path: ...  # a folder of its own, made when it is first asked for
     # Of another's: what config.toml has for "net.allow", or the default; for "models.titles" its PurposeModel.
     def setting(self, key: str) -> Any: ...
+    # Its channel_settings, for each configured channel.
+    def channel_settings(self, kind: type[T]) -> Mapping[str, tuple[ChannelSpec, T]]: ...
     def now(self) -> datetime: ...  # the time in the person's zone
     def read(self, sql: str, *values: object) -> list[Any]: ...
     async def write(self, change: Callable[[Tx], T]) -> T: ...  # the result of a change, once it is on disk

@@ -105,7 +105,7 @@ def build(
     try:
         app = App(_settings_of_core(config), config, store, clock)
         app.left_out = left_out
-        app.chat_apps = chat_apps.ConfiguredApps(chat_apps.tables(config))
+        app.chat_apps = chat_apps.tables(config)
         app.redact.add(*hidden_values(secret_settings(config, kinds)))
         start_logging(config, app.redact)
         if state is None:
@@ -350,7 +350,7 @@ def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, m
     if provider is None:
         from nanoclaw.providers.choose import ConfiguredModels
 
-        brought = {name: make for one in app.plugins for name, make in one.providers().items()}
+        brought = {name: make for one in app.chain.plugins for name, make in one.providers().items()}
         return ConfiguredModels(app.config, model, forced, app.facts, brought)
     if isinstance(provider, Models):
         return provider

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from nanoclaw.core.channel import ChannelTable
+from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Host, Plugin, Reply, Said, Tx
 from nanoclaw.escapes import one_line
@@ -110,8 +110,7 @@ class Access(Plugin):
 
     def __init__(self, host: Host, settings: AccessSettings) -> None:
         self._host, self._shared = host, MAIN if settings.owner == "shared" else None
-        core = host.get("core")
-        self._rules = {name: _rules(core.config, table) for name, table in core.chat_apps.tables.items()}
+        self._rules = {name: _rules(*one) for name, one in host.channel_settings(ChannelRules).items()}
 
     @cached_property
     def public(self) -> Gatekeeper:
@@ -205,8 +204,7 @@ class Access(Plugin):
 _NOT_HELD = "No message {} waits; /held lists those that do."
 
 
-def _rules(config: Any, table: ChannelTable) -> ChannelRules:
-    rules: ChannelRules = config.settings(ChannelRules, f"channels.{table.name}")
-    if table.spec.ids == "addresses":  # they are the same in capitals
+def _rules(spec: ChannelSpec, rules: ChannelRules) -> ChannelRules:
+    if spec.ids == "addresses":  # they are the same in capitals
         return rules._replace(allow_from=tuple(map(str.lower, rules.allow_from)))
     return rules

@@ -589,7 +589,7 @@ headers = { Authorization = "Bearer header-secret", X-Other = "${MY_KEY}" }
     async with running(
         tmp_path, settings=settings, environment={"MY_KEY": "referenced-secret"}, without=["taint"]
     ) as here:
-        secrets = here.app.secrets
+        secrets = here.app.redact.values
         for kind in ("argument", "option", "address", "query", "variable", "header", "referenced"):
             assert f"{kind}-secret" in secrets
         assert "production" not in secrets
