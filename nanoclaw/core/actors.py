@@ -36,15 +36,12 @@ class Actors:
         """The conversation that a message is part of."""
         return self.of(inbound.conversation or inbound.address)
 
-    def unasked(self) -> list[Address]:
-        """Conversations that run something nobody asked for just now: a heartbeat, a task."""
-        found = ((address, actor.at_work_on) for address, actor in self._actors.items())
-        return [address for address, inbound in found if inbound and inbound.message.origin != "person"]
-
     def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]:
-        """Such conversations except `here`, limited to those that the sender of a message may stop."""
+        """Conversations except `here` that run something nobody asked for just now, such as a task; only where the
+        sender of a message may stop them."""
         from_owner = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
-        return [one for one in self.unasked() if one != here] if from_owner else []
+        found = ((address, actor.at_work_on) for address, actor in self._actors.items() if from_owner)
+        return [one for one, work in found if work and work.message.origin != "person" and one != here]
 
     def answered(self, turn: int) -> None:
         """The owner has answered all questions of a turn: it continues."""

@@ -25,12 +25,7 @@ from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.host import spawned
 from nanoclaw.core.message_queue import QueuePolicy
-from nanoclaw.core.messages import (
-    Address,
-    Inbound,
-    Limits,
-    Outbound,
-)
+from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
 from nanoclaw.core.purposes import Purposes
@@ -119,7 +114,9 @@ class App:
         parts = TurnParts(self.chain, self.builder, self.model_calls, self.channels, self.clock, settings.turn)
         self.runner = Runner(self.sessions, self.inbox, parts, self.call_runner)
         judge = self.chain.before_send if self.chain.has("before_send") else None
-        self.delivery = Delivery(self.outbox, self.channels, self.flags, self.transactions, reach, self, judge)
+        self.delivery = Delivery(
+            self.outbox, self.channels, self.flags, self.transactions, reach, self.owners_chats, judge
+        )
         commands = (*self._commands(), *self.chain.commands())
         self.commands = Commands(commands, self.transactions, self.redact)
         policy = QueuePolicy(settings.queue)
@@ -143,9 +140,7 @@ class App:
         self._by_name[plugin.name] = plugin
 
     def owners_chats(self) -> Sequence[Address]:
-        """The owner's private chats with the assistant, the most recent first."""
-        access = self.public("access")
-        return access.owners_chats() if access else ()
+        return [chat for one in self.plugins for chat in one.owners_chats()]
 
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
         spawned(work, name, self._tasks)
@@ -281,7 +276,7 @@ class App:
     def about(self) -> list[str]:
         """Lines about the program, and what is wrong with it."""
         frozen = ["Everything is frozen by /panic until /resume."] if self.router.is_frozen else []
-        banners = [one.banner() for name in ("sandbox", "approvals") if (one := self.public(name))]
+        banners = [one.banner() for one in self.plugins]
         lines = (f"nanoclaw {__version__}", f"Home: {self.home}", f"Workspace: {self.settings.workspace}")
         known = filter(None, (self.settings.problem, *self.left_out.values(), *banners))
         troubles = (f"The model for {name} does not answer: {why}" for name, why in self.models.troubles().items())

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from nanoclaw.core import records
 from nanoclaw.core.asks import Asks, sha256_of, without
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
@@ -24,7 +25,6 @@ from nanoclaw.core.messages import (
     ToolResult,
 )
 from nanoclaw.core.plugin import Ask, Instead, Refuse
-from nanoclaw.core.store import audit
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.tool import Shown, Toolbox, ToolContext, nobody
 from nanoclaw.core.turn import RunningTurn
@@ -257,7 +257,7 @@ class CallRunner:
             return judged.result or self.toolbox.failed(call, _refusal(OwnersAnswer("no", "nobody"), judged.asks))
         transactions, effects = turn.session.transactions, CallEffects(self.toolbox, {0: judged.checked})
         key, number = turn.session.key, turn.id or None
-        rows = await transactions.write(lambda tx: audit.insert(tx.db, key, number, tx.now, effects.begun))
+        rows = await transactions.write(lambda tx: records.insert(tx.db, key, number, tx.now, effects.begun))
         try:
             result = await self.run(judged, turn, effects.reports(0))
             effects.end(0, result)
@@ -310,8 +310,8 @@ def _refusal(said: OwnersAnswer, asks: Sequence[Ask]) -> str:
 
 
 def _note_ended(key: str, turn: int | None, rows: list[int | None], ended: Sequence[Effect], tx: Transaction) -> None:
-    audit.finish(tx.db, rows, ended[: len(rows)])
-    audit.insert(tx.db, key, turn, tx.now, ended[len(rows) :])
+    records.finish(tx.db, rows, ended[: len(rows)])
+    records.insert(tx.db, key, turn, tx.now, ended[len(rows) :])
 
 
 class Progress:

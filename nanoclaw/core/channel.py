@@ -99,24 +99,19 @@ class Channel(Protocol):
     @property
     def alive(self) -> datetime | None:
         """The last sign of life of the other side, such as a completed poll; None before the first."""
-        ...
 
     async def run(self, deliver: Deliver) -> None:
         """Receive until cancelled or until the person leaves. Raises ChannelError, or any other exception, if the
         connection is lost: the caller waits and runs it again, longer each time until `alive` changes."""
-        ...
 
     def serves(self, outbound: Outbound) -> bool:
         """True if somebody is there now to receive it; if not, it waits without an attempt."""
-        ...
 
     async def send(self, outbound: Outbound) -> str:
         """Deliver and return the platform's message id. Raises any exception to have it retried later."""
-        ...
 
     def show(self, address: Address, event: Event) -> None:
         """Show what a turn is doing, as far as the hints allow. Must not raise and must not block."""
-        ...
 
 
 @runtime_checkable
@@ -126,7 +121,6 @@ class Checks(Protocol):
     async def check(self) -> str:
         """The login, such as the bot's name. Raises ChannelError that says what is wrong and what to do. Leaves no
         connection open."""
-        ...
 
 
 @runtime_checkable
@@ -136,11 +130,9 @@ class Proves(Protocol):
     @property
     def proof(self) -> tuple[bool, str]:
         """True if the platform passed that test, and a sentence about it, '' for nothing to say."""
-        ...
 
     async def prove(self, *, anew: bool = False) -> tuple[bool, str]:
         """Run the test if it is due, or in any case with `anew`, and keep the result. The sentence names failures."""
-        ...
 
 
 @runtime_checkable
@@ -150,7 +142,6 @@ class Holds(Protocol):
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """The file, of at most a number of bytes. Raises Undeliverable for one that is larger, or gone, and
         ChannelError if another try may help."""
-        ...
 
 
 class ChannelAccess(Protocol):

@@ -12,11 +12,7 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import bootstrap, prompt_snapshot, sections
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.messages import (
-    Inbound,
-    ToolCall,
-    UserMessage,
-)
+from nanoclaw.core.messages import Inbound, ToolCall, UserMessage
 from nanoclaw.core.metadata import escape, program_remark, runtime_metadata
 from nanoclaw.core.plugin import Draft, Profile, Section
 from nanoclaw.core.profiles import PROFILES
@@ -167,7 +163,7 @@ class ContextBuilder:
             chat=inbound.address.chat if inbound else "",
             sender=_sender(inbound) if inbound else "",
             quote=draft.quote,
-            media=names,
+            files=names,
             notes=draft.remarks,
         )
         content = UserMessage(text, now, message.origin, message.images, ", ".join(sources))

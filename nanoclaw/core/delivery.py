@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 from nanoclaw.beneath.paths import PathError, PathRefused, resolve
 from nanoclaw.beneath.reach import Reach
@@ -54,12 +53,6 @@ Judge = Callable[[Outbound, str, Transaction], Outbound | Later | str]
 """Says whether a message goes out, or who drops it."""
 
 
-class Owner(Protocol):
-    def owners_chats(self) -> Sequence[Address]:
-        """The owner's own chats, the preferred one first."""
-        ...
-
-
 class _Line:
     """The state of one platform: the chats that are being served, and whether it answers."""
 
@@ -84,12 +77,13 @@ class Delivery:
         flags: Flags,
         transactions: Transactions,
         reach: Reach,
-        owner: Owner,
+        owners_chats: Callable[[], Sequence[Address]],
         judge: Judge | None = None,
     ) -> None:
         """While everything is frozen, only replies to later messages go out. Only files in `reach` can be sent."""
-        self._outbox, self._channels, self._flags, self._reach, self._owner = outbox, channels, flags, reach, owner
+        self._outbox, self._channels, self._flags, self._reach = outbox, channels, flags, reach
         self._transactions, self._clock, self._judge = transactions, transactions.clock, judge
+        self._owners_chats = owners_chats
         self._lines: dict[str, _Line] = {}
         self._refused: dict[Address, datetime] = {}  # chats that take nothing, and when the owner was told
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
@@ -331,7 +325,7 @@ class Delivery:
 
     def _elsewhere(self, address: Address) -> Address:
         """Another place to reach the owner: one that works now, else one whose channel may come back."""
-        chats = [*self._owner.owners_chats(), MAIN]
+        chats = [*self._owners_chats(), MAIN]
         chats = [one for one in chats if one != address and not self._has_refused(one)]
         served = [one for one in chats if self._channels.reaches(Outbound(one, ""))]
         there = (one for one in served if not (self._channels.trouble(one.channel) or self._line(one.channel).is_down))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,8 +42,8 @@ from nanoclaw.core.plugin import (
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import Preview
 from nanoclaw.core.provider import Embedded, EmbeddingModel
+from nanoclaw.core.records import Records
 from nanoclaw.core.store import history
-from nanoclaw.core.store.sessions import Clean, Session
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.core.store.usage import Call, record
 from nanoclaw.core.tool import Tool
@@ -60,34 +61,25 @@ class ConversationStore:
     """Implements `Conversations` for plugins by sessions and actors."""
 
     def __init__(self, app: App) -> None:
-        self._app = app
+        self._app, self.of = app, app.sessions.of
+        self.reload, self.forget = app.sessions.reload, app.sessions.forget
 
     def all(self) -> list[Address]:
         found = history.list_sessions(self._app.store)
         return [Address(*one.key.split(":", 1)) for one in found if ":" in one.key]
-
-    def of(self, conversation: Address) -> Session:
-        return self._app.sessions.of(conversation)
 
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]:
         assert isinstance(tx, Transaction)
         if paused := self._app.conversations.of(conversation).pop_paused():
             self._app.inbox.done((paused.turn.inbox,))
         self._app.chain.on_reset(conversation, tx)
-        self._app.sessions.of(conversation).reset(tx)
+        self.of(conversation).reset(tx)
         return paused.turn.texts if paused else ()
 
     async def stop(self, conversation: Address) -> None:
         actor = self._app.conversations.of(conversation)
         if not actor.halt():
             self._app.inbox.done([row for row, _ in actor.dropped()])
-
-    def reload(self) -> None:
-        self._app.sessions.reload()
-
-    def forget(self, clean: Clean, conversation: Address | None) -> None:
-        """Reload all, and keep running turns from storing again what was forgotten."""
-        self._app.sessions.forget(clean, conversation)
 
     async def free(self, conversation: Address) -> None:
         """Wait until nothing is being answered in a conversation."""
@@ -99,7 +91,6 @@ class PluginLog:
 
     def __init__(self, name: str) -> None:
         self._name = name
-
         levels = ("DEBUG", "INFO", "WARNING", "ERROR")
         self.debug, self.info, self.warning, self.error = (partial(self._log, level) for level in levels)
 
@@ -118,14 +109,22 @@ class PluginHost:
         self.environment: Mapping[str, str] = app.config.environment
         self.redact, self.shipped = app.redact, app.settings.template.parent
         self.log: Log = PluginLog(name)
-        self.conversations: Conversations = ConversationStore(app)
-        self.now, self.read, self.get = app.clock, app.store.rows, app.public
+        self.records = Records(app.store.rows)
+        self.read, self.get = app.store.rows, app.public
+        self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), app.about, app.outbox.sent
         self.write, self.write_now = app.transactions.write, app.transactions.write_now
         self.show, self.channel, self.deliver = app.channels.show, app.channels.get, app.deliver
+
+    def now(self) -> datetime:
+        return self._app.clock()
 
     @property
     def models(self) -> KnownModels:
         return self._app.models
+
+    @property
+    def conversations(self) -> Conversations:
+        return ConversationStore(self._app)
 
     @property
     def home(self) -> Path:
@@ -166,9 +165,6 @@ class PluginHost:
         )
         return next((Address(*row) for row in self._app.store.rows(sql)), None)
 
-    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
-        self._app.spawn(work, self._name)
-
     def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]:
         return {tool.name: tool for tool in self._app.chain.tools(profile, anew=anew)}
 
@@ -182,9 +178,6 @@ class PluginHost:
 
     def help(self, said: Said) -> str:
         return self._app.commands.help_text(said)
-
-    def about(self) -> Sequence[str]:
-        return self._app.about()
 
     async def complete(
         self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = silence
@@ -227,12 +220,6 @@ class PluginHost:
     @property
     def questions(self) -> AskedQuestions:
         return self._app.asks
-
-    def asks_at(self, about: Address) -> Address | None:
-        return self._app.asks.place(about)
-
-    def sent_text(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]:
-        return self._app.outbox.sent(address, platform_id, conversation)
 
     async def tell(self, inbound: Inbound, text: str) -> None:
         if row := self._app.inbox.seen(inbound):

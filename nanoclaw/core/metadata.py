@@ -37,18 +37,18 @@ def runtime_metadata(
     chat: str = "",
     sender: str = "",
     quote: str = "",
-    media: Sequence[str] = (),
+    files: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> str:
-    """The message that precedes the person's. `now` is local time; `quote` is what theirs answers, `media`
-    are file notes, `notes` late remarks."""
+    """The message that precedes the person's. `now` is local time; `quote` is what theirs answers, `files`
+    are their notes, `notes` late remarks."""
     lines = [OPEN, f"Current Time: {now:%Y-%m-%d %H:%M} ({now:%A})", f"Time Zone: {_zone(now)} (UTC{_offset(now)})"]
     for title, value in (("Channel", channel), ("Chat ID", chat), ("Sender", sender)):
         if value:
             lines.append(f"{title}: {one_line(value)}")
     if quote:
         lines.append(f"In reply to: “{one_line(quote, QUOTE_CHARACTERS)}”")
-    lines += [one_line(note, REMARK_CHARACTERS) for note in (*_media_notes(media), *notes)]
+    lines += [one_line(note, REMARK_CHARACTERS) for note in (*_file_notes(files), *notes)]
     return "\n".join([*lines, CLOSE])
 
 
@@ -62,13 +62,10 @@ def in_short(text: str) -> str:
     return "\n".join([f"[Now: {lines[0].removeprefix('Current Time: ')}]", *told])
 
 
-def _media_notes(media: Sequence[str]) -> list[str]:
-    """`media` are texts such as "photo.jpg (image/jpeg)"."""
-    if not media:
-        return []
-    count = len(media)
-    numbers = [f" {number}/{count}" if count > 1 else "" for number in range(1, count + 1)]
-    return [f"[media attached{number}: {item}]" for number, item in zip(numbers, media, strict=True)]
+def _file_notes(files: Sequence[str]) -> list[str]:
+    """`files` are texts such as "photo.jpg (image/jpeg)"."""
+    count = len(files)
+    return [f"[media attached{f' {number}/{count}' * (count > 1)}: {file}]" for number, file in enumerate(files, 1)]
 
 
 def one_line(text: str, most: int = NAME_CHARACTERS) -> str:

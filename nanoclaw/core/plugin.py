@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.events import Event, Reason
     from nanoclaw.core.prompt_snapshot import Preview
     from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
+    from nanoclaw.core.records import Records
     from nanoclaw.core.store.compactions import Placed
     from nanoclaw.core.tool import Tool
     from nanoclaw.redaction import Redactor
@@ -318,6 +319,7 @@ class Asker(Protocol):
 class AskedQuestions(Protocol):
     """The questions to the owner, for who hears the answers."""
 
+    def place(self, about: Address) -> Address | None: ...  # where the owner is asked; None where nobody can be
     def open(self) -> list[Question]: ...  # without an answer, the oldest first
     def find(self, number: int) -> Question | None: ...  # open or not
     def answer(self, number: int, text: str) -> Question | None: ...  # None if there is no such open question
@@ -355,8 +357,10 @@ class Host(Protocol):
     environment: Mapping[str, str]  # of the process, with the keys of secrets.env
     redact: Redactor  # hides keys in a text; one that comes while running is added: redact.add(key)
     log: Log
-    conversations: Conversations
+    records: Records  # what was said, sent, done and paid
 
+    @property
+    def conversations(self) -> Conversations: ...
     @property
     def models(self) -> KnownModels: ...  # made after the plugins
     @property
@@ -404,7 +408,6 @@ class Host(Protocol):
     ) -> OwnersAnswer: ...
     @property
     def questions(self) -> AskedQuestions: ...
-    def asks_at(self, about: Address) -> Address | None: ...  # where; None where nobody can be asked
     # The text of a message sent to a chat, by the platform's id; '' if unknown. Then the sources of others' text that
     # had been read for it, where they differ from those of the conversation now.
     def sent_text(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]: ...
@@ -446,6 +449,14 @@ class Plugin:
     def prompt_tools(self, specs: Sequence[ToolSpec], profile: Profile) -> Iterable[ToolSpec] | None:
         """Choose the tools that the prompt of a new context lists; a model calls the others by `call_tool`."""
         return None
+
+    def banner(self) -> str:
+        """A line for /status about how it is; '' for none."""
+        return ""
+
+    def owners_chats(self) -> Sequence[Address]:
+        """Chats that the owner has alone with the assistant, the most recent first."""
+        return ()
 
     def commands(self) -> Iterable[Command]:
         return ()

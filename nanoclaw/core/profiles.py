@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from nanoclaw.core.messages import Inbound, Limits, Role
+from nanoclaw.core.messages import Inbound, Limits
 from nanoclaw.core.plugin import Profile
 
 GUEST = Profile("guest", mode="guest", can_allow=False)
@@ -24,21 +24,15 @@ PROFILES: dict[str, Profile] = {
     )
 }
 
-_OF: dict[tuple[Role, str], str] = {
-    ("owner", "person"): "person",
-    ("owner", "job"): "job",
-    ("owner", "heartbeat"): "heartbeat",
-}
-"""The profile of each role and origin; any other message of the owner's is a helper's, all of a guest's a guest's."""
-
 
 def profile_of(inbound: Inbound) -> Profile:
-    """The profile of a message. In a group others read the answer, so everybody is a guest there."""
+    """The profile of a message: that of its origin's name, else a helper's; everything of a guest's is a guest's. In a
+    group others read the answer, so everybody is a guest there."""
     if inbound.profile:
         return load(inbound.profile)
     if inbound.is_group or inbound.role != "owner":
         return GUEST
-    return PROFILES[_OF.get(("owner", inbound.message.origin), "helper")]
+    return PROFILES.get(inbound.message.origin, PROFILES["helper"])
 
 
 def dump(profile: Profile) -> str:

@@ -73,7 +73,6 @@ class Provider(Protocol):
         Retries inside; raises ProviderError and nothing else (ContextTooLong when the request outgrew the window).
         Cancelling ends the request at once.
         """
-        ...
 
     async def aclose(self) -> None: ...
 

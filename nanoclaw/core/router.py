@@ -272,16 +272,13 @@ class Router:
         asked = conversation.paused is not None and conversation.paused.turn.waits_for_owner
         if conversation.halt(item.row):
             return None
-        dropped, unasked = conversation.dropped(), self._unasked(item.inbound)
+        dropped = conversation.dropped()
+        unasked = self._conversations.background_elsewhere(item.inbound, conversation.address)
         for address in unasked:
             self._conversations.of(address).halt()
         nothing = "Stopped." if asked else "Nothing is running."
         said = f"Stopped: {in_words(unasked)}." if unasked else nothing
         return conversation.reply(item, f"{said}{not_begun(dropped)}", also=[row for row, _ in dropped])
-
-    def _unasked(self, inbound: Inbound) -> list[Address]:
-        from_owner = inbound.role == "owner" and not inbound.is_group
-        return self._conversations.unasked() if from_owner else []
 
     def _stop_unkept(self, inbound: Inbound) -> None:
         """Stop the running turn although the message cannot be stored: a full disk must not prevent a stop."""

@@ -46,13 +46,7 @@ class _Previewed(RunningTurn):
 class Runner:
     """Begins and ends the turns of all conversations."""
 
-    def __init__(
-        self,
-        sessions: Sessions,
-        inbox: Inbox,
-        parts: TurnParts,
-        call_runner: CallRunner,
-    ) -> None:
+    def __init__(self, sessions: Sessions, inbox: Inbox, parts: TurnParts, call_runner: CallRunner) -> None:
         self.builder, self.sessions, self.inbox, self.chain = parts.builder, sessions, inbox, parts.chain
         self._parts, self.call_runner = parts, call_runner
         self._model_calls, self._channels = parts.model_calls, parts.channels

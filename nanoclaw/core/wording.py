@@ -24,7 +24,7 @@ def short(text: str, most: int = SHORT) -> str:
 
 def in_words(unasked: Iterable[Address]) -> str:
     """Names of background turns, by their conversations."""
-    return ", ".join(_unasked(one) for one in unasked)
+    return ", ".join(map(_unasked, unasked))
 
 
 def _unasked(conversation: Address) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.core import records
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, Question, UserMessage
 from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Turn, Tx, Verdict
-from nanoclaw.core.store import audit
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, HandClock, Program, assert_legal, bare, results
@@ -137,7 +137,7 @@ async def test_a_turn_waits_on_disk_for_a_yes_and_then_does_exactly_this_call_on
             assert await program.ask("/yes 1") == "Nothing is asked."
             assert_legal(program.history)
             assert program.app.inbox.open_turns() == []
-            assert len(audit.of_turn(program.app.store, turn)) == 1
+            assert len(records.of_turn(program.app.store, turn)) == 1
 
 
 @virtual_time

@@ -72,7 +72,7 @@ class Office:
         self.channel = Platform(hints)
         self.flags = LookedAt(self.store, self.clock)
         channels = Channels([self.channel], self.clock)
-        self.delivery = Delivery(self.outbox, channels, self.flags, transactions, Reach(self.root), self)
+        self.delivery = Delivery(self.outbox, channels, self.flags, transactions, Reach(self.root), self.owners_chats)
 
     def owners_chats(self) -> list[Address]:
         return []

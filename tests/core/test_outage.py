@@ -69,7 +69,7 @@ class Post:
         self.mine = [Address("mail", "me"), chat(1)]
         self.channels = Channels([self.chat, self.mail], clock)
         self.delivery = Delivery(
-            self.outbox, self.channels, Flags(self.store, clock), self.transactions, Reach(root), self
+            self.outbox, self.channels, Flags(self.store, clock), self.transactions, Reach(root), self.owners_chats
         )
         self.transactions.listener = self
 

@@ -15,7 +15,7 @@ import pytest
 from nanoclaw.core.app import App
 from nanoclaw.core.messages import Effect, Inbound, Origin, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin
-from nanoclaw.core.store.audit import COLUMNS, effect_of
+from nanoclaw.core.records import COLUMNS, effect_of
 from nanoclaw.core.turn import RunningTurn
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.build import BUILT_IN, build

@@ -6,9 +6,9 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nanoclaw.core import records
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
@@ -20,7 +20,7 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.store import audit, codec
+from nanoclaw.core.store import codec
 
 if TYPE_CHECKING:
     from nanoclaw.core.store.tx import Transaction, Transactions
@@ -102,15 +102,6 @@ class Inbox:
         sql = "SELECT id, channel, chat, external_id, body FROM inbox WHERE state = 'new' ORDER BY id"
         return [(row[0], inbound) for row in self._store.rows(sql) if (inbound := _undamaged(row))]
 
-    def attached(self, turn: int) -> list[Path]:
-        """The files that came with messages of the conversation in which a turn is."""
-        sql = (
-            "SELECT DISTINCT json_extract(file.value, '$[0]')"
-            " FROM inbox JOIN turns ON turns.id = inbox.turn, json_each(inbox.body, '$.attachments') AS file"
-            " WHERE turns.session = (SELECT session FROM turns WHERE id = ?)"
-        )
-        return [Path(path) for (path,) in self._store.rows(sql, turn) if path]
-
     def open_turns(self, turn: int | None = None) -> list[OpenTurn]:
         """Begun but not ended, in order: what an earlier process was doing when it ended; or one of them."""
         sql = "SELECT id, inbox, running, resumed, took_effect FROM turns WHERE ended IS NULL AND id = ifnull(?, id)"
@@ -135,7 +126,7 @@ class Inbox:
         cut = [call for call, result in zip(running_calls, under_way[1:], strict=True) if result.text == BROKEN_OFF]
         results = [(body.get("name"), body.get("text")) for body in bodies if body.get("kind") == "result"]
         results += [(call.name, result.text) for call, result in zip(running_calls, under_way[1:], strict=True)]
-        acted = {effect.tool for effect in audit.of_turn(self._store, turn)}
+        acted = {effect.tool for effect in records.of_turn(self._store, turn)}
         return OpenTurn(
             turn,
             rows[0][0],

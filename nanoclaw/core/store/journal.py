@@ -9,17 +9,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TypeVar
 
-from nanoclaw.core.messages import (
-    AssistantMessage,
-    Effect,
-    Message,
-    Origin,
-    Outbound,
-    ToolCall,
-    ToolResult,
-)
+from nanoclaw.core import records
+from nanoclaw.core.messages import AssistantMessage, Effect, Message, Origin, Outbound, ToolCall, ToolResult
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store import audit, codec, history, usage
+from nanoclaw.core.store import codec, history, usage
 from nanoclaw.core.store.inbox import OpenTurn, unfinished
 from nanoclaw.core.store.inbox import end as close_rows
 from nanoclaw.core.store.sessions import Session
@@ -142,7 +135,7 @@ class TurnJournal:
         def noted(tx: Transaction) -> None:
             self._note_running(tx.db, answer, *(result for result in known if not result.images))
             self._note_marks(tx.db, atomic)
-            self._begun = audit.insert(tx.db, *self._line(), self.session.clean_effects(effects))
+            self._begun = records.insert(tx.db, *self._line(), self.session.clean_effects(effects))
 
         await self._write(noted)
 
@@ -151,7 +144,7 @@ class TurnJournal:
 
         def noted(tx: Transaction) -> None:
             self._note_running(tx.db, answer, *(result for result in results if not result.images))
-            audit.finish(tx.db, self._begun, self.session.clean_effects(effects)[: len(self._begun)])
+            records.finish(tx.db, self._begun, self.session.clean_effects(effects)[: len(self._begun)])
 
         await self._write(noted)
 
@@ -171,8 +164,8 @@ class TurnJournal:
             said, changed, count = self.session.clean(messages), self.session.clean_effects(effects), len(self._begun)
             self.session.insert(tx, self.id, said)
             if changed:
-                audit.finish(tx.db, self._begun, changed[:count])
-                audit.insert(tx.db, *self._line(), changed[count:])
+                records.finish(tx.db, self._begun, changed[:count])
+                records.insert(tx.db, *self._line(), changed[count:])
             tx.db.execute("UPDATE turns SET running = '[]', took_effect = '[]' WHERE id = ?", (self.id,))
 
         await self._write(taken)
@@ -259,7 +252,7 @@ class TurnJournal:
 
     def effects(self) -> list[Effect]:
         """Effects of the turn so far, including those that have only begun."""
-        return audit.of_turn(self.session.transactions.store, self.id)
+        return records.of_turn(self.session.transactions.store, self.id)
 
     def _line(self) -> tuple[str, int, datetime]:
         """Columns that all lines of the audit log share."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -142,6 +142,9 @@ class Access(Plugin):
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Literal["ignore"] | None:
         return None if inbound.address.channel == MAIN.channel else self.public.decide(inbound, tx)
+
+    def owners_chats(self) -> Sequence[Address]:
+        return self.public.owners_chats()
 
     def conversation_of(self, address: Address) -> Address | None:
         return None if address.channel == MAIN.channel else self.public.conversation_of(address)

@@ -55,6 +55,9 @@ class Approvals(Plugin):
     def public(self) -> Elevated:
         return self._elevated
 
+    def banner(self) -> str:
+        return self._elevated.banner()
+
     def commands(self) -> Iterable[Command]:
         answer = "answer a question: /answer 3 blue; /answer 3 shows it"
         grants = "what is not asked about: /grants, /grants revoke 2"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from nanoclaw.core.events import Notice, Settled
@@ -21,7 +20,6 @@ MAIN = Address("terminal", "main")
 
 SHORT, KEPT = 60, "#0"
 """Characters of a question that is only named; an answer that stands for the message that was kept last."""
-_LAST_KEPT = "SELECT id, body ->> 'text' FROM inbox WHERE state = 'new' AND (channel, chat) = (?, ?) ORDER BY id DESC"
 
 
 class OwnerQuestions:
@@ -101,7 +99,7 @@ class OwnerQuestions:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""
         row = self._shown(question).get(place, 0)
         is_for = row or (place == MAIN and not question.ask.options)
-        if not is_for or self._host.read("SELECT 1 FROM outbox WHERE id = ? AND state = 'pending'", row):
+        if not is_for or self._host.records.sent(row)[0] == "pending":
             return ""
         options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
         is_whole = _named(question) == question.ask.question
@@ -120,9 +118,8 @@ class OwnerQuestions:
         """Take the buttons of a question away that is answered, or over, wherever it was asked."""
         shown = self._shown(question)
         for place, row in shown.items():
-            rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", row)
-            if identity := rows[0][0].rpartition(" ")[2] if rows else "":
-                self._host.show(place, Settled(identity))
+            if ids := self._host.records.sent(row)[2]:
+                self._host.show(place, Settled(ids.split()[-1]))
         if len(shown) > 1:
             self._host.show(MAIN, Notice(_over(question, is_asked=False)))
 
@@ -164,8 +161,7 @@ class OwnerQuestions:
         if question is None or question.answer:
             return _over(question) if question else f"There is no open question {number}."
         if text == KEPT:
-            row, text = next(iter(self._host.read(_LAST_KEPT, *place)), (0, ""))
-            tx.execute("UPDATE inbox SET state = 'done' WHERE id = ?", row)
+            text = self._host.records.take_kept(tx, place)
         if not text:
             return self._with_exact(question, place)
         answer = _meaning(question, text, is_said=True)
@@ -259,23 +255,14 @@ class OwnerQuestions:
         return [one for one in asked if place in self._shown(one) or self._conversation(one.about) == home]
 
     def _is_quoted(self, question: Any, quoted: str, place: Address) -> bool:
-        rows = self._host.read("SELECT platform_id FROM outbox WHERE id = ?", self._shown(question).get(place, 0))
-        return bool(rows) and quoted in rows[0][0].split()
+        return quoted in self._host.records.sent(self._shown(question).get(place, 0))[2].split()
 
     def _is_last_said(self, question: Any, place: Address) -> bool:
         """Tells whether nothing was sent there since it was asked there, except itself again, and no turn begun."""
         if not (row := self._shown(question).get(place)):
             return False
-        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text NOT IN (?, ?, ?) LIMIT 1"
         itself = self._whole(question, place), self._with_exact(question, place), _kept(question)
-        if self._host.read(sql, place.channel, place.chat, row, *itself):
-            return False
-        sql = (
-            "SELECT started FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE channel = ? AND chat = ?"
-            " ORDER BY turns.id DESC LIMIT 1"
-        )
-        begun = self._host.read(sql, place.channel, place.chat)
-        return not begun or datetime.fromisoformat(begun[0][0]) <= question.asked
+        return self._host.records.is_last(place, row, itself, question.asked)
 
 
 def _meaning(question: Any, text: str, *, is_said: bool = False) -> str | None:

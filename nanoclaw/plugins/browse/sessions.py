@@ -68,7 +68,7 @@ class BrowserSessions:
                 others = [(one.session.is_busy, one.used, key) for key, one in self._kept.items()]
                 await self.close(min(others)[2], "another conversation needed its place")
             session = await self._make()
-            now, context = self._host.now(), self._context(conversation)
+            now, context = self._host.now(), self._host.records.context(conversation)
             self._kept[conversation] = _Kept(session, now, context)
             self._why.pop(conversation, None)
         if self._watching is None or self._watching.done():
@@ -91,7 +91,7 @@ class BrowserSessions:
     async def close_unused(self) -> None:
         now, minutes = self._host.now(), self._idle.total_seconds() / 60
         for key, one in list(self._kept.items()):
-            if self._context(key) != one.context:
+            if self._host.records.context(key) != one.context:
                 await self.close(key, "the conversation began anew")
             elif now - one.used >= self._idle and not one.session.is_busy:
                 await self.close(key, f"it was not used for {minutes:g} minutes")
@@ -102,10 +102,6 @@ class BrowserSessions:
             await asyncio.gather(self._watching, return_exceptions=True)
         for key in list(self._kept):
             await self.close(key, "the program ended")
-
-    def _context(self, conversation: Address) -> int:
-        rows = self._host.read("SELECT context FROM sessions WHERE key = ?", str(conversation))
-        return int(rows[0][0]) if rows else 0
 
     async def _watch(self) -> None:
         while self._kept:

@@ -258,14 +258,10 @@ class Spending:
         known = self._known
         if known is None or known.month != month:
             known = self._known = _Spent(month, 0, {}, {}, set())
-        sql = (
-            "SELECT id, substr(at, 1, 10), origin, is_local, model, input_tokens, output_tokens, cached_tokens"
-            " FROM usage WHERE at >= ? AND id > ? ORDER BY id"
-        )
-        for row, day, origin, is_local, model, *tokens in self._host.read(sql, month.isoformat(), known.upto):
+        for row, day, origin, is_local, model, usage in self._host.records.spent(month, known.upto):
             known.upto = row
             known.local += bool(is_local)
-            cost = 0.0 if is_local else self._prices.cost(model, Usage(*tokens))
+            cost = 0.0 if is_local else self._prices.cost(model, usage)
             if cost is None:
                 known.unpriced.add(model)
                 continue

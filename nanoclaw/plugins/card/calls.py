@@ -92,11 +92,7 @@ class CallReader:
         target, access = Address(channel, chat), self._host.get("access")
         if access and (access.is_owners(target) or access.is_listed(target, "send_to")):
             return False
-        return not self._host.read(
-            "SELECT 1 FROM sessions WHERE key = ? UNION SELECT 1 FROM outbox WHERE channel = ? AND chat = ? LIMIT 1",
-            str(target),
-            *target,
-        )
+        return not self._host.records.context(target) and self._host.records.is_last(target, 0)
 
     def words(self, call: CheckedCall, loss: FileLoss | None) -> str:
         given = call.arguments

@@ -56,8 +56,8 @@ class Claims(Plugin):
 
     def _known(self, turn: Turn) -> Iterator[str]:
         """Texts of earlier effects in this conversation, of jobs, and of the prompt."""
-        sql = "SELECT text FROM ledger WHERE address = ? AND state IN ('begun', 'done') ORDER BY id DESC LIMIT ?"
-        yield from (text for (text,) in self._host.read(sql, str(turn.conversation), EARLIER))
+        earlier = self._host.records.effects(turn.conversation, EARLIER)
+        yield from (one.text for one in earlier if one.state in ("begun", "done"))
         if schedule := self._host.get("schedule"):
             yield from schedule.table().splitlines()
         yield from turn.system.splitlines()

@@ -126,7 +126,7 @@ class Files(Plugin):
         reach = self._shown()
         if any(Path(self._root, path).is_relative_to(top) for top in (*reach.writable, *reach.read)):
             return reach
-        came = (Path(one) for (one,) in self._host.read(_ATTACHED, context.turn) if one)
+        came = map(Path, self._host.records.attached(context.turn))
         files = (file for file in came if not any(_leads_through(top, file) for top in reach.writable))
         return reach._replace(read=(*reach.read, *files))
 
@@ -221,14 +221,6 @@ _APPEND = (
 _LIST = (ToolExample("What is in the letters folder?", {"path": "letters"}),)
 _FIND = (ToolExample("Which PDF files do I have?", {"pattern": "*.pdf"}),)
 _SEARCH = (ToolExample("Which file mentions the dentist?", {"pattern": "(?i)dentist"}),)
-
-
-_ATTACHED = (
-    "SELECT DISTINCT json_extract(file.value, '$[0]')"
-    " FROM inbox JOIN turns ON turns.id = inbox.turn, json_each(inbox.body, '$.attachments') AS file"
-    " WHERE turns.session = (SELECT session FROM turns WHERE id = ?)"
-)
-"""The files that came with messages of the conversation in which a turn is."""
 
 
 def _in_our_words(run: Callable[..., Awaitable[str | ToolOutput]]) -> Callable[..., Awaitable[str | ToolOutput]]:

@@ -139,6 +139,9 @@ class Sandbox(Plugin):
             found.append(Finding(True, text, "sandbox", risk="note"))
         return found
 
+    def banner(self) -> str:
+        return self._commands.banner()
+
     async def run(self) -> None:
         from nanoclaw.scratch_folders import remove_left_over
 
@@ -176,11 +179,8 @@ class SandboxedCommands:
             self._strength = self._keep(found)
         level = self._strength.level
         asks = ", so each asks you first" if _is_less(level, self._settings.level) else ""
-        return (
-            f"Commands run in a sandbox ({level}): {self._said(level)}{asks}.{self._more()}"
-            if level != "none"
-            else (f"Commands run without a sandbox{asks}.{self._more()}")
-        )
+        how = f"in a sandbox ({level}): {self._said(level)}" if level != "none" else "without a sandbox"
+        return f"Commands run {how}{asks}.{self._more()}"
 
     def _said(self, level: Level) -> str:
         hosts = f"of the network {', '.join(self._settings.hosts)}"

@@ -117,11 +117,7 @@ class Taint(Plugin):
 
     def _came_back(self, path: str, sha256: str, tx: Tx) -> None:
         """Mark a file again that a turn had written after it read others' text."""
-        sql = (
-            "SELECT DISTINCT body ->> 'outside' FROM messages WHERE turn IN (SELECT turn FROM ledger WHERE after = ?)"
-            " AND json_valid(body) AND body ->> 'outside' <> ''"
-        )
-        if sources := self.public.untrusted(source for (source,) in tx.execute(sql, sha256)):
+        if sources := self.public.untrusted(self._host.records.read_for(sha256)):
             self._files.mark_at_once(path, sources, tx)
 
     # --- a call ------------------------------------------------------------------------------------------------------
@@ -315,13 +311,9 @@ class Taint(Plugin):
 
     def _came(self, path: str) -> str:
         """The source of a file that came with a message and lies where its sender keeps it."""
-        sql = (
-            "SELECT 1 FROM inbox, json_each(inbox.body, '$.attachments') AS file"
-            " WHERE json_extract(file.value, '$[0]') = ? LIMIT 1"
-        )
         from nanoclaw.plugins.taint.files import named
 
-        return named(path.rpartition("/")[2]) if path.startswith("/") and self._host.read(sql, path) else ""
+        return named(path.rpartition("/")[2]) if path.startswith("/") and path in self._host.records.attached() else ""
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         self.public.drop(turn)

@@ -20,8 +20,7 @@ from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, re
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.undo.audit_log import AuditLog, when
-from nanoclaw.plugins.undo.memory_history import BY_HAND, MemoryHistory, is_memory
+from nanoclaw.plugins.undo.memory_history import BY_HAND, MemoryHistory, is_memory, when
 
 T = TypeVar("T")
 
@@ -40,7 +39,7 @@ class FileVersions:
         """Limits of age and size of the copies; the oldest are deleted first."""
         self.root = host.workspace
         self._reach = host.reach
-        self._folder, self.clock, self._log = folder, host.now, AuditLog(host)
+        self._folder, self.clock, self._records = folder, host.now, host.records
         self._host = host
         self._days, self._most_bytes = days, most_bytes
         self._swept: datetime | None = None
@@ -122,11 +121,12 @@ class FileVersions:
             yield
         for done in reported:
             if done.before != done.after:
-                self._write(tx, partial(self._log.add, effect=done._replace(state="done"), conversation=conversation))
+                effect = done._replace(state="done")
+                self._write(tx, partial(self._records.add, effect=effect, at=self.clock(), conversation=conversation))
 
     def record(self, tx: Tx, effect: Effect, conversation: Address, turn: int | None = None) -> None:
         """Write a change that no call reported into the audit log: of something else, or by a command."""
-        self._log.add(tx, effect._replace(state="done"), conversation, turn)
+        self._records.add(tx, effect._replace(state="done"), self.clock(), conversation, turn or 0)
 
     # --- taking back -------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class FileVersions:
                     "not undone. Edit the file itself."
                 )
             self._put(name, self._content(effect))
-        self._write(tx, partial(self._log.mark_undone, effect=effect))
+        self._write(tx, partial(self._records.mark_undone, effect=effect))
 
     def undo(self, tx: Tx | None = None) -> Effect:
         """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing, if
@@ -152,7 +152,7 @@ class FileVersions:
             if effect.tool == BY_HAND:
                 self.keep(effect.target)  # what was typed can be brought back
                 self._put(effect.target, self._content(effect))
-                self._write(tx, partial(self._log.add, effect=effect._replace(state="undone")))
+                self._write(tx, partial(self._records.add, effect=effect._replace(state="undone"), at=self.clock()))
             else:
                 self.revert(effect, tx)
             return effect
@@ -160,19 +160,19 @@ class FileVersions:
 
     def standing(self) -> list[Effect]:
         """Changes of memory files that were not undone, the newest first."""
-        return MemoryHistory(self, self._log).standing()
+        return MemoryHistory(self, self._records).standing()
 
     def history(self, count: int = 10) -> list[Effect]:
         """The same with those that were undone."""
-        return MemoryHistory(self, self._log).all()[:count]
+        return MemoryHistory(self, self._records).all()[:count]
 
     def diff(self, effect: Effect) -> list[str]:
         """The lines that a change took away (“- ”) and brought (“+ ”)."""
-        return MemoryHistory(self, self._log).diff(effect)
+        return MemoryHistory(self, self._records).diff(effect)
 
     def blame(self, name: str, line: str) -> str:
         """The change that brought a line of a memory file, in words; '' if no copy tells."""
-        return MemoryHistory(self, self._log).blame(name, line)
+        return MemoryHistory(self, self._records).blame(name, line)
 
     def restore(self, effect: Effect, *, before: bool = False, tx: Tx | None = None) -> None:
         """Make a memory file what it was right after a change, or right `before` it: a further change."""
@@ -194,11 +194,11 @@ class FileVersions:
                     taken = [each for each in enumerate(_lines(content)[0]) if has_words(each[1])]
                     copies[path.name] = [others[path.name], taken]
                     path.unlink()
-        for name in {effect.target for effect in self._log.of_files()}:
+        for name in {effect.target for effect in self._records.of_files("done", "failed")}:
             content = self.read(name) or b""
             others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
         hashes = {old: new for old, new in others.items() if old != new}
-        return {"copies": copies, "lines": self._write(tx, partial(self._log.rename, hashes=hashes))}
+        return {"copies": copies, "lines": self._write(tx, partial(self._records.rename, hashes=hashes))}
 
     def bring_back(self, forgotten: Mapping[str, Any], tx: Tx | None = None) -> None:
         """Undo `forget`: copies and audit log are as they were, as far as the copies are still there."""
@@ -210,7 +210,7 @@ class FileVersions:
                 content = "\n".join(lines).encode(encoding, "surrogateescape")
                 if sha256(content).hexdigest() == name:
                     self._save(content)
-        self._write(tx, partial(self._log.put_back, lines=forgotten.get("lines", ())))
+        self._write(tx, partial(self._records.put_back, lines=forgotten.get("lines", ())))
 
     def _write(self, tx: Tx | None, change: Callable[[Tx], T]) -> T:
         return change(tx) if tx else self._host.write_now(change)

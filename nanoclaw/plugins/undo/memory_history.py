@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.beneath.paths import name_beneath
 from nanoclaw.core.messages import Effect
-from nanoclaw.plugins.undo.audit_log import AuditLog, when
 
 if TYPE_CHECKING:
+    from nanoclaw.core.records import Records
     from nanoclaw.plugins.undo.file_versions import FileVersions
 
 BY_HAND = "by hand"
 
 
+def when(effect: Effect) -> str:
+    """The time of an effect, in words."""
+    return f"{effect.at:%Y-%m-%d %H:%M}" if effect.at else "an unknown time"
+
+
 class MemoryHistory:
     """Lists are newest first."""
 
-    def __init__(self, versions: FileVersions, log: AuditLog) -> None:
-        self._versions, self._log = versions, log
+    def __init__(self, versions: FileVersions, records: Records) -> None:
+        self._versions, self._records = versions, records
 
     def standing(self) -> list[Effect]:
         """Changes that make memory files what they are: each begins where the one before ended."""
@@ -70,7 +75,8 @@ class MemoryHistory:
         return ""
 
     def _logged(self) -> list[Effect]:
-        return [effect for effect in self._log.of_files(undone=True) if is_memory(self._versions.root, effect.target)]
+        effects = self._records.of_files("done", "failed", "undone")
+        return [effect for effect in effects if is_memory(self._versions.root, effect.target)]
 
     def _changed_at(self, name: str, after: Effect) -> datetime:
         now = self._versions.clock()

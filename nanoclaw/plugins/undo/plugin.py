@@ -11,8 +11,8 @@ from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
-from nanoclaw.plugins.undo.audit_log import AuditLog, when
 from nanoclaw.plugins.undo.file_versions import FileVersions
+from nanoclaw.plugins.undo.memory_history import when
 from nanoclaw.plugins.undo.memory_loss import loss_of
 
 SHOWN = 20
@@ -46,7 +46,7 @@ class Undo(Plugin):
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
 
     def __init__(self, host: Host, settings: UndoSettings) -> None:
-        self._host, self._settings, self._log = host, settings, AuditLog(host)
+        self._host, self._settings, self._records = host, settings, host.records
         self._copies: Path = host.program_home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone
         most = settings.megabytes * 1_000_000
@@ -73,11 +73,11 @@ class Undo(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model once what the person has undone."""
-        undone = [effect.text for effect in self._log.untold(turn.conversation)]
+        undone = [effect.text for effect in self._records.undone(turn.conversation)]
         if not undone or self._told_in == turn.id:
             return None
         self._told_in = turn.id
-        turn.later(lambda tx: self._log.mark_told(tx, turn.conversation))
+        turn.later(lambda tx: self._records.mark_told(tx, turn.conversation))
         told = "; ".join(undone[:5]) + (f"; and {len(undone) - 5} more" if len(undone) > 5 else "")
         return draft._replace(remarks=(*draft.remarks, f"Undone by the person, so it is as it was before: {told}"))
 
@@ -105,7 +105,7 @@ class Undo(Plugin):
         count = _number(said.argument, SHOWN)
         if count is None:
             return f"/receipts takes a number of lines, such as /receipts 50, not {said.argument!r}."
-        effects = self._log.of(said.conversation, count)
+        effects = self._records.effects(said.conversation, count)
         return "\n".join(map(_line, reversed(effects))) or "Nothing was changed in this conversation."
 
     def _undo(self, said: Said, tx: Tx) -> str:
@@ -146,10 +146,10 @@ class Undo(Plugin):
 
     def _lately(self, conversation: Address) -> Iterator[Effect]:
         """The last effects, and all of the command that the first of them are of."""
-        effects = self._log.of(conversation, LOOKED_AT)
+        effects = self._records.effects(conversation, LOOKED_AT)
         while effects:
             yield from effects
-            more = self._log.of(conversation, LOOKED_AT, before=effects[-1])
+            more = self._records.effects(conversation, LOOKED_AT, before=effects[-1])
             effects = more if more and _is_of_one_command(effects[-1], more[0]) else []
 
     def _take_back(self, tx: Tx, effect: Effect) -> str:
@@ -163,7 +163,7 @@ class Undo(Plugin):
             except NanoclawError:  # the ten minutes are over, or the job is
                 return ""
             if said:
-                self._log.mark_undone(tx, effect)
+                self._records.mark_undone(tx, effect)
             return said
         if not _has_changed(effect):
             return ""

@@ -11,7 +11,7 @@ import pytest
 
 from nanoclaw.core.messages import AssistantMessage, Effect, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store.audit import of_turn
+from nanoclaw.core.records import of_turn
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions

@@ -1,0 +1,159 @@
+"""Audit log: a line before each effect of a tool and its outcome after it, in transactions that a turn makes anyway,
+and what plugins ask of the core's tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+from nanoclaw.core.messages import Address, Effect, Usage
+
+RECENT = 1_000
+"""So many of the newest lines are searched."""
+
+COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
+
+
+INSERT = (
+    "INSERT INTO ledger (at, address, turn, tool, kind, target, text, state, before, after)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def of_turn(store: Any, turn: int) -> list[Effect]:
+    """Effects of a recent turn in order, including those that have only begun."""
+    # an index would cost a page of the journal for each step of each turn
+    sql = f"SELECT {COLUMNS} FROM ledger WHERE id > (SELECT max(id) FROM ledger) - ? AND turn = ? ORDER BY id"
+    return [effect_of(row) for row in store.rows(sql, RECENT, turn)]
+
+
+def insert(
+    db: sqlite3.Connection, address: str, turn: int | None, now: datetime, effects: Sequence[Effect]
+) -> list[int | None]:
+    """Add lines inside the caller's transaction; their numbers."""
+    return [db.execute(INSERT, row_of(effect, address, turn, now)).lastrowid for effect in effects]
+
+
+def finish(db: sqlite3.Connection, rows: Sequence[int | None], effects: Sequence[Effect]) -> None:
+    """Write the outcome of effects over the lines that `insert` made of them, inside the caller's transaction."""
+    sql = "UPDATE ledger SET tool = ?, kind = ?, target = ?, text = ?, state = ?, before = ?, after = ? WHERE id = ?"
+    db.executemany(sql, [(*_values(effect), row) for effect, row in zip(effects, rows, strict=True)])
+
+
+def row_of(effect: Effect, address: str, turn: int | None, now: datetime) -> tuple[object, ...]:
+    """The values of INSERT."""
+    return (now.isoformat(), address, turn, *_values(effect))
+
+
+def _values(effect: Effect) -> tuple[str | None, ...]:
+    words = (
+        text.encode("utf-8", "replace").decode() for text in (effect.tool, effect.kind, effect.target, effect.text)
+    )
+    return (*words, effect.state, effect.before, effect.after)
+
+
+def effect_of(row: Any) -> Effect:
+    """An effect from the columns of COLUMNS."""
+    tool, kind, target, text, state, before, after, id_, at, turn = row
+    return Effect(tool, kind, target, text, state, before, after, id_, datetime.fromisoformat(at), turn)
+
+
+class Records(NamedTuple):
+    """`read` is that of the store. A line of the audit log is its number, the hash before, and the one after."""
+
+    read: Callable[..., list[Any]]
+
+    def context(self, conversation: Address) -> int:
+        """The number of a conversation's context, which /new counts up; 0 where there is no conversation."""
+        found = self.read("SELECT context FROM sessions WHERE key = ?", str(conversation))
+        return int(found[0][0]) if found else 0
+
+    def spent(self, since: date, after: int) -> Iterator[tuple[int, str, str, bool, str, Usage]]:
+        """Requests from a day on, after a row: row, day, origin, if it was answered here, model, tokens."""
+        sql = "SELECT id, substr(at, 1, 10), origin, is_local, model, input_tokens, output_tokens, cached_tokens"
+        for row in self.read(f"{sql} FROM usage WHERE at >= ? AND id > ? ORDER BY id", since.isoformat(), after):
+            yield *row[:5], Usage(*row[5:])
+
+    # --- messages that came, and that were sent ----------------------------------------------------------------------
+
+    def attached(self, turn: int | None = None) -> list[str]:
+        """Paths of all files that came with messages; only those of the conversation in which a turn is."""
+        files = "SELECT DISTINCT file.value ->> 0 FROM inbox, json_each(inbox.body, '$.attachments') AS file"
+        of_it = "SELECT id FROM turns WHERE session = (SELECT session FROM turns WHERE id = ?1)"
+        return [path for (path,) in self.read(f"{files} WHERE ?1 IS NULL OR turn IN ({of_it})", turn) if path]
+
+    def take_kept(self, tx: Any, address: Address) -> str:
+        """The text of a chat's newest message that is not begun, which then needs no turn; '' for none."""
+        newest = "SELECT max(id) FROM inbox WHERE state = 'new' AND (channel, chat) = (?, ?)"
+        sql = f"UPDATE inbox SET state = 'done' WHERE id = ({newest}) RETURNING body ->> 'text'"
+        return "".join(text for (text,) in tx.execute(sql, *address))
+
+    def is_last(self, address: Address, row: int, but: Sequence[str] = (), at: datetime | None = None) -> bool:
+        """True if nothing was sent to a chat after a row, except these texts, and no turn begun there after a time."""
+        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? AND text NOT IN"
+        if self.read(f"{sql} (SELECT value FROM json_each(?)) LIMIT 1", *address, row, json.dumps(but)):
+            return False
+        sql = "SELECT started FROM turns JOIN inbox ON inbox.id = turns.inbox WHERE channel = ? AND chat = ?"
+        begun = self.read(f"{sql} ORDER BY turns.id DESC LIMIT 1", *address) if at else ()
+        return not begun or at is None or datetime.fromisoformat(begun[0][0]) <= at
+
+    def sent(self, row: int) -> tuple[str, int, str, str]:
+        """State, attempts, the platform's ids of the parts, and the last error of a row of the outbox."""
+        found = self.read("SELECT state, attempts, platform_id, error FROM outbox WHERE id = ?", row)
+        return found[0] if found else ("", 0, "", "")
+
+    def is_ours(self, channel: str, platform_id: str) -> bool:
+        """True for the platform's id of a message that was sent."""
+        sql = "SELECT 1 FROM outbox WHERE channel = ? AND instr(' ' || platform_id || ' ', ' ' || ? || ' ') LIMIT 1"
+        return bool(self.read(sql, channel, platform_id))
+
+    # --- the audit log: lists are newest first -----------------------------------------------------------------------
+
+    def effects(self, conversation: Address, count: int, before: Effect | None = None) -> list[Effect]:
+        """The last ones of a conversation, or the last before one."""
+        first = before.id if before else 2**63 - 1
+        return self._effects("address = ? AND id < ? ORDER BY id DESC LIMIT ?", str(conversation), first, count)
+
+    def of_files(self, *states: str) -> list[Effect]:
+        """Those in these states that left something to undo, in all conversations, as far as they are recent."""
+        where = "before IS NOT NULL AND before <> after AND state IN (SELECT value FROM json_each(?))"
+        return self._effects(f"{where} ORDER BY id DESC LIMIT ?", json.dumps(states), RECENT)
+
+    def undone(self, conversation: Address) -> list[Effect]:
+        """Undone, and the model of the conversation has not been told."""
+        return self._effects("state = 'undone' AND told = 0 AND address = ? ORDER BY id DESC", str(conversation))
+
+    def read_for(self, sha256: str) -> list[str]:
+        """Sources of others' text that the turns had read which left a file with this content."""
+        turns = "SELECT turn FROM ledger WHERE after = ?"
+        sql = f"SELECT DISTINCT body ->> 'outside' FROM messages WHERE turn IN ({turns}) AND json_valid(body)"
+        return [source for (source,) in self.read(f"{sql} AND body ->> 'outside' <> ''", sha256)]
+
+    def add(self, tx: Any, effect: Effect, at: datetime, conversation: Address | None = None, turn: int = 0) -> None:
+        """A further effect; `conversation` is None if it belongs to none."""
+        tx.execute(INSERT, *row_of(effect, str(conversation or ""), turn or None, at))
+
+    def mark_undone(self, tx: Any, effect: Effect) -> None:
+        tx.execute("UPDATE ledger SET state = 'undone', told = 0 WHERE id = ?", effect.id)
+
+    def mark_told(self, tx: Any, conversation: Address) -> None:
+        tx.execute("UPDATE ledger SET told = 1 WHERE state = 'undone' AND told = 0 AND address = ?", str(conversation))
+
+    def rename(self, tx: Any, hashes: Mapping[str, str]) -> list[tuple[int, str | None, str | None]]:
+        """Note that contents have changed, because words were removed from them. Returns the lines until now."""
+        among = "IN (SELECT value FROM json_each(?1))"
+        sql = f"SELECT id, before, after FROM ledger WHERE before {among} OR after {among}"
+        old: list[tuple[int, str | None, str | None]] = tx.execute(sql, json.dumps(list(hashes)))
+        self.put_back(tx, ((row, hashes.get(one or "", one), hashes.get(two or "", two)) for row, one, two in old))
+        return old
+
+    def put_back(self, tx: Any, lines: Iterable[tuple[int, str | None, str | None]]) -> None:
+        """Undo `rename`."""
+        for number, before, after in lines:
+            tx.execute("UPDATE ledger SET before = ?, after = ? WHERE id = ?", before, after, number)
+
+    def _effects(self, where: str, *values: object) -> list[Effect]:
+        return [effect_of(row) for row in self.read(f"SELECT {COLUMNS} FROM ledger WHERE {where}", *values)]
