@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.records import Records
 
 T = TypeVar("T")
 NOON = datetime(2026, 5, 3, 12, tzinfo=UTC)
@@ -42,6 +43,7 @@ class PaperHost:
         self.db.execute(f"PRAGMA user_version = {len(plugin.migrations)}")
         self.time, self.sent, self._services = NOON, list[Outbound](), services or {}
         self.log: Any = None
+        self.records = Records(self.read)
 
     def later(self, **span: float) -> None:
         self.time += timedelta(**span)

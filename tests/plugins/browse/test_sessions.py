@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from nanoclaw.core.messages import Address
+from nanoclaw.core.records import Records
 from nanoclaw.plugins.browse.sessions import BrowserSessions
 from tests.program import NOON
 from tests.virtual_time import passed, virtual_time
@@ -28,6 +29,7 @@ class Owner:
     def __init__(self) -> None:
         self.contexts: dict[Address, int] = {}
         self.ended = 0
+        self.records = Records(self.read)
 
     def now(self) -> datetime:
         return NOON + timedelta(seconds=passed())
