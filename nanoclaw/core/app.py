@@ -93,7 +93,7 @@ class App:
     def plug(self, plugins: Iterable[Plugin]) -> None:
         """Add the plugins, in the order of their chain."""
         self.plugins = tuple(plugins)
-        self.chain = Chain(self.plugins)
+        self.chain = Chain(self.plugins, self.store.rows)
         self.asks = Asks(self.transactions, next((one.asker for one in self.plugins if one.asker), None))
         self.sessions = Sessions(self.transactions, self.chain)
 

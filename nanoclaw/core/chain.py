@@ -56,8 +56,8 @@ HOOKS = (
     "restrict_tools",
 )
 NARROWED = (
-    *("before_turn", "make_room", "before_model", "after_model", "stream", "before_tool", "after_tool"),
-    *("before_answer", "on_end"),
+    *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),
+    *("after_tool", "before_answer", "on_end"),
 )
 """Hooks that a plugin may limit in its `hears`."""
 
@@ -68,8 +68,8 @@ _VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
 class Chain:
     """The plugins of this run, in the order of BUILT_IN in build.py. A hook is called on those that override it."""
 
-    def __init__(self, plugins: Sequence[Plugin]) -> None:
-        self.plugins = tuple(plugins)
+    def __init__(self, plugins: Sequence[Plugin], read: Callable[[str], Sequence[object]]) -> None:
+        self.plugins, self._read = tuple(plugins), read
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
         self._tools: list[Tool] = []
@@ -79,18 +79,31 @@ class Chain:
         return bool(self._of[hook])
 
     def _about(
-        self, hook: str, turn: Turn | None, *, origin: str = "", call: CheckedCall | None = None
+        self,
+        hook: str,
+        turn: Turn | Inbound | None,
+        *,
+        origin: str = "",
+        calls: Iterable[tuple[str, str]] | None = None,
     ) -> Iterator[Plugin]:
-        """The plugins that are called for a hook about a turn, or a message or call of it, as their `hears` says."""
-        origin, channel = origin or (turn.origin if turn else ""), turn.address.channel if turn else ""
+        """The plugins that are called for a hook about a turn, a message or calls, as their `hears` says."""
+        origin, channel = origin or getattr(turn, "origin", ""), turn.address.channel if turn else ""
         for one in self._of[hook]:
             try:
-                is_asked = _is_about(one.hears.get(hook), origin, channel, call)
+                heard = one.hears.get(hook)
+                if heard is not None and not _is_about(heard, origin, channel, calls) and not self._has(heard.rows):
+                    continue
             except FAULTS as error:  # it is asked rather than left out: it may be a guard
                 self.fault(one, "hears", error)
-                is_asked = True
-            if is_asked:
-                yield one
+            yield one
+
+    def _has(self, rows: str) -> bool:
+        return bool(rows) and bool(self._read(f"SELECT 1 FROM {rows} LIMIT 1"))
+
+    def _made(self, turn: Turn) -> list[tuple[str, str]]:
+        """The calls of a turn so far, each by name and reach."""
+        reach = {tool.spec.name.casefold(): tool.reach for tool in self._tools}
+        return [(name, reach.get(name, "outside")) for name in (call.name.strip().casefold() for call in turn.calls)]
 
     # --- what plugins bring ------------------------------------------------------------------------------------------
 
@@ -160,10 +173,9 @@ class Chain:
 
     def on_message(self, inbound: Inbound, tx: Transaction) -> tuple[Inbound, Reply | Literal["ignore"] | None]:
         """The message as the plugins return it, and the reply of one that answers by code."""
-        for one in self._of["on_message"]:
-            said: Judgement = self._in_part(
-                one, "on_message", tx, partial(one.on_message, inbound, tx), (Inbound, Reply, str)
-            )
+        for one in self._about("on_message", inbound, origin=inbound.message.origin):
+            step = partial(one.on_message, inbound, tx)
+            said: Judgement = self._in_part(one, "on_message", tx, step, (Inbound, Reply, str))
             if isinstance(said, Inbound):
                 inbound = said
             elif said == "ignore" or isinstance(said, Reply):
@@ -220,11 +232,11 @@ class Chain:
 
     def filters(self, turn: Turn) -> Filter | None:
         """The filters of one answer's stream, chained; None if there are none."""
-        made: list[Filter] = []
+        made = list[tuple[Filter, Callable[[BaseException], None]]]()
         for one in self._about("stream", turn):
             try:
                 if found := one.stream(turn):
-                    made.append(SafeFilter(found, partial(self.fault, one, "stream")))
+                    made.append((found, partial(self.fault, one, "stream")))
             except FAULTS as error:
                 self.fault(one, "stream", error)
         return Filters(made) if made else None
@@ -239,7 +251,7 @@ class Chain:
         verdicts: list[Verdict] = []
         if own and own.check:
             verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
-        for one in self._about("before_tool", turn, call=call):
+        for one in self._about("before_tool", turn, calls=[(call.name, call.reach)]):
             verdicts.append(await self._judged(one, partial(one.before_tool, call, turn)))
         for kind in (Refuse, Instead):
             if found := next((one for one in verdicts if isinstance(one, kind)), None):
@@ -271,10 +283,9 @@ class Chain:
         return text
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
-        for one in self._about("after_tool", turn, call=call):
-            result = (
-                await self._step(one, "after_tool", partial(one.after_tool, call, result, turn), ToolResult) or result
-            )
+        for one in self._about("after_tool", turn, calls=[(call.name, call.reach)]):
+            step = partial(one.after_tool, call, result, turn)
+            result = await self._step(one, "after_tool", step, ToolResult) or result
         return result
 
     # --- an answer ---------------------------------------------------------------------------------------------------
@@ -285,7 +296,7 @@ class Chain:
         """The answer for the person, or the first plugin that wants another one or calls before it. Without `may_retry`
         its note is below the answer instead, and no other's."""
         is_noted, kinds = False, (Answer, TryAgain, MakeCalls)
-        for one in self._about("before_answer", turn):
+        for one in self._about("before_answer", turn, calls=self._made(turn)):
             said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), kinds)
             if isinstance(said, Answer):
                 answer = said
@@ -298,7 +309,7 @@ class Chain:
         return answer
 
     def on_end(self, ended: Ended, turn: Turn, tx: Transaction) -> Ended:
-        for one in self._about("on_end", turn):
+        for one in self._about("on_end", turn, calls=self._made(turn)):
             ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx), Ended) or ended
         return ended
 
@@ -360,54 +371,41 @@ class Chain:
 
 
 class Filters:
-    """Several filters of a stream, one behind the other."""
+    """Filters of a stream, one behind the other. If one raises, it passes everything through from then on."""
 
-    def __init__(self, filters: Sequence[Filter]) -> None:
-        self._filters = filters
+    def __init__(self, filters: Sequence[tuple[Filter, Callable[[BaseException], None]]]) -> None:
+        """Each with what is called when it raises."""
+        self._filters, self._failed = filters, set[Filter]()
 
     def feed(self, text: str) -> str:
-        for one in self._filters:
-            text = one.feed(text) if text else ""
+        for one, fault in self._filters:
+            text = self._passed(one, fault, text) if text else ""
         return text
 
     def end(self) -> str:
         text = ""
-        for one in self._filters:
-            text = (one.feed(text) if text else "") + one.end()
+        for one, fault in self._filters:
+            text = (self._passed(one, fault, text) if text else "") + self._passed(one, fault, None)
         return text
 
-
-class SafeFilter:
-    """A plugin's filter; if it raises, it passes everything through from then on."""
-
-    def __init__(self, inner: Filter, fault: Callable[[BaseException], None]) -> None:
-        self._inner: Filter | None = inner
-        self._fault = fault
-
-    def feed(self, text: str) -> str:
-        return self._try(lambda inner: inner.feed(text), text)
-
-    def end(self) -> str:
-        return self._try(lambda inner: inner.end(), "")
-
-    def _try(self, step: Callable[[Filter], str], otherwise: str) -> str:
-        if self._inner is None:
-            return otherwise
+    def _passed(self, one: Filter, fault: Callable[[BaseException], None], text: str | None) -> str:
+        """Feed a filter, or end it without a text; the text that it passes on."""
         try:
-            return step(self._inner)
+            if one not in self._failed:
+                return one.end() if text is None else one.feed(text)
         except FAULTS as error:
-            self._inner = None
-            self._fault(error)
-            return otherwise
+            self._failed.add(one)
+            fault(error)
+        return text or ""
 
 
-def _is_about(heard: Hears | None, origin: str, channel: str, call: CheckedCall | None) -> bool:
-    """True if a plugin wants to be called for a turn, or a call of it; None: always."""
-    if heard is None or origin in heard.origins or channel in heard.channels:
+def _is_about(heard: Hears, origin: str, channel: str, calls: Iterable[tuple[str, str]] | None) -> bool:
+    """True if a plugin wants to be called for a turn, with the names and reaches of the calls that it is about."""
+    if origin in heard.origins or channel in heard.channels:
         return True
-    if call is None:  # what names tools alone narrows nothing where there is no call
-        return bool(heard.tools or heard.changes) and not (heard.origins or heard.channels)
-    return call.name in heard.tools or (heard.changes and call.reach != "none")
+    if calls is None:  # what names tools alone narrows nothing where there is no call
+        return bool(heard.tools or heard.changes) and not (heard.origins or heard.channels or heard.rows)
+    return any(name in heard.tools or (heard.changes and reach != "none") for name, reach in calls)
 
 
 def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:

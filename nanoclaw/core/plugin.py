@@ -169,14 +169,16 @@ class Turn(Protocol):
 
 
 class Hears(NamedTuple):
-    """Limits the turns for which a hook is called: to these origins or channels; hooks about calls also to these tools,
-    in any turn, and with `changes` to all calls that may change something; these two limit no other hook. For
-    before_turn the origin is that of the message. Without any limit it never matches."""
+    """Limits the turns and messages for which a hook is called: to these origins or channels; hooks about calls also to
+    these tools, in any turn, and with `changes` to all that may change something; for before_answer and on_end that are
+    the turn's calls so far, and no other hook is limited so. With `rows` it is called while a table of the plugin has
+    any: "cards WHERE is_open". For before_turn the origin is the message's. Without any limit it never matches."""
 
     origins: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     changes: bool = False
+    rows: str = ""
 
 
 class Draft(NamedTuple):

@@ -37,7 +37,7 @@ def builder_for(
     places = Channels([FakeChannel(name, hints) for name, hints in (channels or {}).items()], now)
     template = shipped("workspace_template")
     return ContextBuilder(
-        Reach(new_home(root) / "workspace"), template, now, Chain(list(plugins)), places, limits or PromptLimits()
+        Reach(new_home(root) / "workspace"), template, now, Chain(list(plugins), list), places, limits or PromptLimits()
     )
 
 

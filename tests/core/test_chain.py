@@ -500,11 +500,27 @@ async def test_a_hook_is_asked_about_what_it_hears_only(tmp_path: Path) -> None:
 
     class Watch(Plugin):
         name = "watch"
-        hears: Mapping[str, Hears] = {"before_tool": Hears(changes=True)}
+        hears: Mapping[str, Hears] = {
+            "on_message": Hears(rows="inbox WHERE state = 'done'"),
+            "before_turn": Hears(tools=("exec",)),  # it is about no call
+            "before_answer": Hears(tools=("list_dir",)),
+            **dict.fromkeys(("before_tool", "on_end"), Hears(changes=True)),
+        }
 
-        async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        def on_message(self, inbound: Inbound, tx: Tx) -> None:
+            heard.append("again")
+
+        async def before_tool(self, call: CheckedCall, turn: Turn) -> None:
             heard.append(f"watched {call.name}")
-            return None
+
+        async def before_turn(self, draft: Draft, turn: Turn) -> None:
+            heard.append(draft.message.text)
+
+        async def before_answer(self, answer: Answer, turn: Turn) -> None:
+            heard.append(answer.text)
+
+        def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+            heard.append(f"watched {ended.reason}")
 
     class Narrow(Plugin):
         name = "narrow"
@@ -517,21 +533,17 @@ async def test_a_hook_is_asked_about_what_it_hears_only(tmp_path: Path) -> None:
             "stream": Hears(),
         }
 
-        async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        async def before_tool(self, call: CheckedCall, turn: Turn) -> None:
             heard.append(f"before {call.name}")
-            return None
 
-        async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
+        async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> None:
             heard.append(f"after {call.name}")
-            return None
 
-        async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
+        async def before_turn(self, draft: Draft, turn: Turn) -> None:
             heard.append("before_turn")
-            return None
 
-        async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
+        async def before_answer(self, answer: Answer, turn: Turn) -> None:
             heard.append("before_answer")
-            return None
 
         def stream(self, turn: Turn) -> None:
             heard.append("stream")
@@ -539,32 +551,18 @@ async def test_a_hook_is_asked_about_what_it_hears_only(tmp_path: Path) -> None:
         def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
             heard.append("on_end")
 
-    both = (call("list_dir", {"path": "."}), call("write_file", {"path": "a.txt", "content": "a"}))
-    async with running(tmp_path, ScriptedProvider(*both, "done"), extra=[Narrow, Watch]) as program:
-        await program.ask("what is here?")
-    assert heard == ["after list_dir", "watched write_file", "on_end"]
+    look, write = call("list_dir", {"path": "."}), call("write_file", {"path": "a.txt", "content": "a"})
+    model = ScriptedProvider("hello", look, "looked", write, "done")
+    async with running(tmp_path, model, extra=[Narrow, Watch]) as program:
+        for text in ("hi", "what is here?", "note it"):
+            await program.ask(text)
+    looked = ["again", "what is here?", "after list_dir", "looked", "on_end"]
+    assert heard == ["hi", "on_end", *looked, "again", "note it", "watched write_file", "on_end", "watched answered"]
 
 
-async def test_tools_narrow_no_hook_that_is_about_no_call(tmp_path: Path) -> None:
-    heard: list[str] = []
-
-    class Guard(Plugin):
-        name = "guard"
-        hears: Mapping[str, Hears] = {"before_answer": Hears(tools=("exec",)), "on_end": Hears(changes=True)}
-
-        async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
-            heard.append(answer.text)
-            return None
-
-        def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
-            heard.append(ended.reason)
-
-    async with bare(tmp_path, ScriptedProvider("Hello."), plugins=[Guard]) as program:
-        await program.ask("hi")
-    assert heard == ["Hello.", "answered"]
-
-
-async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(tmp_path: Path) -> None:
+async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
     class Same(Plugin):
@@ -577,10 +575,13 @@ async def test_sections_that_stay_the_same_are_asked_for_once_for_each_profile(t
 
     provider = ScriptedProvider("one", "two", "three")
     async with running(tmp_path, provider, plugins=[Same]) as program:
-        for text in ("a", "b", "c"):
+        for text in ("a", "b"):
             await program.ask(text)
+        assert asked == ["person"]
+        monkeypatch.setattr(Same, "stamp", "another")
+        await program.ask("c")
         assert all("It stays as it is." in one.system.text for one in provider.requests)
-    assert asked == ["person"]
+    assert asked == ["person"] * 2
 
 
 async def test_sections_that_failed_once_are_asked_for_again(tmp_path: Path) -> None:

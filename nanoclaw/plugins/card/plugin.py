@@ -99,7 +99,7 @@ class PlanCard(Plugin):
     name = "card"
     hears: Mapping[str, Hears] = {
         **dict.fromkeys(("before_tool", "after_tool"), Hears(changes=True)),
-        "before_turn": Hears(origins=("process",)),
+        **dict.fromkeys(("before_turn", "before_answer", "on_end"), Hears(origins=("process",), changes=True)),
     }
     settings = CardSettings
     migrations = TABLES

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.plugin import Command, Host, Plugin, Said, Tx
+from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Said, Tx
 
 CHANNEL = "incognito"
 """The channel of the conversations."""
@@ -32,6 +32,7 @@ class _Chat(NamedTuple):
 
 class Incognito(Plugin):
     name = "incognito"
+    hears: Mapping[str, Hears] = {"on_message": Hears(rows="incognito_chats")}
     migrations = (
         """
         CREATE TABLE incognito_chats (
@@ -58,7 +59,7 @@ class Incognito(Plugin):
         return [Command("incognito", told, self._incognito, "talk", private=True)]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
-        """Give a message of such a chat a conversation of its own."""
+        """Give a message of such a chat a conversation of its own. Nothing of a refused one comes to the store."""
         chat = self._chats.get(str(inbound.address))
         if chat is None or inbound.role != "owner" or inbound.is_group or inbound.message.origin != "person":
             return None
@@ -67,8 +68,7 @@ class Incognito(Plugin):
         is_refused = text.startswith("/") and text[1:].partition(" ")[0] not in ALLOWED
         if not is_refused and not inbound.attachments:
             return inbound
-        message = inbound.message._replace(text="/incognito not here")  # nothing of it comes to the store
-        return inbound._replace(message=message, attachments=())
+        return inbound._replace(message=inbound.message._replace(text="/incognito not here"), attachments=())
 
     async def _incognito(self, said: Said) -> str:
         chat = self._chats.get(str(said.address))

@@ -6,12 +6,12 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
-from nanoclaw.core.plugin import Ask, Ended, Host, Plugin, Scope, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Ended, Hears, Host, Plugin, Scope, Turn, Tx, Verdict
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.silence_token import spoken
@@ -51,6 +51,7 @@ class SentMessages:
 
 class Messages(Plugin):
     name = "message"
+    hears: Mapping[str, Hears] = {"on_end": Hears(tools=("message",))}
     needs = ("access", "media", "schedule")
     migrations = (
         """CREATE TABLE message_sent (                -- by tools, in turns that have not ended
@@ -215,8 +216,7 @@ class Messages(Plugin):
     def _answered(self, turn: int) -> str:
         """The platform's id of the message that a turn answers."""
         sql = "SELECT external_id FROM inbox JOIN turns ON turns.inbox = inbox.id WHERE turns.id = ?"
-        found = self._host.read(sql, turn)
-        return str(found[0][0]) if found else ""
+        return str(next(iter(self._host.read(sql, turn)), ("",))[0])
 
 
 def _effect(named: dict[str, Any]) -> Effect:

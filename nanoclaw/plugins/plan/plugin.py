@@ -100,7 +100,10 @@ _SELECT = "SELECT is_on, told, plan, turn, call FROM plan_modes WHERE conversati
 
 class Plan(Plugin):
     name = "plan"
-    hears: Mapping[str, Hears] = {"before_tool": Hears(tools=(EXIT,), changes=True)}
+    hears: Mapping[str, Hears] = {
+        "before_tool": Hears(tools=(EXIT,), changes=True),
+        **dict.fromkeys(("before_turn", "on_end"), Hears(rows="plan_modes")),
+    }
     settings = PlanSettings
     migrations = (
         """
@@ -194,7 +197,9 @@ class Plan(Plugin):
     # --- known to the model ------------------------------------------------------------------------------------------
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
-        mode, context = self._modes.of(turn.conversation), self._context(turn.conversation)
+        mode, key = self._modes.of(turn.conversation), str(turn.conversation)
+        rows = self._host.read("SELECT context FROM sessions WHERE key = ?", key)
+        context = int(rows[0][0]) if rows else 0
         if mode.is_on:
             if turn.id:  # else it is a preview
                 self._host.show(turn.address, StatusLines(self.name, STATUS))
@@ -204,8 +209,7 @@ class Plan(Plugin):
         else:
             return None
         if told != mode.told:
-            sql = "UPDATE plan_modes SET told = ? WHERE conversation = ?"
-            turn.later(lambda tx: tx.execute(sql, told, str(turn.conversation)))
+            turn.later(lambda tx: tx.execute("UPDATE plan_modes SET told = ? WHERE conversation = ?", told, key))
         return draft._replace(remarks=(*draft.remarks, remark))
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
@@ -214,10 +218,6 @@ class Plan(Plugin):
         if mode.is_on:
             return ON if _can_present(turn) else HELPER_ON
         return f"The plan that the person approved for this turn:\n{mode.plan}" if 0 < mode.turn == turn.id else None
-
-    def _context(self, conversation: Address) -> int:
-        rows = self._host.read("SELECT context FROM sessions WHERE key = ?", str(conversation))
-        return int(rows[0][0]) if rows else 0
 
     # --- the end of a turn -------------------------------------------------------------------------------------------
 

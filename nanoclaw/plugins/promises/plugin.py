@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Answer, Command, Ended, Host, Plugin, Said, TryAgain, Turn, Tx
+from nanoclaw.core.plugin import Answer, Command, Ended, Hears, Host, Plugin, Said, TryAgain, Turn, Tx
 
 REMARK = (
     "Your answer promises “{}”, but nothing wakes you then: no job was made. Set one with cron now (a reminder, or a "
@@ -19,6 +19,7 @@ LISTED = 20
 
 class Promises(Plugin):
     name = "promises"
+    hears: Mapping[str, Hears] = {"on_end": Hears(changes=True)}
     needs = ("schedule",)
     migrations = (
         """
@@ -51,13 +52,13 @@ class Promises(Plugin):
         return None
 
     def _promised(self, answer: str, turn: Turn) -> str:
-        is_mine = turn.origin == "person" and turn.role == "owner" and turn.profile.acts and "cron" in self._tools(turn)
-        if not is_mine or not answer.strip():
+        if turn.origin != "person" or turn.role != "owner" or not turn.profile.acts or not answer.strip():
             return ""
         from nanoclaw.plugins.promises.sentences import promised
 
         said = (one for one in reversed(turn.history) if isinstance(one, UserMessage) and one.origin == "person")
-        return promised(next((one.text for one in said), ""), answer, self._host.now())
+        found = promised(next((one.text for one in said), ""), answer, self._host.now())
+        return found if found and "cron" in self._host.tools(turn.profile) else ""
 
     def _is_set(self, sentence: str) -> bool:
         """True if a job is due on a day of the sentence: it may tell of that."""
@@ -68,9 +69,6 @@ class Promises(Plugin):
         dues = [job["due"] for job in schedule.data()["jobs"] if job["due"] and job["state"] == "active"]
         set_for = {datetime.fromisoformat(due).astimezone(now.tzinfo).date() for due in dues}
         return bool(set_for) and not set_for.isdisjoint(days(sentence, now, schedule.zone))
-
-    def _tools(self, turn: Turn) -> Iterable[str]:
-        return self._host.tools(turn.profile)
 
     def _jobs(self, turn: Turn) -> list[int]:
         """Numbers of the jobs that were made in a turn, or changed in it; 0 for a line of the heartbeat's checklist."""

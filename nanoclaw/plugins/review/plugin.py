@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import Annotated, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
@@ -61,7 +61,10 @@ class Review(Plugin):
     name = "review"
     needs = ("memory",)
     settings = ReviewSettings
-    hears: Mapping[str, Hears] = {"on_end": Hears(channels=(PLACE.channel,))}
+    hears: Mapping[str, Hears] = {
+        "on_message": Hears(rows="review_cards WHERE state = 'open'"),
+        "on_end": Hears(channels=(PLACE.channel,)),
+    }
     keys: ClassVar[Mapping[str, str]] = {"at": "memory.review"}
     migrations = (
         """
@@ -90,7 +93,7 @@ class Review(Plugin):
         while self._settings.at:
             now = self._host.now()
             due = datetime.combine(now.date(), self._settings.time(), now.tzinfo)
-            if now >= due and not self._is_made(now.date()):
+            if now >= due and not self._host.read("SELECT 1 FROM review_cards WHERE day = ?", now.date().isoformat()):
                 try:
                     await self._begin()
                 except NanoclawError as error:
@@ -98,9 +101,6 @@ class Review(Plugin):
             await asyncio.sleep(
                 min(LONGEST_SLEEP, max(1.0, (due - now).total_seconds()) if now < due else LONGEST_SLEEP)
             )
-
-    def _is_made(self, day: date) -> bool:
-        return bool(self._host.read("SELECT 1 FROM review_cards WHERE day = ?", day.isoformat()))
 
     async def _begin(self, asker: Address | None = None) -> bool:
         """Ask the model about today. False: there is nothing to ask about, and no request was made. What comes of it is

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, Limits, ModelRequest
-from nanoclaw.core.plugin import Command, Draft, Ended, Host, Plugin, Reply, Said, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Reply, Said, Turn, Tx
 from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.todo import steps as lists
@@ -24,6 +24,7 @@ _LIST = (
 
 class Todo(Plugin):
     name = "todo"
+    hears: Mapping[str, Hears] = dict.fromkeys(("before_turn", "before_model", "on_end"), Hears(rows="todo_steps"))
     migrations = (
         """
         CREATE TABLE todo_steps (
@@ -61,7 +62,8 @@ class Todo(Plugin):
         """To-do list of a longer task, which the person watches: set its steps, then say what is done."""
         new = None
         if steps is not None:
-            outside = self._untrusted(context.outside)
+            taint = self._host.get("taint")  # it knows sources that the owner trusts
+            outside = ", ".join(taint.untrusted(context.outside) if taint else context.outside)
             new = tuple(step._replace(outside=outside) for step in lists.read([self._clean(step) for step in steps]))
         if new is None and not done and doing is None:
             there = self._steps(context.conversation)
@@ -72,6 +74,7 @@ class Todo(Plugin):
             return self._change(tx, context, lists.changed(now, done or (), doing)), lists.outside(now)
 
         told, outside = await context.write(change)
+        self._turns[context.conversation] = context.turn
         return ToolOutput(told, outside=outside)
 
     def _change(self, tx: Tx, context: ToolContext | Said, now: Steps) -> str:
@@ -89,11 +92,6 @@ class Todo(Plugin):
     def _clean(self, step: str) -> str:
         """A step as it may be stored and shown."""
         return self._host.redact(plain(step))
-
-    def _untrusted(self, sources: Iterable[str]) -> str:
-        """Sources of others' text that the owner does not trust."""
-        taint = self._host.get("taint")
-        return ", ".join(taint.untrusted(sources) if taint else sources)
 
     def _steps(self, conversation: Address) -> Steps:
         return _stored(self._host.read(_LIST, str(conversation)))

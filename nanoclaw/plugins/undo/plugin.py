@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
-from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound
+from nanoclaw.core.messages import Address, CheckedCall, Effect
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
 from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_history import when
@@ -41,7 +41,10 @@ class UndoSettings(NamedTuple):
 
 class Undo(Plugin):
     name = "undo"
-    hears: Mapping[str, Hears] = {"before_tool": Hears(tools=("write_file", "edit_file"))}
+    hears: Mapping[str, Hears] = {
+        "before_tool": Hears(tools=("write_file", "edit_file")),
+        "on_end": Hears(changes=True),
+    }
     settings = UndoSettings
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
 
@@ -82,22 +85,14 @@ class Undo(Plugin):
         return draft._replace(remarks=(*draft.remarks, f"Undone by the person, so it is as it was before: {told}"))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
-        if not (effects := turn.effects):
+        """Tell what was done, in a line of its own or below the answer."""
+        outbound, line = ended.outbound, line_after_turn(turn.effects)
+        if line and self._settings.receipts:
+            tx.after(lambda: self._host.show(turn.address, Receipt(line)))
+        is_below = self._settings.chat_receipts and turn.address.channel != "terminal"
+        if not (line and is_below and outbound and outbound.text):
             return None
-        outbound = ended.outbound
-        if line := line_after_turn(effects):
-            if self._settings.receipts:
-                tx.after(lambda: self._host.show(turn.address, Receipt(line)))
-            if outbound and outbound.text and self._settings.chat_receipts and turn.address.channel != "terminal":
-                outbound = self._with(outbound, turn, f"· {line}")
-        return ended._replace(outbound=outbound)
-
-    def _with(self, outbound: Outbound | None, turn: Turn, line: str) -> Outbound:
-        """A message with a line below its text; where there was to be none, the person gets the line alone."""
-        if outbound:
-            return outbound._replace(text=f"{outbound.text}\n\n{line}".strip())
-        address = turn.address if turn.origin == "person" else self._host.owner() or turn.address
-        return Outbound(address, line)
+        return ended._replace(outbound=outbound._replace(text=f"{outbound.text}\n\n· {line}"))
 
     # --- commands ----------------------------------------------------------------------------------------------------
 

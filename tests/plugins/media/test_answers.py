@@ -177,13 +177,13 @@ def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -
     ],
 )
 def test_a_stream_never_shows_what_is_not_said(said: str, shown: str, size: int) -> None:
-    filters = Filters([FileLineFilter(), SilenceFilter()])
+    filters = Filters([(FileLineFilter(), print), (SilenceFilter(), print)])
     pieces = [filters.feed(said[start : start + size]) for start in range(0, len(said), size)]
     assert "".join(pieces) + filters.end() == shown
 
 
 def test_the_text_of_a_long_line_streams_as_it_comes() -> None:
-    filters = Filters([FileLineFilter(), SilenceFilter()])
+    filters = Filters([(FileLineFilter(), print), (SilenceFilter(), print)])
     assert [filters.feed(piece) for piece in ("It ", "is ", "five")] == ["It ", "is ", "five"]
 
 
