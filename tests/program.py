@@ -25,12 +25,11 @@ from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin, Tx
 from nanoclaw.core.provider import Provider
-from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.tool import Tool
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
-from nanoclaw.start.build import BUILT_IN, build, classes
+from nanoclaw.start.build import BUILT_IN, bring_up, build, classes
 from nanoclaw.start.config import Config, load
 
 REPOSITORY = Path(__file__).parents[1]
@@ -242,7 +241,7 @@ def _new_store(names: tuple[str, ...]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         kinds = classes(load({"NANOCLAW_HOME": folder}), names)
         store = Store(Path(folder, "state.db"), plugins=kinds)
-        plugin_tables.bring_up(store, kinds)
+        bring_up(store, kinds)
         store.close()
         return store.path.read_bytes()
 

@@ -23,7 +23,6 @@ from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
-from nanoclaw.core.host import spawned
 from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
@@ -143,7 +142,7 @@ class App:
         return [chat for one in self.plugins for chat in one.owners_chats()]
 
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
-        spawned(work, name, self._tasks)
+        _spawned(work, name, self._tasks)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -326,3 +325,18 @@ class App:
             return self.models.of("").model
         except Exception:
             return ""
+
+
+def _spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:
+    """Run something in the background; a failure is logged."""
+    task: asyncio.Task[object] = asyncio.ensure_future(work)
+    tasks.add(task)
+
+    def done(ended: asyncio.Task[object]) -> None:
+        tasks.discard(ended)
+        if not ended.cancelled() and (error := ended.exception()):
+            from nanoclaw.log import logger
+
+            logger.opt(exception=error).error("background work of the plugin {} failed", name)
+
+    task.add_done_callback(done)

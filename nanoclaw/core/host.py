@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -234,18 +233,3 @@ class _NoSession:
 
     def called(self, call: Call) -> None:
         self._transactions.write_now(lambda tx: record(tx.db, [call], tx.now))
-
-
-def spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:
-    """Run something in the background; a failure is logged."""
-    task: asyncio.Task[object] = asyncio.ensure_future(work)
-    tasks.add(task)
-
-    def done(ended: asyncio.Task[object]) -> None:
-        tasks.discard(ended)
-        if not ended.cancelled() and (error := ended.exception()):
-            from nanoclaw.log import logger
-
-            logger.opt(exception=error).error("background work of the plugin {} failed", name)
-
-    task.add_done_callback(done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -24,8 +25,8 @@ from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.sections import IDS
-from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.plugin_tables import note, version_of
 from nanoclaw.start import folders
 from nanoclaw.start import home as homes
 from nanoclaw.start.config import Config, owned_keys
@@ -276,7 +277,7 @@ def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:
     """The plugins, in the order of `kinds`; those that others need are made first."""
     made: dict[str, Plugin] = {}
     in_turn = _by_need(kinds)
-    plugin_tables.bring_up(app.store, in_turn)
+    bring_up(app.store, in_turn)
     for one in in_turn:
         try:
             made[one.name] = one(PluginHost(app, one.name), _settings(app.config, one))
@@ -306,6 +307,54 @@ def _by_need(kinds: Sequence[type[Plugin]]) -> list[type[Plugin]]:
         done.append(ready[0])
         left.remove(ready[0])
     return done
+
+
+def bring_up(store: Store, plugins: Iterable[type[Plugin]]) -> None:
+    """Bring the own tables of plugins to their newest versions in one transaction, so that a first start waits for the
+    disk once. Raises ConfigError, with all steps before the one that cannot be made done, and StoreError."""
+    behind = [(one, version) for one in plugins if (version := version_of(store.db, one)) != len(one.migrations)]
+    failed: ConfigError | None = None
+    if behind:
+        with store.transaction() as db:
+            try:
+                for one, version in behind:
+                    _bring_up(db, one, version)
+            except ConfigError as error:
+                failed = error
+    if failed:
+        raise failed
+
+
+def _bring_up(db: sqlite3.Connection, one: type[Plugin], version: int) -> None:
+    if version > len(one.migrations):
+        raise ConfigError(f"the tables of the plugin {one.name} come from a newer version of it: install that again.")
+    for number, sql in enumerate(one.migrations[version:], version + 1):
+        db.execute("SAVEPOINT step")
+        try:
+            for statement in _statements(sql):
+                db.execute(statement)
+            note(db, one.name, number)
+        except sqlite3.Error as error:
+            if not db.in_transaction:  # a full disk has rolled all of it back
+                raise
+            db.execute("ROLLBACK TO step")
+            raise ConfigError(
+                f"step {number} of the tables of the plugin {one.name} cannot be made: {error}. "
+                f"nanoclaw --without {one.name} starts without it."
+            ) from error
+        db.execute("RELEASE step")
+
+
+def _statements(sql: str) -> list[str]:
+    """The statements of a migration: `executescript` would end the transaction."""
+    found, begun = list[str](), ""
+    for part in sql.split(";"):
+        begun += f"{part};"
+        if sqlite3.complete_statement(begun):
+            if begun.strip(" \n;"):
+                found.append(begun)
+            begun = ""
+    return found
 
 
 # --- channels --------------------------------------------------------------------------------------------------------

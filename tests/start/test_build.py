@@ -12,10 +12,10 @@ import pytest
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, CheckedCall, Outbound
 from nanoclaw.core.plugin import Command, Plugin, Refuse, Said, Turn, Tx, Verdict
-from nanoclaw.core.store import plugin_tables
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.tool import Tool, ToolContext, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.build import bring_up
 from tests.program import MAIN, assert_legal, results, running
 
 
@@ -76,9 +76,9 @@ def test_a_first_start_makes_the_tables_of_all_plugins_in_one_transaction(tmp_pa
 
     store, statements = Store(tmp_path / "state.db"), list[str]()
     store.db.set_trace_callback(statements.append)
-    plugin_tables.bring_up(store, [Weather, Tides])
+    bring_up(store, [Weather, Tides])
     assert store.rows("SELECT name, version FROM plugins") == [("weather", 1), ("tides", 2)]
-    plugin_tables.bring_up(store, [Weather, Tides])
+    bring_up(store, [Weather, Tides])
     store.close()
     assert [one for one in statements if one in ("BEGIN IMMEDIATE", "COMMIT")] == ["BEGIN IMMEDIATE", "COMMIT"]
 
