@@ -27,7 +27,7 @@ class Titles(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
-        is_on = bool(host.get("core").config.purposes.of("titles").name)
+        is_on = bool(host.setting("models.titles").name)
         self.hears = {"on_end": Hears(origins=("person",) if is_on else ())}
         self._asked: set[tuple[str, int]] = set()
 
@@ -36,7 +36,7 @@ class Titles(Plugin):
             return
         key = str(turn.conversation)
         said = next((one.text for one in turn.history if isinstance(one, UserMessage) and one.origin == "person"), "")
-        ((context,),) = tx.execute("SELECT context FROM sessions WHERE key = ?", key)
+        context = turn.session.context
         known = tx.execute("SELECT 1 FROM titles_made WHERE conversation = ? AND context = ?", key, context)
         if said and not known and (key, context) not in self._asked:
             self._asked.add((key, context))

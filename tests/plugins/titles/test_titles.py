@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.plugins.titles.titles import titles
@@ -14,10 +15,15 @@ from tests.program import Program, running
 NAMED = '[models]\ntitles = "scripted/titles"'
 
 
+def titles_in(program: Program) -> dict[str, str]:
+    store = program.app.store
+    return titles(store.rows, ((one.key, one.context, one.words) for one in list_sessions(store)))
+
+
 async def title_of(program: Program) -> str:
     asked = [task for task in program.app._tasks if "Titles._make" in repr(task)]
     await asyncio.gather(*asked, return_exceptions=True)
-    return titles(program.app.store.rows).get("terminal:main", "nothing")
+    return titles_in(program).get("terminal:main", "nothing")
 
 
 async def test_without_a_model_for_it_the_first_words_are_the_title_and_no_request_is_made(tmp_path: Path) -> None:
@@ -25,13 +31,11 @@ async def test_without_a_model_for_it_the_first_words_are_the_title_and_no_reque
     async with running(tmp_path, model) as program:
         await program.ask("Where did I put\nthe Krakatau tickets, the ones for the boat from Carita on the third?")
         await program.ask("Never mind.")
-        assert titles(program.app.store.rows)["terminal:main"] == (
-            "Where did I put the Krakatau tickets, the ones for the boat…"
-        )
+        assert titles_in(program)["terminal:main"] == ("Where did I put the Krakatau tickets, the ones for the boat…")
         await program.ask("/new")
-        assert titles(program.app.store.rows)["terminal:main"] == ""
+        assert titles_in(program)["terminal:main"] == ""
         await program.ask("Another matter")
-        assert titles(program.app.store.rows)["terminal:main"] == "Another matter"
+        assert titles_in(program)["terminal:main"] == "Another matter"
     assert not [request for request in model.requests if request.purpose]
 
 
