@@ -84,8 +84,7 @@ def sessions(config: Config, options: argparse.Namespace) -> int:
         with suppress(ModuleNotFoundError):  # that plugin may be taken out
             from nanoclaw.plugins.titles.titles import titles as titles_of
 
-            first = ((item.key, item.context, item.words) for item in sessions)
-            titles = titles_of(store.rows, first) if store else {}
+            titles = titles_of(store.rows, (item[:3] for item in sessions)) if store else {}
     rows = [
         {"name": item.key, "title": titles.get(item.key, ""), "messages": item.messages, "last": item.last}
         for item in sessions

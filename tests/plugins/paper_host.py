@@ -43,6 +43,7 @@ class PaperHost:
         self.db.execute(f"PRAGMA user_version = {len(plugin.migrations)}")
         self.time, self.sent, self._services = NOON, list[Outbound](), services or {}
         self.log: Any = None
+        self.models = self._services.get("models")
         self.records = Records(self.read)
 
     def later(self, **span: float) -> None:

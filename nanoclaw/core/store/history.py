@@ -18,10 +18,10 @@ class SessionInfo(NamedTuple):
     """A line of `nanoclaw sessions list`."""
 
     key: str
+    context: int
+    words: str  # the first that were said in this context
     messages: int
     last: str
-    context: int
-    words: str  # the first that were said in its newest context
 
 
 def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> list[Message]:
@@ -48,12 +48,11 @@ def result(store: Store, session: int, number: int) -> tuple[ToolCall | None, To
 
 def list_sessions(store: Store) -> list[SessionInfo]:
     rows = store.rows(
-        "SELECT key, count(messages.id), coalesce(max(turns.started), ''), sessions.context,"
-        " coalesce((SELECT json_extract(body, '$.text') FROM messages WHERE messages.session = sessions.id"
-        " AND messages.context = sessions.context AND json_valid(body) AND json_extract(body, '$.kind') = 'user'"
-        " AND json_extract(body, '$.origin') <> 'runtime' ORDER BY id LIMIT 1), '') FROM sessions"
-        " LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = messages.turn"
-        " GROUP BY sessions.id ORDER BY 3 DESC"
+        "SELECT key, sessions.context, coalesce((SELECT body ->> 'text' FROM messages AS m WHERE session = sessions.id"
+        " AND m.context = sessions.context AND json_valid(body) AND body ->> 'kind' = 'user'"
+        " AND body ->> 'origin' <> 'runtime' ORDER BY id LIMIT 1), ''), count(messages.id), coalesce(max(started), '')"
+        " FROM sessions LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = turn"
+        " GROUP BY sessions.id ORDER BY 5 DESC"
     )
     return [SessionInfo(*row) for row in rows]
 

@@ -31,10 +31,6 @@ class Call(NamedTuple):
     is_reported: bool = True
     is_local: bool = False
 
-    def cost(self, price: Price) -> float | None:
-        """US dollars; None if unknown."""
-        return 0.0 if self.is_local else price(self.model, self.usage)
-
 
 @dataclass(slots=True)
 class Total:
@@ -100,7 +96,7 @@ def totals(store: Store, by: By, price: Price, since: date | None = None) -> lis
     found: dict[str, Total] = {}
     for name, model, input_, output, cached, told, is_local in store.rows(sql, since.isoformat() if since else ""):
         call = Call(model, Usage(input_, output, cached), is_reported=bool(told), is_local=bool(is_local))
-        found.setdefault(name, Total(name)).add(call, call.cost(price))
+        found.setdefault(name, Total(name)).add(call, 0.0 if is_local else price(model, call.usage))
     if by == "day":
         return [found[name] for name in sorted(found)]
     return sorted(found.values(), key=lambda total: -total.tokens)

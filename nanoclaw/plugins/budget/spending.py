@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from nanoclaw.core.messages import Usage
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.plugin import Host, KnownModels, Tx
 from nanoclaw.dollars import dollars
 from nanoclaw.plugins.budget.settings import BudgetSettings, Span
 
@@ -25,18 +25,6 @@ Sharing = Literal["background", "guests"]
 _SHARED: dict[str, Sharing] = {"heartbeat": "background", "job": "background", "guest": "guests"}
 """Origins that have a share of the limit together: of what nobody is waiting for, and what others ask."""
 _WHO: dict[Sharing, str] = {"background": "heartbeats and jobs", "guests": "guests and groups"}
-
-
-class Prices(Protocol):
-    """The price of models, as far as it is known."""
-
-    def cost(self, model: str, usage: Usage) -> float | None:
-        """US dollars for one request; None if unknown."""
-        ...
-
-    def is_local(self, model: str) -> bool:
-        """True: a server on this machine answers, and that counts as free."""
-        ...
 
 
 class Reservation(NamedTuple):
@@ -78,9 +66,8 @@ class Spending:
         self._left: int = host.read("SELECT coalesce(max(id), 0) FROM reservations")[0][0]  # by an earlier process
 
     @property
-    def _prices(self) -> Prices:
-        prices: Prices = self._host.get("core").models
-        return prices
+    def _prices(self) -> KnownModels:
+        return self._host.models
 
     # --- around a request --------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -52,7 +51,7 @@ class Purse:
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.host = cast(Any, PaperHost(self.path, Budget, {"core": SimpleNamespace(models=self.prices)}))
+        self.host = cast(Any, PaperHost(self.path, Budget, {"models": self.prices}))
         self.host.read(USAGE)
         self.spending = Spending(self.host, self.limit)
 

@@ -17,7 +17,7 @@ NAMED = '[models]\ntitles = "scripted/titles"'
 
 def titles_in(program: Program) -> dict[str, str]:
     store = program.app.store
-    return titles(store.rows, ((one.key, one.context, one.words) for one in list_sessions(store)))
+    return titles(store.rows, (one[:3] for one in list_sessions(store)))
 
 
 async def title_of(program: Program) -> str:
