@@ -193,8 +193,7 @@ class CallRunner:
         for ask in asks:
             if ask.options:
                 found = answer_to(checked, ask.options, asked)
-                is_there = turn.profile.can_ask and not turn.inbound.wait_limit
-                if found is None and is_there and self._asks.place(turn.address) is not None:
+                if found is None and turn.profile.can_ask and self._asks.place(turn.address) is not None:
                     return judged._replace(asks=(ask,))
                 judged = judged._replace(answer=found or without(ask))
         return judged

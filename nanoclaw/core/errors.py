@@ -9,6 +9,7 @@ NanoclawError
 │   ├── ProviderRefused    asking again cannot help: wrong key, bad request, no quota
 │   │   └── LimitReached   the person's own limit of money
 │   ├── ProviderUnavailable  worth another try: 429, 5xx, timeouts, cut streams
+│   │   └── CutOff         whoever asked has waited long enough
 │   ├── CannotSee          the model refuses images, and another one sees them
 │   └── ContextTooLong     the request outgrew the model's window
 ├── ToolError              a tool's way to tell the model what went wrong
@@ -62,6 +63,10 @@ class ProviderUnavailable(ProviderError):
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+
+
+class CutOff(ProviderUnavailable):
+    """Its asker has given up: what the model had read by then is paid all the same."""
 
 
 class CannotSee(ProviderError):

@@ -130,7 +130,7 @@ class MessageQueue:
             if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:
                 break
             inbound = (item := self.as_it_reads_now(item)).inbound
-            if not is_talk(inbound) or profile_of(inbound) != profile_of(first) or inbound.wait_limit:
+            if not is_talk(inbound) or profile_of(inbound) != profile_of(first):
                 break
             if (since and inbound.message.at < since) or (until and inbound.message.at > until):
                 break

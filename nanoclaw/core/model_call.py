@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from nanoclaw.clock import pause
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.errors import CannotSee, ContextTooLong, ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import ContextTooLong, CutOff, ProviderError
 from nanoclaw.core.events import Event, Notice, TextDelta
-from nanoclaw.core.messages import AssistantMessage, Limits, Message, ModelRequest, SystemPrompt, Usage
+from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
 from nanoclaw.core.provider import (
     MESSAGE,
-    CutsHistory,
     Embedded,
     EmbeddingModel,
     Provider,
@@ -30,13 +28,8 @@ from nanoclaw.tokens.tokens import estimate
 MOST_TOKENS = 1_000_000_000
 """Most tokens that one request can report, far beyond what any model takes."""
 
-TOLD_SECONDS, ASKED_AGAIN_SECONDS = 10.0, 5.0
-"""Seconds until somebody who waits for an answer is told so, and until a model that is down is asked again."""
-
 LOWEST, HIGHEST = 0.5, 2.0
 """The most by which a model's own count may differ from our estimate before it is considered a mistake."""
-
-T = TypeVar("T")
 
 LONGEST_ANSWER = 400_000
 """Most characters of one answer that are shown and kept."""
@@ -49,18 +42,9 @@ class Models(KnownModels, Protocol):
     def troubles(self) -> Mapping[str, str]: ...  # by purpose, why its own model cannot answer at present
     def learned_window(self, model: str, tokens: int) -> None: ...  # the size that an overflow revealed
     def window_in_words(self, model: str) -> str: ...
-    def is_blind(self, provider: Provider) -> bool: ...  # its model is known to see no images
     # Vectors of texts, or of a question about such. Raises NanoclawError.
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded: ...
     async def aclose(self) -> None: ...
-
-
-@runtime_checkable
-class HasOthers(Protocol):
-    """A provider that asks others where its model cannot answer; `others` are their names."""
-
-    @property
-    def others(self) -> tuple[str, ...]: ...
 
 
 class UsageLog(Protocol):
@@ -89,7 +73,7 @@ class ModelCalls:
 
     def provider(self, profile: Profile, chosen: str) -> Provider:
         """The model that answers a turn with this profile. Raises ConfigError."""
-        return self.models.of(profile.model or chosen, "" if profile.model else profile.purpose)
+        return self.models.of(profile.model or chosen, "" if profile.model else profile.purpose, profile.wait)
 
     def refused(self, request: ModelRequest, model: str, error: ContextTooLong) -> None:
         """Learn from a request that was too long: the window that the provider named, or that follows from the size,
@@ -162,43 +146,11 @@ class ModelCall:
         """Its model, with what is known of it."""
         provider, models = self.provider, self._model_calls.models
         window = models.window_of(provider.model)
-        cuts = isinstance(provider, CutsHistory)
+        cuts = getattr(provider, "cuts_history", False)
         return AskedModel(provider.model, window, self.factor(), cuts, provider.supports_vision)
 
-    async def complete(
-        self, request: ModelRequest, show: Callable[[Event], None] = silence, limit: float = 0.0
-    ) -> AssistantMessage:
-        """The model's answer, accounted for, also when it was interrupted. Raises ProviderError. With a `limit`
-        somebody waits for it: they are told, a model that is down is asked again, and after so many seconds without
-        output from it that ends."""
-        if limit:
-            return await _Wait(show, limit).of(lambda listen: self._seen(request, listen), self.provider.model)
-        return await self._seen(request, show)
-
-    def use_vision(self, history: Sequence[Message], show: Callable[[Event], None], *, is_blind: bool = False) -> bool:
-        """Switch to the vision model if there are new images and this model can't see. True if switched."""
-        if not self._wants_eyes or not _has_new_images(history):
-            return False
-        pictures, model = self._model_calls.models.of(self._chosen, "pictures"), self.provider.model
-        if pictures is self.provider or not (is_blind or self._model_calls.models.is_blind(self.provider)):
-            return False
-        self.provider, self.purpose = pictures, "pictures"
-        show(Notice(f"{model} cannot see images, so {pictures.model} is asked", stays="here"))
-        return True
-
-    @property
-    def _wants_eyes(self) -> bool:
-        return self.purpose != "pictures" and bool(self._model_calls.purposes.of("pictures").name)
-
-    async def _seen(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:
-        """The answer; from the vision model if this one turns out to see no images."""
-        try:
-            return await self._once(request._replace(must_see=self._wants_eyes), show)
-        except CannotSee:
-            self.use_vision(request.history, show, is_blind=True)
-            return await self._once(request, show)
-
-    async def _once(self, request: ModelRequest, show: Callable[[Event], None]) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, show: Callable[[Event], None] = silence) -> AssistantMessage:
+        """The model's answer, accounted for, also when it was interrupted. Raises ProviderError."""
         chain, self.said = self._model_calls.chain, ""
         is_received = True
 
@@ -207,15 +159,14 @@ class ModelCall:
             is_received = not isinstance(event, Notice) or event.fraction is not None or bool(event.stays)
             if isinstance(event, TextDelta):
                 event = TextDelta(event.text[: max(0, LONGEST_ANSWER - len(self.said))])
-                if not event.text:
-                    return
                 self.said += event.text
-            show(event)
+            if not isinstance(event, TextDelta | Notice) or event.text:
+                show(event)
 
         effort = self._model_calls.purposes.effort_of(self.purpose)
         request = request._replace(effort=effort, purpose=self.purpose)
         if chain.has("before_model"):
-            others = self.provider.others if isinstance(self.provider, HasOthers) else ()
+            others = getattr(self.provider, "others", lambda request: ())(request)
             request = request._replace(model=self.provider.model, factor=self.factor(), others=others)
             limits = await chain.before_model(request, self._turn)
             if isinstance(limits, AssistantMessage):
@@ -225,7 +176,7 @@ class ModelCall:
         try:
             answer = _bounded(await self.provider.complete(request, listen))
         except BaseException as error:
-            if (isinstance(error, asyncio.CancelledError) and is_received) or (
+            if (isinstance(error, asyncio.CancelledError | CutOff) and is_received) or (
                 self.said and isinstance(error, ProviderError)
             ):
                 self._account(request, None)  # it is paid all the same
@@ -249,64 +200,6 @@ class ModelCall:
         self._log.called(call._replace(is_local=self._model_calls.models.is_local(self.model)))
 
 
-class _Wait:
-    """Waits for an answer on behalf of somebody who is waiting, for a limited time."""
-
-    def __init__(self, show: Callable[[Event], None], limit: float) -> None:
-        self._show, self._limit = show, limit
-        self._time = asyncio.get_running_loop().time
-        self._began = self._sign = self._time()  # the last sign of the model's life
-        self._trouble: ProviderError | None = None
-        self._told = ""  # about a try that failed, since then
-        self._last_told = -1.0  # which ten seconds
-
-    async def of(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]], model: str) -> T:
-        asking = asyncio.ensure_future(self._asked(ask))
-        try:
-            while (silent := self._time() - self._sign) < self._limit:
-                await asyncio.wait([asking], timeout=min(self._limit - silent, TOLD_SECONDS - silent % TOLD_SECONDS))
-                if asking.done():
-                    return asking.result()
-                if (now := self._time() - self._sign) // TOLD_SECONDS > silent // TOLD_SECONDS:
-                    why = f" ({self._told})" if self._told else ""
-                    self._tell(Notice(f"waiting for the model: {now:.0f} s of {self._limit:g} s{why}"))
-        finally:
-            asking.cancel()
-            await asyncio.wait([asking])
-        why = f" ({self._told})" if self._told else ""
-        nothing = f"{model} has sent nothing for {self._limit:g} s{why}. Try again later, or raise --timeout."
-        raise self._trouble or ProviderUnavailable(nothing)
-
-    async def _asked(self, ask: Callable[[Callable[[Event], None]], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await ask(self._listen)
-            except ProviderUnavailable as error:
-                self._trouble = error
-                seconds = max(ASKED_AGAIN_SECONDS, error.retry_after or 0.0)
-                left = self._began + self._limit - self._time()
-                if seconds >= left:
-                    await pause(left)
-                    raise
-                self._told = str(error)
-                self._tell(Notice(f"{error} It is asked again in {seconds:.0f} s."))
-            await pause(seconds)
-
-    def _listen(self, event: Event) -> None:
-        if not isinstance(event, Notice) or event.fraction is not None:
-            self._sign, self._told = self._time(), ""
-        elif not event.stays:
-            self._told = event.text  # told with the next line about the wait
-            return
-        self._show(event)
-
-    def _tell(self, notice: Notice) -> None:
-        """Show a line about the wait, one each 10 seconds."""
-        if (now := (self._time() - self._began) // TOLD_SECONDS) > self._last_told:
-            self._last_told = now
-            self._show(notice)
-
-
 def _bounded(answer: AssistantMessage) -> AssistantMessage:
     """Shortens an endless answer, which would be too long for screens and for the model that reads it again. Token
     counts that no request can have are dropped: then they are estimated."""
@@ -316,17 +209,6 @@ def _bounded(answer: AssistantMessage) -> AssistantMessage:
         return answer
     cut = f"\n\n(Cut off here: this answer has {len(answer.text):,} characters.)"
     return answer._replace(text=answer.text[:LONGEST_ANSWER] + cut)
-
-
-def _has_new_images(history: Sequence[Message]) -> bool:
-    """True if images came since the last answer."""
-    for message in reversed(history):
-        if isinstance(message, AssistantMessage):
-            if not message.tool_calls:
-                break
-        elif message.images:
-            return True
-    return False
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -86,6 +86,7 @@ class Profile(NamedTuple):
     can_allow: bool = True  # somebody is there to say yes; else what asks for one is refused
     acts: bool = True  # False: a rehearsal, in which calls with effects are only told
     keeps: bool = True  # False: nothing of it is stored when it has ended
+    wait: float = 0.0  # somebody waits so many seconds for a sign of the model, and then gives up; 0.0: as it takes
 
 
 class AskedModel(NamedTuple):
@@ -334,8 +335,8 @@ class KnownModels(Protocol):
     """The models of this run, made when first asked for."""
 
     # Raises ConfigError for one that cannot be used at present; '' is the configured one. Where a purpose has a model
-    # of its own that goes first, and `model` answers where it cannot.
-    def of(self, model: str, purpose: str = "") -> Provider: ...
+    # of its own that goes first, and `model` answers where it cannot. It gives up after a `wait` without a sign.
+    def of(self, model: str, purpose: str = "", wait: float = 0.0) -> Provider: ...
     def listing(self, chosen: str) -> Reply: ...  # all that is known; `chosen` is the conversation's. Asks no server
     # The model that a person means by a name or an alias, and a remark about one that may be misspelt. Raises
     # ConfigError, which names near ones.

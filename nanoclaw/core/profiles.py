@@ -27,12 +27,14 @@ PROFILES: dict[str, Profile] = {
 
 def profile_of(inbound: Inbound) -> Profile:
     """The profile of a message: that of its origin's name, else a helper's; everything of a guest's is a guest's. In a
-    group others read the answer, so everybody is a guest there."""
+    group others read the answer, so everybody is a guest there. Who waits only so long (`nanoclaw -m`) can't be asked.
+    """
+    found = GUEST
     if inbound.profile:
-        return load(inbound.profile)
-    if inbound.is_group or inbound.role != "owner":
-        return GUEST
-    return PROFILES.get(inbound.message.origin, PROFILES["helper"])
+        found = load(inbound.profile)
+    elif inbound.role == "owner" and not inbound.is_group:
+        found = PROFILES.get(inbound.message.origin, PROFILES["helper"])
+    return found._replace(can_ask=False, wait=inbound.wait_limit) if inbound.wait_limit else found
 
 
 def dump(profile: Profile) -> str:

@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from nanoclaw import strict_json
 from nanoclaw.core.events import Event
@@ -51,15 +51,13 @@ class Abilities(NamedTuple):
 ABLE = Abilities()
 
 
-@runtime_checkable
-class CutsHistory(Protocol):
-    """A provider that sends only the newest part of a history, as much as the model accepts."""
-
-    cuts_history: bool
-
-
 class Provider(Protocol):
-    """Answers one request. `model` is the name as the person wrote it: provider/model."""
+    """Answers one request. `model` is the name as the person wrote it: provider/model.
+
+    It may also have `cuts_history`, True if it sends only the newest part of a history, as much as the model accepts,
+    and `others(request)`, the names of models that it may ask instead. A Notice without text says that a request has
+    not reached the model, a TextDelta without text that it has.
+    """
 
     @property
     def model(self) -> str: ...

@@ -64,7 +64,7 @@ class Rounds:
             raise _limit(reached, turn.begun_answer()) from None
         except ProviderError as error:
             over = TurnOver(f"The model gave no answer: {error}", "failed")
-            can_wait = turn.origin == "person" and not turn.inbound.wait_limit
+            can_wait = turn.origin == "person" and not turn.profile.wait
             is_down = isinstance(error, ProviderUnavailable) and can_wait
             raise (ModelDown(over) if is_down else over) from error
         finally:
@@ -124,9 +124,8 @@ class Rounds:
         if session.forgot != self._forgot:  # what was forgotten must not be sent again
             self._forgot = session.forgot
             turn.snapshot = prompt_snapshot.load(session.snapshot_text) or turn.snapshot
-        model_call.use_vision(turn.history, turn.show)
         self._restarts = False
-        self._request = asyncio.create_task(model_call.complete(turn.request, self._stream, turn.inbound.wait_limit))
+        self._request = asyncio.create_task(model_call.complete(turn.request, self._stream))
         try:
             return self._call_runner.meant(await self._request)
         except asyncio.CancelledError:

@@ -15,7 +15,6 @@ from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, 
 from nanoclaw.core.plugin import Draft, Ended, Profile
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import Manifest, Preview, manifest
-from nanoclaw.core.provider import CutsHistory
 from nanoclaw.core.store.inbox import Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.store.tx import Transaction
@@ -62,7 +61,7 @@ class Runner:
             provider = self._model_calls.provider(profile_of(inbound), session.model if session else "")
         except NanoclawError:  # which is told when it is asked
             return False
-        return isinstance(provider, CutsHistory)
+        return bool(getattr(provider, "cuts_history", False))
 
     # --- its beginning -----------------------------------------------------------------------------------------------
 
@@ -219,7 +218,7 @@ class Runner:
             if any(self.reach(call.name) != "none" for call in turn.calls):
                 snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
                 turn.session.keep_snapshot(self.builder.with_own_changes(snapshot, turn.calls, turn.profile).dump())
-        elif turn.inbound.wait_limit and reason == "failed":
+        elif turn.profile.wait and reason == "failed":
             self.sessions.remove_turn(tx, turn.session, turn.id)
 
     def _last_of(self, turn: RunningTurn, ended: TurnEnded, was_cut: bool = False) -> Ended:

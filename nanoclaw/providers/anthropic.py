@@ -63,7 +63,7 @@ class Habits:
     """The way to tell it the effort: by name, as tokens to think in, or none."""
 
 
-class Anthropic:
+class Anthropic(ModelClient):
     """One model behind the Messages API. `thinking_tokens` above 0 lets it think before it answers."""
 
     def __init__(
@@ -83,12 +83,7 @@ class Anthropic:
         base = (endpoint.api_base or API_BASE).rstrip("/").removesuffix("/v1")
         variable = endpoint.key_variable or "ANTHROPIC_API_KEY"
         endpoint = endpoint._replace(api_base=base, key_variable=variable, path="/v1/messages")
-        self._client = ModelClient(endpoint, headers, retries)
-
-    @property
-    def dated(self) -> tuple[str, float]:
-        """The server's time by its last reply, and this machine's then."""
-        return self._client.dated
+        super().__init__(endpoint, headers, retries)
 
     @property
     def supports_vision(self) -> bool:
@@ -101,7 +96,7 @@ class Anthropic:
         for _ in range(5):
             body = self._body(request)
             try:
-                return await self._client.ask(body, request.limits.timeout_seconds, read, on_event)
+                return await self.ask(body, request.limits.timeout_seconds, read, on_event)
             except BadRequest as error:
                 learned = _learn(self._habits, error.words, request)
                 if learned is None:
@@ -119,13 +114,6 @@ class Anthropic:
                     on_event(Notice(f"{self.model} has no effort setting: it is left out"))
                 self._habits = learned
         raise ProviderError(f"{self.model} refuses every form of the request. Choose another model.")
-
-    def load(self) -> None:
-        """Load what the first request needs, in any thread."""
-        self._client.load()
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
 
     def _body(self, request: ModelRequest) -> bytes:
         habits = self._habits

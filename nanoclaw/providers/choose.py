@@ -53,8 +53,20 @@ class ConfiguredModels:
         self._queues: dict[str, LocalQueue] = {}  # by server on this machine
         self._embedders: dict[EmbeddingModel, Embeddings | BundledEmbeddings] = {}
 
-    def of(self, model: str, purpose: str = "") -> Provider:
+    def of(self, model: str, purpose: str = "", wait: float = 0.0) -> Provider:
         """Raises ConfigError for a model that cannot be used at present. '' is the configured one."""
+        made, purposes = self._for(model, purpose), self._config.purposes
+        if purpose != "pictures" and purposes.of("pictures").name:
+            from nanoclaw.providers.eyes import Eyes
+
+            made = Eyes(made, partial(self.of, model, "pictures"), self.is_blind, purposes.effort_of("pictures"))
+        if wait:
+            from nanoclaw.providers.patient import Patient
+
+            made = Patient(made, wait)
+        return made
+
+    def _for(self, model: str, purpose: str) -> Provider:
         resolve = self._config.purposes.resolve
         name = resolve(self._model if self._forced else model or self._model)
         own = self._config.purposes.of("" if self._forced else purpose)
@@ -220,6 +232,55 @@ class ConfiguredModels:
         from nanoclaw.providers.local_queue import LocalQueue, OnThisMachine
 
         return OnThisMachine(made, self._queues.setdefault(server, LocalQueue(one_at_a_time=False)))
+
+
+class GivenModels(ConfiguredModels):
+    """Providers that are given in place of those that a configuration names. The first is the usual one."""
+
+    def __init__(self, providers: Sequence[Provider], facts: ModelFacts, config: Config) -> None:
+        super().__init__(config, providers[0].model if providers else "", False, facts)
+        self._providers = tuple(providers)
+
+    def _alone(self, name: str) -> Provider:
+        found = next((one for one in self._providers if one.model == name), None)
+        if found is None:
+            raise ConfigError(f"there is no model {name!r}" if name else "no model is configured.")
+        return found
+
+    def troubles(self) -> dict[str, str]:
+        return {}
+
+    def listing(self, chosen: str) -> Reply:
+        model = self.of(chosen).model
+        window = f" ({words})" if (words := self.window_in_words(model)) else ""
+        return Reply(f"Model: {model}{window}. Choose another with /model provider/name.", {"model": model})
+
+    def choose(self, wanted: str) -> tuple[str, str]:
+        return self.of(wanted).model, ""
+
+    def window_of(self, model: str) -> int | None:
+        return self._facts.window(model)
+
+    def is_blind(self, provider: Provider) -> bool:
+        return not provider.supports_vision
+
+    def is_local(self, model: str) -> bool:
+        return False
+
+    async def transcribe(self, model: str, name: str, sound: bytes) -> str:
+        """By a provider that has this method."""
+        found = self._alone(model or self._config.purposes.of("transcription").name)
+        return str(await found.transcribe(name, sound))  # type: ignore[attr-defined]
+
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
+        """By a provider that has this method."""
+        for one in self._providers:
+            if make := getattr(one, "embed", None):
+                return await make(model, texts, is_query, seconds)  # type: ignore[no-any-return]
+        raise ConfigError(f"there is no model {model.name!r} for embeddings.")
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(provider.aclose() for provider in self._providers))
 
 
 def make_provider(config: Config, name: str, facts: ModelFacts | None = None) -> Provider:

@@ -27,30 +27,28 @@ LARGEST = 8_192
 _ANSWER_BYTES = 32 * 2**20
 
 
-class Embeddings:
+class Embeddings(ModelClient):
     """One model at one endpoint. Asks once: the caller knows when to try again."""
 
     def __init__(self, endpoint: Endpoint, prefixes: tuple[str, str] = ("", "")) -> None:
         """`prefixes` are put before a text to be found, and before a question."""
-        self._endpoint = endpoint._replace(
-            path="/embeddings", hint="check the spelling of memory.embeddings in config.toml"
-        )
         self._prefixes = prefixes
         headers = {"accept": "application/json"}
         if endpoint.key:
             headers["authorization"] = f"Bearer {endpoint.key}"
-        self._client = ModelClient(self._endpoint, headers, RetryPolicy(tries=1))
+        hint = "check the spelling of memory.embeddings in config.toml"
+        super().__init__(endpoint._replace(path="/embeddings", hint=hint), headers, RetryPolicy(tries=1))
 
     async def __call__(self, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """Raises ProviderError."""
         given = [self._prefixes[is_query] + text for text in texts]
-        body = json.dumps({"model": self._endpoint.wire_model, "input": given}).encode()
+        body = json.dumps({"model": self.endpoint.wire_model, "input": given}).encode()
 
         async def read(reply: HttpReply, on_event: object) -> bytes:
             return await reply.head(_ANSWER_BYTES)
 
         try:
-            answer = await self._client.ask(body, seconds, read, _unseen)
+            answer = await self.ask(body, seconds, read, _unseen)
         except ProviderError as error:
             error.args = (str(error).replace("model.api_", "memory.embeddings_api_"),)
             raise
@@ -59,14 +57,9 @@ class Embeddings:
             vectors = _vectors(found, len(texts))
         except MISFORMED as error:
             why = str(error) if isinstance(error, _WrongForm) else "no list of vectors"
-            model = self._endpoint.model
-            raise ProviderError(
-                f"{model} sent an answer without vectors ({why}). Is it a model for embeddings?"
-            ) from None
-        return Embedded(vectors, _tokens(found), leads_to_loopback(self._endpoint.url))
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
+            said = f"{self.endpoint.model} sent an answer without vectors ({why}). Is it a model for embeddings?"
+            raise ProviderError(said) from None
+        return Embedded(vectors, _tokens(found), leads_to_loopback(self.endpoint.url))
 
 
 class BundledEmbeddings:

@@ -59,8 +59,7 @@ class Failover:
         """The model asked last. With several chats at once only an answer's own `model` says which one gave it."""
         return self._asked.name
 
-    @property
-    def others(self) -> tuple[str, ...]:
+    def others(self, request: ModelRequest) -> tuple[str, ...]:
         """The models that may answer in place of the one asked last."""
         return tuple(one.name for one in self._candidates if one is not self._asked)
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import OnEvent, Provider
+from nanoclaw.providers.around import Around
 
 SILENT_SECONDS = 1.0
 """The time without a sign of a server after which a person is told whose answer it may be at."""
@@ -95,23 +96,13 @@ def _whose(purpose: str) -> str:
     return _WHOSE.get(purpose, "the answer of another conversation")
 
 
-class OnThisMachine:
+class OnThisMachine(Around):
     """A provider whose server is on this machine, behind its queue."""
 
-    def __init__(self, provider: Provider, queue: LocalQueue) -> None:
-        self._provider, self._queue = provider, queue
-
-    @property
-    def model(self) -> str:
-        return self._provider.model
-
-    @property
-    def supports_vision(self) -> bool:
-        return self._provider.supports_vision
+    def __init__(self, inner: Provider, queue: LocalQueue) -> None:
+        super().__init__(inner)
+        self._queue = queue
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
         async with self._queue.place(request.purpose, on_event) as show:
-            return await self._provider.complete(request, show)
-
-    async def aclose(self) -> None:
-        await self._provider.aclose()
+            return await self.inner.complete(request, show)

@@ -60,7 +60,7 @@ class Dialect(NamedTuple):
     refused_efforts: tuple[str, ...] = ()
 
 
-class OpenAICompatible:
+class OpenAICompatible(ModelClient):
     """One model behind a chat completions endpoint."""
 
     def __init__(
@@ -74,14 +74,8 @@ class OpenAICompatible:
         self.model, self._wire_model = endpoint.model, endpoint.wire_model or endpoint.model
         dialect = dialect or Dialect()
         self._dialect, self._abilities = _without_refused(dialect, abilities), abilities
-        self._endpoint = endpoint._replace(path="/chat/completions")
         headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
-        self._client = ModelClient(self._endpoint, headers, retries)
-
-    @property
-    def dated(self) -> tuple[str, float]:
-        """The server's time by its last reply, and this machine's then."""
-        return self._client.dated
+        super().__init__(endpoint._replace(path="/chat/completions"), headers, retries)
 
     @property
     def supports_vision(self) -> bool:
@@ -93,7 +87,7 @@ class OpenAICompatible:
             body = self._body(request, dialect)
             read = _reader(self.model, request, dialect)
             try:
-                answer: AssistantMessage = await self._client.ask(body, request.limits.timeout_seconds, read, on_event)
+                answer: AssistantMessage = await self.ask(body, request.limits.timeout_seconds, read, on_event)
                 await self._check_length(request, answer, on_event)
                 return answer
             except BadRequest as error:
@@ -113,13 +107,6 @@ class OpenAICompatible:
                     on_event(Notice(f"{self.model} {note}", stays="owner" if is_blind else ""))
         raise ProviderError(f"{self.model} refuses every form of the request. Choose another model.")
 
-    def load(self) -> None:
-        """Load what the first request needs, in any thread."""
-        self._client.load()
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
     async def _check_length(self, request: ModelRequest, answer: AssistantMessage, on_event: OnEvent) -> None:
         """Raises ContextTooLong if the server read only a part, and answered as if that had been all."""
         if not self._dialect.cuts or not answer.usage:
@@ -129,7 +116,7 @@ class OpenAICompatible:
         texts = [message.text for message in request.history]
         read, is_empty = answer.usage.input_tokens, not (answer.text or answer.tool_calls)
         if is_empty or was_cut(texts, read, 0):
-            window = await served_window(self.model, self._endpoint.api_base)
+            window = await served_window(self.model, self.endpoint.api_base)
             if was_cut(texts, read, window) or (is_empty and window and read >= window):
                 if answer.text:
                     on_event(Notice(f"{self.model} had read only a part, so this answer does not count"))

@@ -396,17 +396,15 @@ def chat_app(app: App, table: ChannelTable) -> Channel:
 
 
 def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, model: str, forced: bool) -> Models:
-    if provider is None:
-        from nanoclaw.providers.choose import ConfiguredModels
-
-        brought = {name: make for one in app.chain.plugins for name, make in one.providers().items()}
-        return ConfiguredModels(app.config, model, forced, app.facts, brought)
     if isinstance(provider, Models):
         return provider
-    from nanoclaw.providers.given import GivenModels
+    from nanoclaw.providers.choose import ConfiguredModels, GivenModels
 
+    if provider is None:
+        brought = {name: make for one in app.chain.plugins for name, make in one.providers().items()}
+        return ConfiguredModels(app.config, model, forced, app.facts, brought)
     given = list(provider) if isinstance(provider, Sequence) else [provider]
-    return GivenModels(given, app.facts, app.config.purposes)
+    return GivenModels(given, app.facts, app.config)
 
 
 def secret_settings(config: Config, kinds: Sequence[type[Plugin]]) -> list[SecretSetting]:

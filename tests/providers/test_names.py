@@ -21,7 +21,7 @@ from tests.providers.conftest import Heard, Waits, request
 
 def wire(provider: Any) -> tuple[str, str]:
     """The address of a provider's requests, and the model's name there."""
-    return provider._client.endpoint.url, provider._wire_model
+    return provider.endpoint.url, provider._wire_model
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from nanoclaw.core.errors import ProviderUnavailable
 from nanoclaw.core.messages import Address, ModelRequest
 from nanoclaw.core.tool import ToolOutput, tool
 from nanoclaw.plugins.memory import flushes
-from nanoclaw.providers.given import GivenModels
+from nanoclaw.providers.choose import GivenModels
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.plugins.memory.kills import KEPT, SAID, keep, settled, written
 from tests.program import (
