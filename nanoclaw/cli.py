@@ -92,11 +92,8 @@ def _configured(options: argparse.Namespace) -> Config:
 
 
 def _goes_on(options: argparse.Namespace) -> bool:
-    """True for somebody who talks, and the gateway: they go on with the last good settings where the file is broken."""
-    asks = options.command == "chat" and (options.message is not None or options.files or options.version)
-    return options.command == "gateway" or (
-        options.command == "chat" and not asks and bool(sys.stdin and sys.stdin.isatty())
-    )
+    """True for talking, and the gateway: they go on with the last good settings where the file is broken."""
+    return options.command in ("chat", "gateway")
 
 
 def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:

@@ -133,6 +133,12 @@ def test_the_page_has_each_check_and_each_field(home: Home, server: ModelServer)
     assert set(json.loads(shown)["findings"][0]) == set(said["findings"][0])
 
 
+def test_what_is_waited_for_is_said_before_it_answers(home: Home, server: ModelServer) -> None:
+    server.script(says("hello"))
+    before, _, after = home.run("doctor").out.partition("asking the plugins, openai/scripted, each for up to 90 s …\n")
+    assert "ok    workspace: " in before and "ok    model: openai/scripted answers" in after
+
+
 def test_a_reader_who_leaves_is_no_error(home: Home, server: ModelServer) -> None:
     server.script(says("hello"))
     command = shlex.join(home.command("doctor"))

@@ -66,15 +66,15 @@ class Report:
     """Prints lines at once, or one object at the end, without known keys: servers quote what they were sent."""
 
     def __init__(self, *, as_json: bool, hide: Callable[[str], str] = str) -> None:
-        self._as_json, self._hide, self._wrong = as_json, hide, dict[str, str]()
+        self.as_json, self._hide, self._wrong = as_json, hide, dict[str, str]()
         self.lines = list[ReportLine]()
 
     def __call__(self, check: str, found: Iterable[Finding]) -> None:
         for one in found:
             name = one.name or check
             if one.is_well:
-                is_plain = not (one.fix or one.risk)
-                self._tell(ReportLine(check, name, "ok" if is_plain else "note", one.text, one.fix is not None))
+                state: State = "note" if one.fix or one.risk else "ok"
+                self._tell(ReportLine(check, name, state, one.text, one.fix is not None))
             elif (first := self._wrong.setdefault(one.text, name)) != name:
                 self.unchecked(check, name, first)
             else:
@@ -91,14 +91,14 @@ class Report:
     def _tell(self, line: ReportLine) -> None:
         line = line._replace(text=self._hide(line.text))
         self.lines.append(line)
-        if not self._as_json:
+        if not self.as_json:
             print(line, flush=True)
 
     def end(self) -> int:
         """Print what to do next. Returns the exit status."""
         wrong = sum(line.state == "wrong" for line in self.lines)
         status = int(wrong > 0)
-        if self._as_json:
+        if self.as_json:
             findings = [line._asdict() for line in self.lines]
             print(json.dumps({"is_well": not wrong, "status": status, "findings": findings}))
             return status
@@ -132,6 +132,9 @@ async def _look_elsewhere(
 ) -> None:
     """Plugins, channels and models side by side; the clock by what the models' servers said."""
     told = list[times.ServerTime]()
+    asked = ", ".join(["the plugins", *_configured(config), *(model.named(config) or ["a model"])])
+    if not tell.as_json:
+        print(f"asking {asked}, each for up to {model.SECONDS:.0f} s …", flush=True)
     work = [("plugin", asyncio.create_task(_guarded("plugin", lambda: _plugins(app, live))))]
     for name, table in _configured(config).items():
         login = _guarded(name, partial(_login, config, table, pid, live))

@@ -29,11 +29,14 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
     return "\n".join([*lines, *urgent])
 
 
-def print_unfired(app: App) -> None:
-    """Say on stderr that jobs need a process that stays, if jobs were changed in one that does not."""
+def print_unfired(app: App, *, left: bool = False) -> None:
+    """Say on stderr that jobs need a process that stays, if some were changed in another, or it is `left`."""
     schedule = app.used("schedule")
-    if schedule and schedule.needs_another_process():
-        print(f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)", file=sys.stderr)
+    jobs = schedule.jobs.all() if schedule else ()
+    due = next((one for one in jobs if one.next_due and one.state == "active"), None)
+    if due and (left or schedule.needs_another_process()):
+        said = f"Reminders and tasks come while `{start_command()} gateway`, or a chat, runs."
+        print(f"({said}{f' Next: {schedule.in_short(due)}.' if left else ''})", file=sys.stderr)
 
 
 def print_left_out(app: App) -> None:

@@ -81,9 +81,8 @@ async def preview_request(config: Config, session: str, message: str, mode: Mode
         model = app.sessions.of(address).model or config.model.name or (last.model if last else "")
         if model.startswith("local/"):
             tools = "a few of the tools" if request.tools else "no tools"
-            remarks.append(
-                f"{model} cannot hold what the table counts: it is sent the short form below, with {tools} in it."
-            )
+            held = f"{model} cannot hold what the table counts"
+            remarks.append(f"{held}: it is sent the short form below, with {tools} in it.")
             return View(found.manifest, rows, remarks, _short(request), [])
         able = app.facts.abilities(model)
         if config.model.tool_mode == "json" or not able.calls_tools:

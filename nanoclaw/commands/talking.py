@@ -64,14 +64,14 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
     from nanoclaw.commands.greeting import print_left_out, print_unfired
     from nanoclaw.core.commands import parse
 
+    if config.problem:
+        attach.say(config.problem)
+
     async def answer() -> int:
         command = parse(text)
         model, lack = await _model(config, options.model)
-        channel = Plain(
-            OneQuestion(text, options.session, files, options.json, options.timeout),
-            config.clock(),
-            model=model,
-        )
+        asked = OneQuestion(text, options.session, files, options.json, options.timeout)
+        channel = Plain(asked, config.clock(), model=model)
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
             print_left_out(app)
             if command and command[0] != "stop":
@@ -140,11 +140,8 @@ def _attachment(path: Path) -> Attachment:
 
 
 def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        return "a device"
-    return "a pipe" if stat.S_ISFIFO(mode) else "a socket"
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe"}
+    return kinds.get(stat.S_IFMT(mode), "a socket")
 
 
 # --- the terminal ----------------------------------------------------------------------------------------------------
@@ -219,7 +216,7 @@ class _TerminalChat:
 
     async def _alone(self) -> None:
         from nanoclaw.channels.socket.terminals import GATEWAY_SECONDS
-        from nanoclaw.commands.greeting import greeting, urgent
+        from nanoclaw.commands.greeting import greeting, print_unfired, urgent
 
         config, options = self._config, self._options
         is_first = not (config.home / "state.db").exists()
@@ -237,6 +234,8 @@ class _TerminalChat:
             terminals = listen(app, self._relay)
             app.spawn(_load_ahead(config, model), "core")
             await app.run(wakes=True, after=_DRAWN_SECONDS)
+            if not terminals.is_given_up:
+                print_unfired(app, left=True)
         if terminals.is_given_up:
             raise attach.LineEnded("a gateway takes over", GATEWAY_SECONDS)
 
@@ -443,12 +442,7 @@ class Attachable:
         from nanoclaw.commands.greeting import urgent
 
         app = self._app
-        return {
-            "version": __version__,
-            "model": app.model_name(),
-            "commands": commands_of(app),
-            "urgent": urgent(app),
-        }
+        return {"version": __version__, "model": app.model_name(), "commands": commands_of(app), "urgent": urgent(app)}
 
     async def status(self) -> dict[str, Any]:
         from nanoclaw.commands.doctor import found

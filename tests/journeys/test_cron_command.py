@@ -15,7 +15,7 @@ from nanoclaw.installation import start_command
 from tests.journeys.command import SECONDS, Home, Running
 from tests.model_server import ModelServer, call_delta, delta, events, says
 
-OFF = f"(Jobs fire while `{start_command()} gateway`, or a chat, runs.)"
+OFF = f"(Reminders and tasks come while `{start_command()} gateway`, or a chat, runs.)"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +37,14 @@ def test_jobs_are_made_listed_and_changed_while_nothing_runs(home: Home) -> None
     assert "Removed" in home.run("cron", "remove", "1").out
     assert "There is no job 1" in home.run("cron", "remove", "1", check=1).err
     assert "No jobs." in home.run("cron", "list").out
+
+
+def test_who_leaves_a_chat_hears_that_what_is_due_needs_a_process(home: Home) -> None:
+    home.run("cron", "add", "every weekday at 7:30", "stand up")
+    with closing(Running(home)) as chat:
+        chat.expect("> ")
+        chat.say("/exit")
+        chat.match(rf"{re.escape(OFF[:-1])} Next: reminder 1 for \w{{3}} .*, 07:30\.\)")
 
 
 def test_hints_in_a_shell_are_what_a_shell_takes_and_a_job_that_nobody_runs_waits(home: Home) -> None:

@@ -134,9 +134,7 @@ async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) ->
         ("rm -rf .git/objects", "Delete 5 files (`.git/objects/0`, `.git/objects/1`, `.git/objects/2` and 2 more)?"),
     ],
 )
-async def test_a_question_names_a_persons_own_files_before_the_git_history(
-    tmp_path: Path, command: str, told: str
-) -> None:
+async def test_a_question_names_own_files_before_the_git_history(tmp_path: Path, command: str, told: str) -> None:
     steps: list[Say | str] = [call("exec", {"command": command}), "Tell them."]
     async with running(tmp_path, ScriptedProvider(*steps)) as program:
         shutil.rmtree(program.workspace)
