@@ -1,4 +1,4 @@
-"""Changes of modes, owners, times and extended attributes, where neither Landlock nor a mount keeps a command from
+"""Changes of modes, owners and times, where neither Landlock nor a mount keeps a command from
 them: the kernel asks here for each (seccomp's user notification). What is in a folder that the command may write is
 changed for it, with no more rights than it has; anything else is refused.
 
@@ -22,26 +22,24 @@ if TYPE_CHECKING:  # `typing` would be a third of the start
     from typing import Literal
 
     Named = Literal["path", "link", "descriptor", "at"]
-    What = Literal["mode", "owner", "utime", "utimes", "times", "set", "remove"]
+    What = Literal["mode", "owner", "times"]
 
 CALLS: dict[tuple[int, int], tuple[Named, What, int]] = {
     (90, -1): ("path", "mode", -1), (91, 52): ("descriptor", "mode", -1), (268, 53): ("at", "mode", -1),
     (452, 452): ("at", "mode", 3), (92, -1): ("path", "owner", -1), (94, -1): ("link", "owner", -1),
-    (93, 55): ("descriptor", "owner", -1), (260, 54): ("at", "owner", 4), (132, -1): ("path", "utime", -1),
-    (235, -1): ("path", "utimes", -1), (261, -1): ("at", "utimes", -1), (280, 88): ("at", "times", 3),
-    (188, 5): ("path", "set", -1), (189, 6): ("link", "set", -1), (190, 7): ("descriptor", "set", -1),
-    (197, 14): ("path", "remove", -1), (198, 15): ("link", "remove", -1), (199, 16): ("descriptor", "remove", -1),
+    (93, 55): ("descriptor", "owner", -1), (260, 54): ("at", "owner", 4), (280, 88): ("at", "times", 3),
 }  # fmt: skip
 """Numbers (on x86_64, on ARM), how the file is named, what is changed, and which argument has flags: chmod, fchmod,
-fchmodat, fchmodat2, chown, lchown, fchown, fchownat, utime, utimes, futimesat, utimensat; setxattr, removexattr and
-theirs for links and descriptors."""
+fchmodat, fchmodat2, chown, lchown, fchown, fchownat, utimensat."""
+
+REFUSED = ((132, 235, 261, 188, 189, 190, 197, 198, 199), (5, 6, 7, 14, 15, 16))
+"""On x86_64, on ARM: older ways to change times, which libraries don't use, and extended attributes."""
 
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTIFIED, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 _AT_CWD, _NOFOLLOW, _EMPTY_PATH = -100, 0x100, 0x1000
 _CAPSET, _FCHOWNAT, _UTIMENSAT = (126, 91), (260, 54), (280, 88)
 _LONGEST = 4096
-_LARGEST_VALUE = 65_536
 _CAPABILITY_VERSION = 0x20080522
 
 
@@ -146,34 +144,8 @@ class _Server:
         if what == "owner":
             owner, group = (one & 0xFFFFFFFF for one in rest[:2])
             return lambda file: call(_FCHOWNAT[ON_ARM], file, b"", owner, group, _EMPTY_PATH)
-        if what in ("set", "remove"):
-            name = _text(memory, rest[0])
-            if what == "remove":
-                return lambda file: os.removexattr(_followed(file), name)
-            if rest[2] > _LARGEST_VALUE:
-                raise OSError(errno.E2BIG, "too large")
-            value = os.pread(memory, rest[2], rest[1]) if rest[2] else b""
-            return lambda file: os.setxattr(_followed(file), name, value, rest[3] & 3)
-        times = _times(memory, what, rest[0])
+        times = _read(memory, rest[0], 32).ljust(32, b"\0") if rest[0] else None  # None: now
         return lambda file: call(_UTIMENSAT[ON_ARM], file, b"", times, _EMPTY_PATH)
-
-
-def _times(memory: int, what: What, pointer: int) -> bytes | None:
-    """Two times as utimensat takes them; None for now."""
-    if not pointer:
-        return None
-    read = os.pread(memory, 16 if what == "utime" else 32, pointer)
-    if what == "utime":
-        used, changed = struct.unpack("=qq", read)
-        return struct.pack("=qqqq", used, 0, changed, 0)
-    if what == "utimes":
-        used, micro, changed, other = struct.unpack("=qqqq", read)
-        if not (0 <= micro < 1_000_000 and 0 <= other < 1_000_000):
-            raise OSError(errno.EINVAL, "no time")
-        return struct.pack("=qqqq", used, micro * 1000, changed, other * 1000)
-    if len(read) != 32:
-        raise OSError(errno.EFAULT, "no time")
-    return read
 
 
 def _followed(file: int) -> str:
@@ -184,14 +156,17 @@ def _followed(file: int) -> str:
 
 
 def _text(memory: int, pointer: int) -> bytes:
-    try:
-        read = os.pread(memory, _LONGEST, pointer)
-    except OSError:
-        raise OSError(errno.EFAULT, "nothing there") from None
-    text, end, _ = read.partition(b"\0")
+    text, end, _ = _read(memory, pointer, _LONGEST).partition(b"\0")
     if not end:
         raise OSError(errno.ENAMETOOLONG, "too long")
     return text
+
+
+def _read(memory: int, pointer: int, size: int) -> bytes:
+    try:
+        return os.pread(memory, size, pointer)
+    except OSError:
+        raise OSError(errno.EFAULT, "nothing there") from None
 
 
 def _signed(argument: int) -> int:

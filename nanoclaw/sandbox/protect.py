@@ -34,7 +34,7 @@ LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAME
 """Errors of a path at which nothing is that a program could open: none there, a link to itself, one too long."""
 
 MOST_FILE_BYTES = 2_000_000
-_MOST_ENTRIES = 10_000
+_MOST_ENTRIES, _MOST_FOLDERS = 10_000, 5_000
 _MODULES_DEEP = 4
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", "site-packages", ".venv", "venv", ".cache", ".tox"})
 _SETTLED_NS = 100_000_000
@@ -269,7 +269,7 @@ class Search:
             path = os.path.normpath(os.path.join(place if name.lower() == "hookspath" else git, _unquoted(key)))
             if path.startswith(f"{top}/") and not path.startswith(f"{git}/"):
                 yield path, "named"
-        for name in _folders(f"{git}/worktrees"):
+        for name in folders_in(f"{git}/worktrees"):
             yield f"{git}/worktrees", "around"
             yield f"{git}/worktrees/{name}", "around"
             yield f"{git}/worktrees/{name}/commondir", "kept"
@@ -281,7 +281,7 @@ class Search:
         if depth >= _MODULES_DEEP:
             yield folder, "kept"
             return
-        for name in _folders(folder):
+        for name in folders_in(folder):
             yield folder, "around"
             inner = f"{folder}/{name}"
             if any(os.path.lexists(f"{inner}/{part}") for part in ("HEAD", "config", "hooks")):
@@ -311,18 +311,18 @@ def _made(path: str, names: Iterable[str], since_ns: int) -> list[str]:
     return [one for one in (f"{path}/{name}" for name in names) if _changed(one) >= since_ns]
 
 
-def _at(path: str) -> os.stat_result | None:
+def found_at(path: str) -> os.stat_result | None:
     with suppress(OSError):
         return os.stat(path, follow_symlinks=False)
     return None
 
 
 def _changed(path: str) -> int:
-    return at.st_ctime_ns if (at := _at(path)) else 0
+    return at.st_ctime_ns if (at := found_at(path)) else 0
 
 
 def _is_linked(path: str) -> bool:
-    return bool((at := _at(path)) and at.st_nlink > 1)
+    return bool((at := found_at(path)) and at.st_nlink > 1)
 
 
 def _make(git: str, *, has_worktree_config: bool) -> None:
@@ -339,10 +339,10 @@ def _make(git: str, *, has_worktree_config: bool) -> None:
             os.close(made)
 
 
-def _folders(path: str) -> list[str]:
-    return [
-        name for name in names_in(path, MOST_PATHS) if (at := stat_of(f"{path}/{name}")) and stat.S_ISDIR(at.st_mode)
-    ]
+def folders_in(path: str) -> list[str]:
+    with suppress(OSError), os.scandir(path) as entries:
+        return [one.name for one in islice(entries, _MOST_FOLDERS) if one.is_dir(follow_symlinks=False)]
+    return []
 
 
 def names_in(path: str, most: int) -> list[str]:
@@ -386,9 +386,10 @@ _TOO_MANY = (
 )
 
 
-def opened(top: Path, path: Path) -> int:
+def opened(tops: Sequence[Path], path: Path) -> int:
     """A descriptor opened without following links, so that a mount is where it was meant; -1 if nothing is,
     or a link on the way. Raises OSError if it could not be opened."""
+    top = next(one for one in tops if path.is_relative_to(one))
     at = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     parts: Sequence[str] = path.relative_to(top).parts
     for number, name in enumerate(parts, 1):

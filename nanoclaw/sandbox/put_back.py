@@ -65,7 +65,7 @@ class Copies:
             if kind == "todo":
                 todos[name] = frozenset(_commands(read_plain(name)))
             elif kind == "around" and (at := stat_of(name)) and stat.S_ISDIR(at.st_mode):
-                around[name] = _Held(name, at.st_ino, is_open=len(around) < _MOST_OPEN)
+                around[name] = _Held(name, at.st_ino, is_open=len(around) < _MOST_OPEN and hasattr(os, "O_PATH"))
             elif kind in ("kept", "named"):
                 tree: _Tree = {}
                 self._copy(name, tree, known)

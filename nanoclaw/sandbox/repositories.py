@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw.sandbox.git_config import harmless
+from nanoclaw.sandbox.protect import folders_in, found_at
 
 _CONFIGS = ("config", "config.worktree")
 _LARGEST, _LARGEST_INDEX = 1_000_000, 200_000_000
@@ -94,13 +95,13 @@ class MadeRepositories:
     def _with_parts(self, git: str, depth: int) -> Iterator[str]:
         """A repository, its working trees, and those of its submodules."""
         yield git
-        for name in _folders(f"{git}/worktrees"):
+        for name in folders_in(f"{git}/worktrees"):
             yield f"{git}/worktrees/{name}"
         if depth < _MODULES_DEEP:
             yield from self._modules(f"{git}/modules", depth + 1)
 
     def _modules(self, folder: str, depth: int) -> Iterator[str]:
-        for name in _folders(folder):
+        for name in folders_in(folder):
             inner = f"{folder}/{name}"
             if any(os.path.lexists(f"{inner}/{part}") for part in ("HEAD", "config", "hooks", "commondir")):
                 yield from self._with_parts(inner, depth)
@@ -135,10 +136,10 @@ class MadeRepositories:
     def _of_one(self, git: str, kept: Collection[str]) -> Iterator[TakenOut]:
         for name in _CONFIGS:
             path = f"{git}/{name}"
-            if path not in kept and (at := _stat(path)):
+            if path not in kept and (at := found_at(path)):
                 yield from self._of_config(path, at)
         hooks = f"{git}/hooks"
-        if hooks not in kept and (at := _stat(hooks)):
+        if hooks not in kept and (at := found_at(hooks)):
             if not stat.S_ISDIR(at.st_mode):
                 yield TakenOut(hooks, None)
                 return
@@ -200,18 +201,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value = ((value + 1) << 7) | (data[at] & 0x7F if at < len(data) else 0)
     return value, at + 1
-
-
-def _folders(path: str) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return [one.name for one in islice(entries, _MOST) if one.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path, follow_symlinks=False)
-    except OSError:
-        return None

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from nanoclaw import scratch_folders
 from nanoclaw.beneath.reach import has_name_in
 from nanoclaw.kept_files import MAY_GO
-from nanoclaw.sandbox import landlock, seccomp, view
+from nanoclaw.sandbox import landlock, seatbelt, seccomp, view
 from nanoclaw.sandbox.launch import Task
 from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened, read_plain
 from nanoclaw.sandbox.put_back import Copies, Snapshot
@@ -125,18 +125,16 @@ class Encloser:
         self.has_searched_all = True
         self._seen = view.places(grants)
         self._links = view.links(grants, self._seen)
-        is_full = strength.level == "full"
-        self._filter = seccomp.program(alone=is_full, truncate=is_full or landlock.version() >= 3) or b""
-
-    @property
-    def level(self) -> Level:
-        return self.strength.level
+        self._filter = b""
+        if strength.bwrap != seatbelt.PROGRAM:
+            is_full = strength.level == "full"
+            self._filter = seccomp.program(alone=is_full, truncate=is_full or landlock.version() >= 3) or b""
 
     def enclose(
         self, command: Sequence[str], environment: Mapping[str, str], limits: Allowance = USUAL, relay: str = ""
     ) -> Enclosed:
         """Make a command ready; `relay` is a socket that web requests go to, at level full. Raises SandboxError."""
-        if self.level == "none":
+        if self.strength.level == "none":
             raise SandboxError("there is no sandbox on this machine")
         if shown := next((one for one in self._grants.hidden if one in self._grants.writable), None):
             raise SandboxError(f"{shown} has the program's keys, so commands cannot write there: choose another folder")
@@ -149,9 +147,9 @@ class Encloser:
             protected, self.has_searched_all = self._search.find()
         except TooManyError as error:
             raise SandboxError(str(error)) from None
-        if self.level == "full":
+        if self.strength.level == "full":
             return self._by_bwrap(command, kept, limits, relay, protected)
-        return self._by_landlock(command, kept, limits, protected)
+        return self._by_rules(command, kept, limits, protected)
 
     def _linked(self) -> str:
         """A file directly in a hidden folder that has a second name in a writable one; '' for none."""
@@ -217,7 +215,7 @@ class Encloser:
             for one in sorted(protected, key=lambda one: len(one.path.parts)):  # a mount hides those below
                 if one.kind == "todo" or one.path.name == MAY_GO or len(given) >= MOUNTED:
                     others.append(one)
-                elif (descriptor := opened(self._top_of(one.path), one.path)) < 0:
+                elif (descriptor := opened(grants.writable, one.path)) < 0:
                     others.append(one)  # nothing to be kept as it is, and nothing that may come
                 else:
                     given.append(descriptor)
@@ -239,7 +237,8 @@ class Encloser:
                     options += ["--remount-ro", str(path)]
             if relay:
                 options += ["--bind", relay, _RELAY_SOCKET]
-                environment |= _proxy_variables()
+                names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+                environment |= dict.fromkeys(names, f"http://127.0.0.1:{RELAY_PORT}")
             else:
                 environment = _IMPATIENT | environment
             options += ["--remount-ro", "/dev", "--remount-ro", "/"]
@@ -268,9 +267,6 @@ class Encloser:
         environment |= _home(grants.home, "/tmp")
         return Enclosed(tuple(options), environment, tuple(given), report, put_back=put_back)
 
-    def _top_of(self, path: Path) -> Path:
-        return next(one for one in self._grants.writable if path.is_relative_to(one))
-
     def _places(self, limits: Allowance) -> list[str]:
         """Options for all that a command sees."""
         options = list[str]()
@@ -292,34 +288,39 @@ class Encloser:
             options += ["--symlink", target, name]
         return options
 
-    # --- Landlock ----------------------------------------------------------------------------------------------------
+    # --- Landlock, seatbelt ------------------------------------------------------------------------------------------
 
-    def _by_landlock(
+    def _by_rules(
         self, command: Sequence[str], environment: dict[str, str], limits: Allowance, protected: Sequence[Protected]
     ) -> Enclosed:
-        rules = self._rules
+        is_mac = self.strength.bwrap == seatbelt.PROGRAM
+        rules = [] if is_mac else self._rules
         began_ns = time.time_ns() - _SETTLED_NS
         put_back = partial(self._put_back, self._copies.snapshot(protected), protected, (), began_ns)
-        folder = scratch_folders.make("exec")
+        folder = os.path.realpath(scratch_folders.make("exec"))
         written, git = Path(folder, "tmp"), Path(folder, "gitconfig")
         written.mkdir()
         git.write_bytes(view.git_identity(self._grants.home))
+        kept = (_IMPATIENT if self.strength.level == "files+net" else {}) | environment
+        kept |= _home(self._grants.home, str(written))
+        kept |= {"TMPDIR": str(written), "GIT_CONFIG_GLOBAL": str(git)}
+        report, told = os.pipe()
+        if is_mac:
+            seen = [*self._seen, Visible(Path(folder), "read"), Visible(written, "write")]
+            started = seatbelt.launched(command, seatbelt.profile(seen, protected), told)
+            return Enclosed(started, kept, (told,), report, folder, put_back)
         rules = [*rules, (folder, landlock.READ), (str(written), landlock.WRITE)]
         task = Task(
             limits=_limits(limits, counts=False),
             tasks=limits.tasks,
             disk=(limits.disk_bytes, [folder, *map(str, self._grants.writable)]),
             rules=rules,
-            seccomp=self._filter if self.level == "files+net" else b"",
+            seccomp=self._filter if self.strength.level == "files+net" else b"",
             folders=[path for path, rights in rules if rights == landlock.WRITE],
             relay="",
             port=0,
         )
         given = _file_with(marshal.dumps(dict(task)))
-        report, told = os.pipe()
-        kept = (_IMPATIENT if self.level == "files+net" else {}) | environment
-        kept |= _home(self._grants.home, str(written))
-        kept |= {"TMPDIR": str(written), "GIT_CONFIG_GLOBAL": str(git)}
         return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder, put_back)
 
 
@@ -364,11 +365,6 @@ def _file_with(data: bytes) -> int:
 def _home(home: Path, temporary: str) -> dict[str, str]:
     cache = f"{temporary}/.cache"  # the home can't be written
     return {"HOME": str(home), "XDG_CACHE_HOME": cache, "npm_config_cache": f"{cache}/npm"}
-
-
-def _proxy_variables() -> dict[str, str]:
-    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-    return dict.fromkeys(names, f"http://127.0.0.1:{RELAY_PORT}")
 
 
 _IMPATIENT = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "UV_HTTP_RETRIES": "0", "CARGO_NET_RETRY": "0"}
@@ -439,7 +435,7 @@ def find_strength(grants: Grants, *, anew: bool = False) -> Strength:
 
 
 def _try(grants: Grants) -> Strength:
-    lacks: list[str] = []
+    lacks, tries = list[str](), [Strength("files+net", seatbelt.PROGRAM)] * os.access(seatbelt.PROGRAM, os.X_OK)
     if sys.platform == "linux":
         bwraps = _bwraps()
         if not bwraps:
@@ -450,11 +446,11 @@ def _try(grants: Grants) -> Strength:
         else:
             has_filter = seccomp.program(alone=False) is not None
             tries += [Strength("files+net")] * has_filter + [Strength("files")]
-        for strength in tries:
-            if not (why := _trouble(grants, strength)):
-                return strength._replace(lacks=tuple(lacks))
-            lacks.append(f"{strength.bwrap or strength.level}: {why}")
-    return Strength("none", "", tuple(lacks) or ("it needs Linux",))
+    for strength in tries:
+        if not (why := _trouble(grants, strength)):
+            return strength._replace(lacks=tuple(lacks))
+        lacks.append(f"{strength.bwrap or strength.level}: {why}")
+    return Strength("none", "", tuple(lacks) or ("it needs Linux or macOS",))
 
 
 def _bwraps() -> list[str]:
@@ -490,7 +486,7 @@ print(*map(tried, (lambda: open(secret), work, lambda: os.chmod(secret, 0o644), 
 def _trouble(grants: Grants, strength: Strength) -> str:
     """Test one level with a command that tries to get out: '' if it holds, else why not."""
     try:
-        folder = Path(scratch_folders.make("try"))
+        folder = Path(scratch_folders.make("try")).resolve()
     except OSError as error:
         return f"no folder for temporary files: {error.strerror}"
     try:

@@ -50,14 +50,8 @@ _MISSING = {"pidfd_open": (434, 434), "setxattrat": (463, 463), "removexattrat":
 
 _CLONE, _CLONE3, _IOCTL, _SOCKET, _TRUNCATE = (56, 220), 435, (16, 29), (41, 198), (76, 45)
 _OF_OTHERS = {
-    (141, 140): 1,
-    (302, 261): 0,
-    (251, 30): 1,
-    (203, 122): 0,
-    (144, 119): 0,
-    (142, 118): 0,
-    (314, 274): 0,
-}
+    (141, 140): 1, (302, 261): 0, (251, 30): 1, (203, 122): 0, (144, 119): 0, (142, 118): 0, (314, 274): 0,
+}  # fmt: skip
 """setpriority, prlimit64, ioprio_set; sched_setaffinity, sched_setscheduler, sched_setparam, sched_setattr; each with
 the argument that says whose: 0 is the caller itself."""
 
@@ -128,7 +122,8 @@ def asking() -> bytes:
 
 def _asking(is_arm: bool) -> list[bytes]:
     calls = [numbers[is_arm] for numbers in attributes.CALLS]
-    return [step for call in calls if call >= 0 for step in _if(_EQUAL, call, _NOTIFY)]
+    refused = [step for call in attributes.REFUSED[is_arm] for step in _if(_EQUAL, call, _error(errno.EOPNOTSUPP))]
+    return refused + [step for call in calls if call >= 0 for step in _if(_EQUAL, call, _NOTIFY)]
 
 
 def _about(call: int, argument: int, steps: list[bytes]) -> list[bytes]:

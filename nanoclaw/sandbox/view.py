@@ -42,6 +42,7 @@ SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap"),
     *("/sys/devices", "/sys/class", "/var/lib/dpkg", "/var/lib/apt", "/var/lib/rpm", "/var/lib/pacman"),
     *("/var/cache/fontconfig", "/home/linuxbrew/.linuxbrew", "/run/current-system"),
+    *("/System", "/Library", "/Applications", "/private/etc", "/private/var/select", "/private/var/db/timezone"),
 )
 """Parts of the system that commands read."""
 
@@ -106,8 +107,8 @@ def _tools(grants: Grants) -> Iterator[Path]:
     for one in (*own, *(home / name for name in _TOOLS), *on_path):
         with suppress(OSError):
             one = one.resolve(strict=True)
-            inside = (*grants.hidden, *grants.writable, home)
-            if not any(other.is_relative_to(one) for other in inside) and not _is_seen(one, grants):
+            inside, shown = (*grants.hidden, *grants.writable, home), (*map(Path, SYSTEM), *grants.writable)
+            if not any(other.is_relative_to(one) for other in inside) and not any(map(one.is_relative_to, shown)):
                 yield one
 
 
@@ -119,11 +120,6 @@ def _prefixes(folder: Path, home: Path) -> Iterator[Path]:
     if os.path.exists(folder.parent / "pyvenv.cfg"):  # False where nobody may look, too
         with suppress(OSError):
             yield (folder / "python").resolve().parents[1]
-
-
-def _is_seen(path: Path, grants: Grants) -> bool:
-    shown = (*map(Path, SYSTEM), *grants.writable)
-    return any(path.is_relative_to(one) for one in shown)
 
 
 def _host_keys() -> list[str]:

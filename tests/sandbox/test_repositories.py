@@ -15,6 +15,7 @@ from nanoclaw.sandbox.git_config import harmless
 from nanoclaw.sandbox.protect import read_plain
 from nanoclaw.sandbox.repositories import MadeRepositories, gitlinks
 from nanoclaw.sandbox.sandbox import Encloser
+from tests.examples import examples
 from tests.sandbox.enclosed import strengths
 from tests.sandbox.test_protected import Place, at_each_level
 
@@ -26,51 +27,7 @@ made() { git init -q "$1" && (cd "$1" && echo 1 > a && git add a && git commit -
 entered() { git -C top update-index --add --cacheinfo 160000,$(git -C "$2" rev-parse HEAD),"$1"; }
 """
 
-ATTACKS = {
-    "entered as a submodule": "made top/sub; entered sub top/sub; evil top/sub/.git/config",
-    "deep and entered": "d=a/b/c/d/e/f/g/h/i/j/k/l/m/n; made top/$d; entered $d top/$d; evil top/$d/.git/config",
-    "in a folder that is not looked through": (
-        "d=deps/node_modules/x; made top/$d; entered $d top/$d; evil top/$d/.git/config"
-    ),
-    "where one was known": "made top/old/node_modules/y/sub; evil top/old/node_modules/y/sub/.git/config; "
-    "entered old/node_modules/y/sub top/old/node_modules/y/sub",
-    "in an index of version 4": "git -C top update-index --index-version 4; made top/sub; entered sub top/sub; "
-    "evil top/sub/.git/config",
-    "in a split index": "d=old/node_modules/y/sub; made top/$d; entered $d top/$d; "
-    "git -C top update-index --split-index; evil top/$d/.git/config",
-    "named by a file": "made top/sub; entered sub top/sub; mv top/sub/.git store; "
-    "echo 'gitdir: ../../store' > top/sub/.git; evil store/config",
-    "in the repository around it": "made top/sub; entered sub top/sub; mkdir -p top/.git/modules; "
-    "mv top/sub/.git top/.git/modules/sub; echo 'gitdir: ../.git/modules/sub' > top/sub/.git; "
-    "evil top/.git/modules/sub/config",
-    "behind a link": "made top/sub; entered sub top/sub; mv top/sub/.git top/.store; ln -s ../.store top/sub/.git; "
-    "evil top/.store/config",
-    "a configuration behind a link": "made top/sub; entered sub top/sub; mv top/sub/.git/config c; evil c; "
-    "ln -s ../../../c top/sub/.git/config",
-    "by a common folder": "made top/sub; entered sub top/sub; mkdir common; cp -r top/sub/.git/* common/; "
-    "rm -rf top/sub/.git/{objects,refs,config,hooks}; echo ../../../common > top/sub/.git/commondir; "
-    "evil common/config",
-    "bare": "git init -q --bare top/plain; git --git-dir top/plain config core.bare false; "
-    "git --git-dir top/plain config core.worktree .; evil top/plain/config",
-    "bare, with its parts elsewhere": "git init -q --bare store; mkdir top/plain; "
-    "echo 'ref: refs/heads/m' > top/plain/HEAD; echo ../../store > top/plain/commondir; "
-    "git --git-dir store config remote.origin.url ssh://h/x; evil store/config",
-    "with a configuration of the working tree": "made top/sub; entered sub top/sub; "
-    "git -C top/sub config extensions.worktreeConfig true; evil top/sub/.git/config.worktree",
-    "included": "made top/sub; entered sub top/sub; evil more; git -C top/sub config include.path ../../../more",
-    "on one line": "made top/sub; entered sub top/sub; "
-    "printf '[user] name = a # \\\\\n[Core]FSMonitor=\"touch {mark}; false\"' >> top/sub/.git/config",
-    "a filter": "made top/sub; entered sub top/sub; cd top/sub; echo '* filter=x diff=x' > .gitattributes; "
-    "git config filter.x.clean 'touch {mark}; cat'; git config diff.x.textconv 'touch {mark}; cat'; echo 2 > a",
-    "hooks": "made top/sub; entered sub top/sub; cd top/sub; "
-    "for h in pre-commit post-checkout post-index-change post-commit; do "
-    "printf '#!/bin/sh\\ntouch {mark}\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done",
-    "in its own repository of submodules": "made top/sub; entered sub top/sub; made top/sub/inner; cd top/sub; "
-    "git update-index --add --cacheinfo 160000,$(git -C inner rev-parse HEAD),inner; cd ../..; "
-    "evil top/sub/inner/.git/config",
-    "a submodule's update": "made top/sub; entered sub top/sub; "
-    "git -C top/sub config submodule.x.update '!touch {mark}'; evil top/sub/.git/config",
-}
+ATTACKS = {kind: script for kind, (script,) in examples(__file__, "repositories.jsonl").items()}
 
 
 def owner_works(place: Place, root: Path) -> None:

@@ -117,14 +117,14 @@ class Sandbox(Plugin):
         strength = await self._commands.detect(anew=deep)
         lacks = f" ({'; '.join(strength.lacks)})" if strength.lacks else ""
         text = f"{strength.level}{lacks}: {_OF[strength.level]}"
+        if strength.bwrap.endswith("sandbox-exec"):
+            text += ". On this Mac reading, writing and connecting outside were tried, and failed"
         if _is_less(strength.level, self._settings.level):
             text += f". Each asks you first; tasks and guests run none ([sandbox] level, now {self._settings.level!r})"
         elif self._settings.hosts and strength.level == "full":
             text = text.replace("have no network", f"reach {', '.join(self._settings.hosts)}")
         elif self._settings.hosts:
             text += ". [sandbox] hosts are reached only at level full"
-        if strength.level != "full" and strength.lacks and "not installed" in strength.lacks[0]:
-            text += ". Install bubblewrap for the full one"
         return [Finding(strength.level != "none" or self._settings.level == "none", text, "sandbox")]
 
     async def audit(self) -> Iterable[Finding]:
@@ -168,7 +168,7 @@ class SandboxedCommands:
     def banner(self) -> str:
         """A line for the beginning of a talk. The first one of all looks what there is, which takes a moment."""
         if self._strength is None:
-            self._strength = self._known() or self._look()
+            self._strength = self._known() or self._keep(self._find())
         if not self._is_as_said():
             if _is_less((found := self._find()).level, self._strength.level):
                 return (
@@ -200,7 +200,7 @@ class SandboxedCommands:
         """Find out what there is, and say so from now on."""
         async with self._looking:
             if anew or self._strength is None or not self._is_as_said():
-                self._strength = await asyncio.to_thread(self._look, anew=anew)
+                self._strength = self._keep(await asyncio.to_thread(self._find, anew=anew))
             return self._strength
 
     async def refusal(self) -> str:
@@ -225,7 +225,7 @@ class SandboxedCommands:
             if self._strength is None:
                 self._strength = self._known()
             if self._strength is None:
-                self._strength = await asyncio.to_thread(self._look)
+                self._strength = self._keep(await asyncio.to_thread(self._find))
             elif not self._is_as_said():
                 self._last = None  # the person may have looked by another program, such as doctor
                 if self._is_as_said() and (said := self._known()):
@@ -245,9 +245,6 @@ class SandboxedCommands:
         from nanoclaw.sandbox.sandbox import facts
 
         return self._saved().get("facts") == facts()
-
-    def _look(self, *, anew: bool = False) -> Strength:
-        return self._keep(self._find(anew=anew))
 
     def _find(self, *, anew: bool = False) -> Strength:
         from nanoclaw.sandbox.sandbox import find_strength
