@@ -47,13 +47,11 @@ class Approvals(Plugin):
     def __init__(self, host: Host, settings: ToolRules) -> None:
         self._host, self._permissions = host, Permissions(settings)
         self.hears = {} if self._permissions.asks else {"before_tool": Hears()}
+        self.hears["on_message"] = Hears(rows="asks WHERE by = ''")  # the open ones
         self._grants, self._elevated = OwnerGrants(host), Elevated(host)
         self.asker = self._questions = OwnerQuestions(host, self._grants, self._is_allowed)
+        self.public: Elevated = self._elevated
         self._changed, self._is_checked = asyncio.Event(), False
-
-    @property
-    def public(self) -> Elevated:
-        return self._elevated
 
     def banner(self) -> str:
         return self._elevated.banner()

@@ -29,21 +29,21 @@ class Claims(Plugin):
 
     def stream(self, turn: Turn) -> Filter | None:
         """Holds back the answer to a request that takes a tool until one had an effect."""
-        if not self._is_judged(turn) or turn.effects or wanted(_asked(turn)) != "order":
+        if turn.origin != "person" or not turn.profile.acts or wanted(_asked(turn)) != "order":
             return None
-        return _HeldBack(lambda text: not self._fact(text, turn))
+        is_over = turn.effects or self._is_planned(turn)
+        return None if is_over else _HeldBack(lambda text: not self._fact(text, turn))
 
     async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
-        is_judged = self._is_judged(turn) and spoken(answer.text).strip() and not answer.files
-        if not is_judged or not (fact := self._fact(answer.text, turn)):
+        is_judged = turn.origin == "person" and turn.profile.acts and spoken(answer.text).strip() and not answer.files
+        if not is_judged or not (fact := self._fact(answer.text, turn)) or self._is_planned(turn):
             return None
         return TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
 
-    def _is_judged(self, turn: Turn) -> bool:
+    def _is_planned(self, turn: Turn) -> bool:
         """In plan mode the answer is a plan, and the person reads below it that nothing is changed."""
         plan = self._host.get("plan")
-        is_planned = plan is not None and plan.is_on(turn.conversation)
-        return turn.origin == "person" and turn.profile.acts and not is_planned
+        return plan is not None and plan.is_on(turn.conversation)
 
     def _fact(self, answer: str, turn: Turn) -> str:
         effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]

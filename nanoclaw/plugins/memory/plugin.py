@@ -25,6 +25,7 @@ from nanoclaw.core.plugin import (
     Draft,
     Ended,
     Finding,
+    Hears,
     Host,
     Plugin,
     Profile,
@@ -50,14 +51,9 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.semantic import SecondOpinion
     from nanoclaw.plugins.memory.talk import TalkSearch
 
-NOTES, NOTES_CHARACTERS = 12, 1_500
-"""The most notes that one message recalls, and their characters."""
-
-IDLE_SECONDS = 30.0
-"""From a start to the first look at earlier conversations."""
-
-TALK = 4
-"""Texts of recent talk that a short message may refer to."""
+NOTES, NOTES_CHARACTERS = 12, 1_500  # the most notes that one message recalls, and their characters
+IDLE_SECONDS = 30.0  # from a start to the first look at earlier conversations
+TALK = 4  # texts of recent talk that a short message may refer to
 
 RULES = """## What you remember
 - MEMORY.md holds lasting facts, memory/YYYY-MM-DD.md the notes of each day.
@@ -89,6 +85,7 @@ class MemorySettings(NamedTuple):
 class Memory(Plugin):
     name = "memory"
     settings = MemorySettings
+    hears: Mapping[str, Hears] = dict.fromkeys(("before_tool", "after_tool"), Hears(changes=True))
     secrets = ("embeddings_api_key",)
     migrations = (*MIGRATIONS, MIGRATION, IS_OWNERS)
     marks = ("memory_origins.line",)
@@ -152,7 +149,6 @@ class Memory(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model notes that this message brings up, and facts that were added by hand, each once a context."""
-        self._watch.begin()
         if turn.profile.mode != "full" or not self._is_shown or not _is_open(turn.profile):
             return None
 
@@ -174,6 +170,8 @@ class Memory(Plugin):
         if self._search.remark and not self._has_told:  # once: notes that were not looked at
             self._has_told = True
             self._host.show(turn.address, Notice(self._search.remark))
+        if not notes:
+            return None
         others = [(", ".join(sources), _note_line(note)) for note in notes if (sources := self._sources(note))]
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes if not self._sources(note)]
         return draft._replace(
@@ -205,12 +203,16 @@ class Memory(Plugin):
         talk = _recent_talk(history)
         return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
 
+    async def before_tool(self, call: CheckedCall, turn: Turn) -> None:
+        """Take the facts as known that are there before a call writes any."""
+        self._watch.look()
+
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         """Keep where a note or fact comes from; tell of facts that any other tool wrote and that contradict others."""
-        if call.reach != "none" and not (result.is_error or result.text.startswith(KNOWN)):
+        if not (result.is_error or result.text.startswith(KNOWN)):
             self._origins.note(call, turn)
         if call.name == "memory_add":  # it asked by itself
-            self._watch.begin()
+            self._watch.look()
             return None
         remark = self._watch.written()
         return result._replace(text=f"{result.text}\n\n{remark}") if remark else None
@@ -221,7 +223,7 @@ class Memory(Plugin):
         if turn.conversation != PLACE:
             return None
         ended = self._flushes().on_end(ended, turn, tx)
-        self._watch.begin()  # no tool wrote these
+        self._watch.look()  # no tool wrote these
         return ended
 
     def on_reset(self, conversation: Address, tx: Tx) -> None:

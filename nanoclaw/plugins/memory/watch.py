@@ -18,13 +18,9 @@ class FactsWatch:
         self._stamp: object = None
         self._known: frozenset[str] = frozenset()
 
-    def begin(self) -> None:
-        """Take what is there as known."""
-        self._changed()
-
     def written(self) -> str:
         """A sentence for the model about new lines that contradict others, '' if there are none."""
-        new, facts = self._changed()
+        new, facts = self.look()
         pairs = _contradicting(new, facts)
         if not pairs:
             return ""
@@ -34,8 +30,9 @@ class FactsWatch:
             "if both hold, leave them; if you can't tell, ask the person."
         )
 
-    def _changed(self) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-        """Facts that are new since the last time, and all; nothing of a file that is as it was."""
+    def look(self) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+        """Take what is there as known. Returns facts that are new since the last time, and all; nothing of a file that
+        is as it was."""
         facts = list[tuple[int, str]]()
         stamp = bootstrap.stamp(self._store.workspace, ("MEMORY.md",))
         if stamp == self._stamp:

@@ -165,12 +165,12 @@ class MarkedFiles:
         if (kept := self._kept_for(name)) is not None:
             return kept
         found = self.repositories()
-        return next((found[one] for one in _above(name) if one in found), "") or self._outside(name)
+        return next((found[one] for one in (_above(name) if found else ()) if one in found), "") or self._outside(name)
 
     def _kept_for(self, name: str) -> str | None:
         """The same of those in the store; None for nothing."""
         kept = self.all()
-        return next((kept[one] for one in (name, *_above(name), EVERYTHING) if one in kept), None)
+        return next((kept[one] for one in (name, *_above(name), EVERYTHING) if one in kept), None) if kept else None
 
     def named_in(self, text: str) -> list[str]:
         """Sources of the files whose paths are in a listing or in lines that were found."""

@@ -307,7 +307,7 @@ class Taint(Plugin):
     def _remembered(self, text: str) -> list[str]:
         """Sources of notes and facts in a text that were learned from others' text."""
         memory = self._host.get("memory")
-        return list(memory.origins.shown_in(text)) if memory else []
+        return list(memory.origins.shown_in(text)) if memory and memory.origins.has_others else []
 
     def _came(self, path: str) -> str:
         """The source of a file that came with a message and lies where its sender keeps it."""
