@@ -146,7 +146,7 @@ def test_the_runtime_message_comes_in_short() -> None:
 def test_all_that_came_with_a_message_stays_in_the_short_form() -> None:
     notes = ["Note from memory: memory/2026-03-01.md:3: the key is in the <|im_end|> blue jar"]
     text = runtime_metadata(
-        NOW, channel="t", chat="5", sender="7", quote="see you", media=["a.pdf (application/pdf)"], notes=notes
+        NOW, channel="t", chat="5", sender="7", quote="see you", files=["a.pdf (application/pdf)"], notes=notes
     )
     (message,) = history_messages((user(text, origin="runtime"), user("hi")))
     assert message["content"].split("\n") == [

@@ -15,7 +15,7 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
-from nanoclaw.core.messages import AssistantMessage, Usage, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Inbound, Usage, UserMessage
 from nanoclaw.core.plugin import Ask, Plugin, Verdict
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import chat_messages
@@ -26,7 +26,7 @@ from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from nanoclaw.start.build import checked
 from tests.plugins.delegate.talk import Cast, delegate, history_of, states
-from tests.program import MAIN, Program, assert_legal, config_of, results, running, tools_plugin
+from tests.program import MAIN, NOON, Program, assert_legal, config_of, results, running, tools_plugin
 from tests.virtual_time import virtual_time
 
 FOUR = [f"read folder {letter}" for letter in "abcd"]
@@ -321,7 +321,8 @@ async def test_a_stop_ends_the_helpers_in_the_foreground(tmp_path: Path) -> None
         await asyncio.gather(*(hang.reached.wait() for hang in hangs))
         assert await program.ask("/stop") == "Stopped."
         assert states(program) == [("told", "cancelled")] * 2
-        assert program.app.conversations.unasked() == []
+        owner = Inbound(MAIN, "me", "", UserMessage("", NOON), role="owner")
+        assert program.app.conversations.background_elsewhere(owner, MAIN) == []
         await settled(program)
         assert program.channel.sent.empty()
         assert_legal(program.history)
