@@ -171,9 +171,7 @@ class _Place(NamedTuple):
             kind = _KINDS.get(stat.S_IFMT(found.st_mode), "not a file")
             raise PathRefused(f"{path!r} is {kind}: only plain files are used.")
         if for_writing and found.st_nlink > 1:
-            raise PathRefused(
-                f"{path!r} has a second name elsewhere (a hard link): write to a copy of it under a new name."
-            )
+            raise PathRefused(f"{path!r} has a second name elsewhere (a hard link): write to a copy under a new name.")
         folders = (*self.reach.writable, *self.reach.read)
         if self.is_guarded and not is_all_inside(found, self.parts, folders, self.reach.closed):
             raise PathRefused(
@@ -237,7 +235,8 @@ def _locate(reach: Reach, path: str, for_writing: bool = False) -> _Place:
         return _Place(reach, base, tuple(real[len(base) :].strip("/").split("/")) if real != base else (), is_guarded)
     if for_writing and any(_is_in(real, os.path.realpath(one)) for one in reach.read):
         raise PathRefused(f"{path[:200]!r} is outside the workspace and may only be read.")
-    raise PathRefused(f"{path[:200]!r} is outside the workspace. Give a relative path inside it.")
+    allow = f"[files] {'write' if for_writing else 'read'} in config.toml"
+    raise PathRefused(f"{path[:200]!r} is outside the workspace. The person can add its folder to {allow}.")
 
 
 def _is_in(path: str, base: str) -> bool:

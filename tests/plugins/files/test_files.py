@@ -113,7 +113,7 @@ def test_shipped_skills_can_be_read_but_not_changed(hands: Hands, tmp_path: Path
     path = str(tmp_path / "skills/SKILL.md")
     assert hands("read_file", path=path) == "1\thow to"
     assert "outside the workspace" in hands.error("edit_file", path=path, old="how", new="x")
-    assert "outside the workspace" in hands.error("write_file", path=path, content="x")
+    assert "its folder to [files] write in config.toml" in hands.error("write_file", path=path, content="x")
 
 
 @contextmanager
@@ -310,7 +310,7 @@ def test_lines_are_searched(hands: Hands) -> None:
     assert hands("search_files", pattern="o", glob="*.txt").startswith("b.txt:1:")
     assert hands("search_files", pattern="zebra") == "[no line matches 'zebra']"
     assert "is not a regular expression" in hands.error("search_files", pattern="(")
-    assert "outside" in hands.error("search_files", pattern="root", path="/etc")
+    assert "its folder to [files] read in config.toml" in hands.error("search_files", pattern="root", path="/etc")
     assert "does not exist" in hands.error("search_files", pattern="x", path="nowhere")
 
 
