@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import Message, Mode, NoteRef, Section, SystemPrompt, ToolExample, ToolSpec
@@ -19,25 +19,32 @@ from nanoclaw.tokens.tokens import estimate
 _STATUS = {"missing_file": "missing", "file_read_error": "unreadable"}
 
 
-class PromptSnapshot(NamedTuple):
-    """`sections` as they are sent, in order, and `tools` byte for byte. `versions` tell by section which state of the
-    world is known; `channels` are those that the model was told of. `profile` is the name of the one it is for."""
-
+class _Stored(NamedTuple):
     profile: str
     sections: tuple[Section, ...]
     tools: tuple[ToolSpec, ...]
     versions: dict[str, str]
     channels: tuple[str, ...] = ()
 
-    @property
+
+class PromptSnapshot(_Stored):
+    """`sections` as they are sent, in order, and `tools` byte for byte. `versions` tell by section which state of the
+    world is known; `channels` are those that the model was told of. `profile` is the name of the one it is for."""
+
+    @cached_property
     def system(self) -> SystemPrompt:
         return joined(self.sections)
 
-    @property
+    @cached_property
     def diagnostics(self) -> tuple[str, ...]:
         return tuple(code for section in self.sections for code in section.diagnostics)
 
-    @property
+    @cached_property
+    def manifests(self) -> dict[Mode, Manifest]:
+        """Those that were made of it, without recalled notes."""
+        return {}
+
+    @cached_property
     def cut_files(self) -> tuple[str, ...]:
         """Names of files that are shown only in part."""
         codes = (code.partition(" ") for code in self.diagnostics)
@@ -46,27 +53,36 @@ class PromptSnapshot(NamedTuple):
     def dump(self) -> str:
         sections = [section._asdict() for section in self.sections]
         tools = [{**spec._asdict(), "examples": [one._asdict() for one in spec.examples]} for spec in self.tools]
-        return json.dumps({**self._asdict(), "sections": sections, "tools": tools})
+        text = json.dumps({**self._asdict(), "sections": sections, "tools": tools})
+        _keep(text, self)
+        return text
 
 
 EMPTY = PromptSnapshot("", (), (), {})
 """That of a context which has not begun."""
 
 
-@lru_cache(maxsize=64)  # each message of a conversation looks at the same one
+_kept: dict[str, PromptSnapshot] = {}
+
+
+def _keep(text: str, snapshot: PromptSnapshot) -> PromptSnapshot:
+    """Keep one by what is stored of it: each message of a conversation looks at the same one."""
+    if len(_kept) >= 64:
+        _kept.clear()
+    return _kept.setdefault(text, snapshot)
+
+
 def load(text: str | None) -> PromptSnapshot | None:
     """None for a text that `dump` did not write: the context then starts over."""
+    if found := _kept.get(text or ""):
+        return found
     try:
         body: dict[str, Any] = json.loads(text or "")
-        return PromptSnapshot(
-            body["profile"],
-            tuple(_section(section) for section in body["sections"]),
-            tuple(_spec(spec) for spec in body["tools"]),
-            body["versions"],
-            tuple(body["channels"]),
-        )
+        parts, tools = tuple(map(_section, body["sections"])), tuple(map(_spec, body["tools"]))
+        found = PromptSnapshot(body["profile"], parts, tools, body["versions"], tuple(body["channels"]))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+    return _keep(text or "", found)
 
 
 def _section(body: dict[str, Any]) -> Section:
@@ -123,20 +139,20 @@ class Preview(NamedTuple):
 def manifest(mode: Mode, snapshot: PromptSnapshot, notes: Sequence[NoteRef] = (), is_new: bool = True) -> Manifest:
     """The manifest of a request that is about to be sent; `notes` are in its metadata message. `is_new`: it begins a
     context."""
+    made = snapshot.manifests[mode] = snapshot.manifests.get(mode) or _manifest(mode, snapshot)
+    recalled = [note._replace(is_new=is_new) for part in snapshot.sections if part.text for note in part.notes]
+    return made._replace(notes=tuple(note._replace(score=round(note.score, 2)) for note in (*recalled, *notes)))
+
+
+def _manifest(mode: Mode, snapshot: PromptSnapshot) -> Manifest:
     system, tools, shown = snapshot.system, snapshot.tools, [part for part in snapshot.sections if part.text]
     schemas = tools_text(tools)
-    parts = [_part(section.id, section.title, section.text, section.stable, section.source) for section in shown]
+    parts = [PromptPart(one.id, one.title, len(one.text), estimate(one.text), one.stable, one.source) for one in shown]
     if tools:
-        parts.append(_part("tools", f"{len(tools)} tools", schemas, True, "code"))
-    recalled = [note._replace(is_new=is_new) for section in shown for note in section.notes]
-    return Manifest(
-        mode,
-        tuple(parts),
-        {name: _sha256(text) for name, text in _hashed(system.stable, system.dynamic, system.text, schemas)},
-        _statuses(snapshot),
-        tuple(_diagnostics(mode, snapshot)),
-        tuple(note._replace(score=round(note.score, 2)) for note in (*recalled, *notes)),
-    )
+        parts.append(PromptPart("tools", f"{len(tools)} tools", len(schemas), estimate(schemas), True, "code"))
+    texts = {"stable": system.stable, "dynamic": system.dynamic, "full": system.text, "tools": schemas}
+    hashes = {name: hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() for name, text in texts.items()}
+    return Manifest(mode, tuple(parts), hashes, _statuses(snapshot), tuple(_diagnostics(mode, snapshot)))
 
 
 def load_manifest(text: str) -> Manifest | None:
@@ -153,24 +169,6 @@ def load_manifest(text: str) -> Manifest | None:
         )
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def _part(id_: str, title: str, text: str, stable: bool, source: str) -> PromptPart:
-    return PromptPart(id_, title, len(text), _tokens(text), stable, source)
-
-
-def _hashed(stable: str, dynamic: str, full: str, tools: str) -> Iterable[tuple[str, str]]:
-    return (("stable", stable), ("dynamic", dynamic), ("full", full), ("tools", tools))
-
-
-@lru_cache(maxsize=256)  # of texts that stay for a whole context
-def _tokens(text: str) -> int:
-    return estimate(text)
-
-
-@lru_cache(maxsize=64)
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _statuses(snapshot: PromptSnapshot) -> dict[str, str]:
