@@ -10,6 +10,7 @@ from nanoclaw.core.commands import Commands
 from nanoclaw.core.conversation import Conversation
 from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Inbound
+from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import Inbox
 
@@ -36,12 +37,13 @@ class Actors:
         """The conversation that a message is part of."""
         return self.of(inbound.conversation or inbound.address)
 
-    def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]:
-        """Conversations except `here` that run something nobody asked for just now, such as a task; only where the
-        sender of a message may stop them."""
+    def background_elsewhere(self, inbound: Inbound, here: Address) -> dict[Address, str]:
+        """Conversations except `here`, in words, that run something nobody asked for just now, such as a task; only
+        where the sender of a message may stop them."""
         from_owner = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
         found = ((address, actor.at_work_on) for address, actor in self._actors.items() if from_owner)
-        return [one for one, work in found if work and work.message.origin != "person" and one != here]
+        works = {one: work for one, work in found if work and work.message.origin != "person" and one != here}
+        return {one: profile_of(work).words.format(one.chat) or f"a turn in {one}" for one, work in works.items()}
 
     def answered(self, turn: int) -> None:
         """The owner has answered all questions of a turn: it continues."""

@@ -15,12 +15,9 @@ from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Inbound, ToolCall, UserMessage
 from nanoclaw.core.metadata import escape, program_remark, runtime_metadata
 from nanoclaw.core.plugin import Draft, Profile, Section
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.profiles import GUEST, PROFILES
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.outside_text import block
-
-OWN_TASKS = ("helper", "heartbeat")
-"""Origins of text that our own model wrote after it had read others' text: it is marked, but not put in a block."""
 
 
 class PromptLimits(NamedTuple):
@@ -105,10 +102,16 @@ class ContextBuilder:
             key: now[key]
             for key, part in ((_key(owner, part), part) for owner, part in found)
             if now[key] != before.get(key)
-            and any(_may_have_changed(call, part.source) for call in calls)
+            and any(self._may_have_changed(call, part.source) for call in calls)
             and not _is_removed(part, snapshot)
         }
         return snapshot._replace(versions={**before, **own}) if own else snapshot
+
+    def _may_have_changed(self, call: ToolCall, source: str) -> bool:
+        """True if a call that changes something names the source of a section, or no file at all."""
+        is_change = any(one.name == call.name and one.reach != "none" for one in self._chain.tools())
+        names = [name for name in source.split(", ") if name]
+        return is_change and ('"path"' not in call.arguments or any(name in call.arguments for name in names))
 
     def _built(self, profile: Profile) -> Built:
         """The sections of a profile, built again if what they are made of has changed."""
@@ -151,7 +154,7 @@ class ContextBuilder:
             named = ", ".join(file.name for file in draft.attachments)
             text = f"(sent without text: {named})" if named else "(sent without text)"
         others, sources = list(draft.others), [message.outside] if message.outside else []
-        if message.outside and text == message.text and message.origin not in OWN_TASKS:
+        if message.outside and text == message.text and PROFILES.get(message.origin, GUEST).blocks:
             others, text = [*others, (message.outside, text)], ""
         if inbound and inbound.overheard:
             others.insert(0, ("others in this group, before", inbound.overheard))
@@ -181,13 +184,6 @@ def _key(owner: str, part: Section) -> str:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
-def _may_have_changed(call: ToolCall, source: str) -> bool:
-    """True if a call may have changed the source of a section."""
-    if call.name == "exec" or (call.name.startswith("memory_") and "MEMORY.md" in source):
-        return True
-    return any(name in call.arguments for name in source.split(", ") if name)
 
 
 def _is_removed(part: Section, snapshot: PromptSnapshot) -> bool:

@@ -21,7 +21,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
-from nanoclaw.core.wording import NO_MODEL, in_words, logged, not_begun, short, waits_first
+from nanoclaw.core.wording import NO_MODEL, logged, not_begun, short, waits_first
 
 
 class Conversation:
@@ -363,7 +363,7 @@ class Conversation:
 
     def _cut(self, inbound: Inbound) -> tuple[str, list[int]]:
         """The text about a turn that was stopped, and the rows that end with it."""
-        dropped, others = self.dropped(), in_words(self._peers.background_elsewhere(inbound, self.address))
+        dropped, others = self.dropped(), ", ".join(self._peers.background_elsewhere(inbound, self.address).values())
         still = f" Still running: {others}; /stop again ends that too." if others else ""
         return f"Stopped.{not_begun(dropped)}{still}", [row for row, _ in dropped]
 

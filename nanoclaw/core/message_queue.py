@@ -84,8 +84,8 @@ class PausedTurn(NamedTuple):
 class Peers(Protocol):
     """Tells a conversation what it must know of the others."""
 
-    # Other conversations in which a task or heartbeat runs that the sender may stop; none for guests and in groups.
-    def background_elsewhere(self, inbound: Inbound, here: Address) -> list[Address]: ...
+    # Other conversations, in words, where something runs that nobody asked for just now and the sender may stop.
+    def background_elsewhere(self, inbound: Inbound, here: Address) -> dict[Address, str]: ...
 
 
 class MessageQueue:

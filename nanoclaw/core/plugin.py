@@ -87,6 +87,9 @@ class Profile(NamedTuple):
     acts: bool = True  # False: a rehearsal, in which calls with effects are only told
     keeps: bool = True  # False: nothing of it is stored when it has ended
     wait: float = 0.0  # somebody waits so many seconds for a sign of the model, and then gives up; 0.0: as it takes
+    words: str = ""  # for a person, such as "task {}" with its chat; '' for one that a person begins
+    again: str = ""  # said of one that was broken off after it did {}, where its subject comes up again by itself
+    blocks: bool = True  # others' text in its message stands in a block: no model of ours has written it
 
 
 class AskedModel(NamedTuple):

@@ -16,9 +16,18 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile("person"),
         GUEST,
-        Profile("job", mode="minimal", purpose="tasks", can_allow=False),
-        Profile("heartbeat", mode="minimal", purpose="heartbeat", can_ask=False, can_allow=False),
-        Profile("helper", mode="minimal", purpose="helpers"),
+        Profile("job", mode="minimal", purpose="tasks", can_allow=False, words="task {}"),
+        Profile(
+            "heartbeat",
+            mode="minimal",
+            purpose="heartbeat",
+            can_ask=False,
+            can_allow=False,
+            words="a heartbeat",
+            again="A heartbeat was interrupted.{} Its lines come up again at the next one.",
+            blocks=False,
+        ),
+        Profile("helper", mode="minimal", purpose="helpers", blocks=False),
         Profile("incognito", only=frozenset(), can_ask=False, can_allow=False),
         Profile("rehearsal", mode="minimal", purpose="tasks", can_ask=False, can_allow=False, acts=False, keeps=False),
     )

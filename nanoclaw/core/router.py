@@ -25,7 +25,7 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.wording import in_words, not_begun, short
+from nanoclaw.core.wording import not_begun, short
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I continue."
@@ -223,11 +223,9 @@ class Router:
         self.resume(self._is_served)
 
     def _judged_again(self, row: int, inbound: Inbound) -> Inbound | None:
-        """A message stored by a version that stored no role; a task may be anybody's."""
-        if inbound.message.origin == "job":
-            return inbound._replace(role="guest")
-        if inbound.address.channel == TERMINAL or inbound.message.origin != "person":
-            return inbound._replace(role="owner")
+        """A message stored by a version that stored no role; one that no person wrote may be anybody's."""
+        if inbound.message.origin != "person" or inbound.address.channel == TERMINAL:
+            return inbound._replace(role="owner" if inbound.message.origin == "person" else "guest")
         judged, said = self._transactions.write_now(lambda tx: self._chain.on_message(inbound, tx))
         if said is None and judged.role:
             return judged
@@ -258,9 +256,8 @@ class Router:
         said = " and ".join(f"“{short(text)}”" for text in cut.texts)
         then = "Shall I go on?" if waits else "Ask again if it still matters."
         text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. {then}"
-        if cut.inbound.message.origin == "heartbeat":  # nobody wrote it, and what it was about comes up again
-            text = f"A heartbeat was interrupted.{ran} Its lines come up again at the next one." if ran else ""
-            reason = "answered"
+        if again := profile_of(cut.inbound).again:
+            text, reason = again.format(ran) if ran else "", "answered"
         self._runner.say_instead(conversation.address, cut, text, TurnEnded(text, reason))
 
     # --- stops -------------------------------------------------------------------------------------------------------
@@ -277,7 +274,7 @@ class Router:
         for address in unasked:
             self._conversations.of(address).halt()
         nothing = "Stopped." if asked else "Nothing is running."
-        said = f"Stopped: {in_words(unasked)}." if unasked else nothing
+        said = f"Stopped: {', '.join(unasked.values())}." if unasked else nothing
         return conversation.reply(item, f"{said}{not_begun(dropped)}", also=[row for row, _ in dropped])
 
     def _stop_unkept(self, inbound: Inbound) -> None:

@@ -22,20 +22,6 @@ def short(text: str, most: int = SHORT) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def in_words(unasked: Iterable[Address]) -> str:
-    """Names of background turns, by their conversations."""
-    return ", ".join(map(_unasked, unasked))
-
-
-def _unasked(conversation: Address) -> str:
-    if conversation.channel == "heartbeat":
-        return "a heartbeat"
-    if conversation.channel == "memory":
-        return "noting what was said before"
-    named = {"job": "task", "delegate": "helper"}.get(conversation.channel)
-    return f"{named} {conversation.chat}" if named else f"a turn in {conversation}"
-
-
 def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
     texts = [short(text) for _, text in dropped if text]
     return f" Not begun: {'; '.join(texts)}." if texts else ""

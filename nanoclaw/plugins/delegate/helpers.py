@@ -178,8 +178,8 @@ class Helpers:
             config.limits.calls,
             float(settings.seconds),
         )
-        only = self._only(base, tools, context.only)
-        return base._replace(only=only, model=config.purposes.resolve(model.strip() or settings.model), limits=limits)
+        base = base._replace(words="helper {}", only=self._only(base, tools, context.only))
+        return base._replace(model=config.purposes.resolve(model.strip() or settings.model), limits=limits)
 
     def _only(self, base: Profile, tools: Sequence[str] | None, may: frozenset[str] | None) -> frozenset[str] | None:
         """The tools that are named, as far as helpers have them; the turn that begins one can't give more than it

@@ -163,11 +163,11 @@ class Flushes:
             limits=Limits(output_tokens=2_048, rounds=3, calls=3, seconds=900.0),
             can_ask=False,
             keeps=False,
+            words="noting what was said before",
         )
         self._has_forgotten = False
-        tx.execute(
-            "UPDATE memory_flushes SET due = NULL, reached = ?, tries = tries + 1 WHERE id = ?", reached, flush.id
-        )
+        sql = "UPDATE memory_flushes SET due = NULL, reached = ?, tries = tries + 1 WHERE id = ?"
+        tx.execute(sql, reached, flush.id)
         tx.deliver(inbound, profile)
 
     def _until_calm(self, tx: Tx) -> float:

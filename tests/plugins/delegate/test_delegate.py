@@ -322,7 +322,7 @@ async def test_a_stop_ends_the_helpers_in_the_foreground(tmp_path: Path) -> None
         assert await program.ask("/stop") == "Stopped."
         assert states(program) == [("told", "cancelled")] * 2
         owner = Inbound(MAIN, "me", "", UserMessage("", NOON), role="owner")
-        assert program.app.conversations.background_elsewhere(owner, MAIN) == []
+        assert program.app.conversations.background_elsewhere(owner, MAIN) == {}
         await settled(program)
         assert program.channel.sent.empty()
         assert_legal(program.history)
