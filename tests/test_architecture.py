@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.start import build
+
 REPOSITORY = Path(__file__).parents[1]
 
 NOT_LIBRARIES = frozenset(
@@ -253,6 +255,38 @@ def test_every_import_follows_the_arrows(house: Modules) -> None:
 
 def test_no_class_or_docstring_has_a_shape_that_the_house_does_not_allow(house: Modules) -> None:
     assert shapes(house) == []
+
+
+def names_of_plugins(package: Modules) -> list[str]:
+    """Texts of the core that are the name of a built-in plugin, or of a tool or an origin of one, and those that have a
+    name which is no English word. Docstrings are prose."""
+    found, exact = list[str](), {*build.BUILT_IN, *OF_PLUGINS} - WORDS
+    for path, (_, tree) in package.items():
+        if path.startswith("core/") and path not in STILL_NAMED:
+            nodes = list(ast.walk(tree))
+            prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+            texts = (one for one in nodes if isinstance(one, ast.Constant) and id(one) not in prose)
+            said = [(one.lineno, one.value) for one in texts if isinstance(one.value, str)]
+            found += [f"{path}:{line}: {text}" for line, text in said if text in exact or NO_WORD.search(text)]
+    return found
+
+
+OF_PLUGINS = frozenset({"job", "helper", "exec", "process", "rehearsal"})
+NO_WORD = re.compile(r"heartbeat|incognito|approvals|sandbox|memory_")
+WORDS = frozenset({"files", "message", "question", "rules"})  # columns and attributes of the core as well
+STILL_NAMED = frozenset({"core/profiles.py", "core/tool.py", "core/purposes.py", "core/sections.py"})
+"""Tables of the core that still have such names: profiles, whom a tool is open to, purposes, parts of a prompt."""
+
+
+def test_the_core_names_no_plugin_nor_a_tool_or_an_origin_of_one(house: Modules) -> None:
+    assert names_of_plugins(house) == []
+
+
+@pytest.mark.parametrize("line", ['app.public("access")', 'call.name == "exec"', 'f"A heartbeat {x}"', '"memory_add"'])
+def test_a_name_of_a_plugin_in_the_core_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "turn.py").write_text(f'"""Docstrings may say sandbox."""\n\nx = {line}\n')
+    assert len(names_of_plugins(parsed(tmp_path))) == 1
 
 
 def test_each_plugin_says_of_itself_what_no_other_one_does(house: Modules) -> None:

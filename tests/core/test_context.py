@@ -19,15 +19,7 @@ import PIL.Image
 import pytest
 
 from nanoclaw.core.context import ContextBuilder
-from nanoclaw.core.messages import (
-    AssistantMessage,
-    Attachment,
-    Image,
-    ModelRequest,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from nanoclaw.core.messages import AssistantMessage, Attachment, Image, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.metadata import CLOSE, OPEN, below, escape
 from nanoclaw.core.plugin import Draft, Host, Plugin, Profile, Section, Turn
 from nanoclaw.core.profiles import PROFILES

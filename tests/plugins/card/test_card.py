@@ -12,17 +12,7 @@ from nanoclaw.core.plugin import Plugin, Refuse, Turn, Verdict
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.plugins.card.plugin import NOTED, SAID_NO
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from tests.program import (
-    NOON,
-    FakeChannel,
-    HandClock,
-    Program,
-    assert_legal,
-    new_id,
-    results,
-    running,
-    tools_plugin,
-)
+from tests.program import NOON, FakeChannel, HandClock, Program, assert_legal, new_id, results, running, tools_plugin
 
 NAMES = [f"{name}.txt" for name in ("one", "two", "three", "four", "five")]
 

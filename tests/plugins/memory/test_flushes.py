@@ -17,15 +17,7 @@ from nanoclaw.plugins.memory import flushes
 from nanoclaw.providers.choose import GivenModels
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.plugins.memory.kills import KEPT, SAID, keep, settled, written
-from tests.program import (
-    GUEST,
-    MAIN,
-    FakeChannel,
-    HandClock,
-    everybody_is,
-    running,
-    tools_plugin,
-)
+from tests.program import GUEST, MAIN, FakeChannel, HandClock, everybody_is, running, tools_plugin
 
 DOWN = ProviderUnavailable("nobody is there.")
 
