@@ -30,7 +30,7 @@ _RULES = {
     **dict.fromkeys(("kept", "named"), "(deny file-write* (literal {0}) (subpath {0}))"),
     "closed": "(deny file-read* file-write* (literal {}))",
 }
-_WALK = "(allow file-read-metadata (vnode-type DIRECTORY))"  # or no path that leads through a closed one is found
+_WALK = "(allow file-read-metadata (vnode-type DIRECTORY) (vnode-type SYMLINK))"  # or no path such as /etc/x is found
 
 
 def profile(seen: Iterable[Visible], protected: Iterable[Protected]) -> str:
