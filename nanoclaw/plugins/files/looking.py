@@ -15,7 +15,6 @@ from nanoclaw.atomic_write import reason
 from nanoclaw.beneath import walk
 from nanoclaw.core.errors import ToolError
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.files.sizes import in_words
 
 SEARCH_SECONDS = 10.0
 MOST_ENTRIES = 200
@@ -118,3 +117,9 @@ def _joined(path: str, name: str) -> str:
 def check_short(pattern: str) -> None:
     if len(pattern) > 1_000 or "\0" in pattern:
         raise ToolError("the pattern is longer than 1,000 characters or has a NUL in it: give a shorter one.")
+
+
+def in_words(size: int) -> str:
+    """Such as "4.2 kB"."""
+    units = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
+    return next((f"{size / scale:.1f} {unit}" for unit, scale in units if size >= scale), f"{size} bytes")

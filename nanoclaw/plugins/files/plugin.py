@@ -31,9 +31,8 @@ from nanoclaw.escapes import visible
 from nanoclaw.exact_text import as_code
 from nanoclaw.plugins.files.diffs import before_writing, diff
 from nanoclaw.plugins.files.editing import edited
-from nanoclaw.plugins.files.looking import check_short, found, listing, search
+from nanoclaw.plugins.files.looking import check_short, found, in_words, listing, search
 from nanoclaw.plugins.files.reading import HEAD_BYTES, PAGE_LINES, TextPage, coding_of, is_image, picture
-from nanoclaw.plugins.files.sizes import in_words
 
 LONGEST_EDIT_BYTES = 10_000_000
 LOOK = " list_dir and find_files show what is there."
