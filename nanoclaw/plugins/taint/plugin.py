@@ -56,7 +56,7 @@ class Provenance:
     def __init__(self, settings: TaintSettings, came_back: Callable[[str, str, Tx], None]) -> None:
         """`came_back(path, sha256, tx)` is to be called for a file that has again what it had before."""
         self._settings, self.came_back = settings, came_back
-        self._learned: dict[tuple[int, str], Learned] = {}
+        self._learned: dict[int, dict[str, Learned]] = {}
 
     def untrusted(self, sources: Iterable[str]) -> list[str]:
         """Those that the owner does not trust."""
@@ -78,14 +78,13 @@ class Provenance:
 
     def learned(self, call: CheckedCall, turn: Turn) -> Learned:
         """That of a call that was judged, and is run."""
-        return self._learned.get((turn.id, call.id), Learned())
+        return self._learned.get(turn.id, {}).get(call.id, Learned())
 
     def keep(self, call: CheckedCall, turn: Turn, learned: Learned) -> None:
-        self._learned[turn.id, call.id] = learned
+        self._learned.setdefault(turn.id, {})[call.id] = learned
 
     def drop(self, turn: Turn) -> None:
-        for key in [key for key in self._learned if key[0] == turn.id]:
-            del self._learned[key]
+        self._learned.pop(turn.id, None)
 
     @cached_property
     def trusted(self) -> Trusted:
@@ -101,8 +100,8 @@ class Taint(Plugin):
 
     def __init__(self, host: Host, settings: TaintSettings) -> None:
         self._host, self._settings = host, settings
-        self._before: dict[tuple[int, str], Before] = {}
-        self._commands: dict[tuple[int, str], CommandFiles] = {}
+        self._before: dict[int, dict[str, Before]] = {}  # by turn and call
+        self._commands: dict[int, dict[str, CommandFiles]] = {}
         self.public: Provenance = Provenance(settings, self._came_back)
 
     @cached_property
@@ -125,7 +124,8 @@ class Taint(Plugin):
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         if call.name == "exec":
             await self._files.refresh()
-            self._commands[turn.id, call.id] = await self._of_command(str(call.arguments["command"]))
+            files = await self._of_command(str(call.arguments["command"]))
+            self._commands.setdefault(turn.id, {})[call.id] = files
         read = self._read(call, turn)
         if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
             return refused
@@ -135,7 +135,8 @@ class Taint(Plugin):
 
             from nanoclaw.plugins.taint.files import Before
 
-            self._before[turn.id, call.id] = Before(await asyncio.to_thread(self._files.listed), brings)
+            before = Before(await asyncio.to_thread(self._files.listed), brings)
+            self._before.setdefault(turn.id, {})[call.id] = before
         if not (read or brings or any(getattr(message, "outside", "") for message in turn.history)):
             return None
         from nanoclaw.plugins.taint.acts import act_of
@@ -167,7 +168,7 @@ class Taint(Plugin):
         """Files that a command names, as they were before it ran."""
         from nanoclaw.plugins.taint.files import CommandFiles
 
-        return self._commands.get((turn.id, call.id)) or CommandFiles()
+        return self._commands.get(turn.id, {}).get(call.id) or CommandFiles()
 
     def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
@@ -230,7 +231,7 @@ class Taint(Plugin):
         return not (sandbox and await sandbox.confines())
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        before = self._before.pop((turn.id, call.id), None)
+        before = self._before.get(turn.id, {}).pop(call.id, None)
         if call.name in _WRITES and not result.is_error:
             if call.name == "write_file" and not self._read(call, turn):
                 from nanoclaw.beneath.paths import name_beneath
@@ -317,9 +318,8 @@ class Taint(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         self.public.drop(turn)
-        for kept in (self._before, self._commands):
-            for key in [key for key in kept if key[0] == turn.id]:
-                del kept[key]
+        self._before.pop(turn.id, None)
+        self._commands.pop(turn.id, None)
 
     # --- what the owner sees -----------------------------------------------------------------------------------------
 
