@@ -302,6 +302,8 @@ def test_nanoclaw_model_as_json(tmp_path: Path) -> None:
 
 def test_nanoclaw_model_without_any_configuration_says_how_one_is_chosen(tmp_path: Path) -> None:
     assert listed(tmp_path, settings="").out.startswith("Model: chosen at each start")
+    own = listed(tmp_path, settings='[model]\nname = "local/qwen2.5-coder-1.5b"\n').out
+    assert "- local/qwen2.5-coder-1.5b: on this machine; 4,096 tokens" in own
 
 
 async def test_slash_model_takes_aliases_and_names_what_is_near(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.plain import OneQuestion, Plain
+from nanoclaw.commands import local
 from nanoclaw.core.events import Event, Notice, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import ToolCall
 from nanoclaw.core.plugin import Ask
@@ -89,12 +90,15 @@ def test_an_answer_in_pieces_and_all_about_it_is_harmless(options: dict[str, Any
     assert steering(out + err) == []
 
 
-def test_the_bar_is_the_programs_own() -> None:
+def test_the_bar_is_the_programs_own_with_its_whole_label(monkeypatch: pytest.MonkeyPatch) -> None:
     out, err = io.StringIO(), io.StringIO()
     err.isatty = lambda: True  # type: ignore[method-assign]
     plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=SafeStream(err))  # type: ignore[arg-type]
     plain.show(HERE, Notice("loading \x1b[2J\r", 0.5))
     assert err.getvalue().startswith("\r█") and steering(err.getvalue()[1:]) == []
+    monkeypatch.setattr("sys.stderr", err)
+    local._Progress().show(1_000_000_000, 1_117_000_000, "downloading from the package index")
+    assert "downloading from the package index █" in err.getvalue()
 
 
 def test_no_command_prints_any(tmp_path: Path) -> None:

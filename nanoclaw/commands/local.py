@@ -51,7 +51,7 @@ class _Progress:
     def show(self, done: int, total: int, phase: str) -> None:
         percent = 100 * done // max(total, 1)
         is_terminal = sys.stderr.isatty()
-        bar = f"{phase[:30]:<30} {'█' * (percent // 4):<25} {percent:>3} %  {done / 1e6:,.0f} MB"
+        bar = f"{phase:<34} {'█' * (percent // 4):<25} {percent:>3} %  {done / 1e6:,.0f} MB"
         line = bar if is_terminal else f"{phase}: {percent // 10 * 10} %"
         if line == self._last:
             return

@@ -150,7 +150,7 @@ async def retried(
             _log(endpoint, error, f"try {failed} of {retries.tries}, the next in {seconds:.1f} s")
             model = endpoint.model
             what = f"{model} broke off, its answer starts again" if shown else f"{reason_of(error)}, trying again"
-            on_event(Notice(f"{what} in {max(1, round(seconds))} s"))
+            on_event(Notice(f"{what} in {max(1, round(seconds))} s (try {failed + 1} of {retries.tries})"))
             await retries.sleep(seconds)
 
 

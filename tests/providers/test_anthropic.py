@@ -212,7 +212,8 @@ def test_trouble_inside_the_stream_is_asked_again(server: ModelServer, waits: Wa
     trouble = b"event: error\ndata: " + json.dumps(wrong(kind)).encode() + b"\n\n"
     server.script(Scripted((*broken.parts, trouble)), failing(529, wrong("overloaded_error")), anthropic(text("Hello")))
     assert ask(server, waits, heard).text == "Hello"
-    assert heard.notices == [f"anthropic/claude-x broke off, its answer starts again in {n} s" for n in (1, 2)]
+    again = "anthropic/claude-x broke off, its answer starts again in"
+    assert heard.notices == [f"{again} {n} s (try {n + 1} of 3)" for n in (1, 2)]
 
 
 def test_a_refusal_inside_the_stream_is_not_asked_again(server: ModelServer, waits: Waits, heard: Heard) -> None:

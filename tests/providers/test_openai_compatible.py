@@ -388,7 +388,8 @@ def test_a_busy_model_is_asked_again_after_the_time_it_names(
     server.script(busy, busy, says("at last"))
     assert ask(server, waits, heard).text == "at last"
     assert waits.seconds == seconds
-    assert heard.notices == [f"openai/gpt-5 is busy (429), trying again in {round(s)} s" for s in seconds]
+    told = [f"trying again in {round(s)} s (try {n} of 3)" for n, s in enumerate(seconds, 2)]
+    assert heard.notices == [f"openai/gpt-5 is busy (429), {one}" for one in told]
 
 
 def test_a_model_that_stays_busy_ends_in_a_sentence(server: ModelServer, waits: Waits, heard: Heard) -> None:
@@ -514,8 +515,8 @@ def test_a_server_that_sends_nothing_is_given_up(server: ModelServer, waits: Wai
 
     assert asyncio.run(run()).text == "Hello"
     assert heard.notices == [
-        "openai/gpt-5 sent nothing for 50 s and was given up, trying again in 1 s",
-        "openai/gpt-5 broke off, its answer starts again in 2 s",
+        "openai/gpt-5 sent nothing for 50 s and was given up, trying again in 1 s (try 2 of 3)",
+        "openai/gpt-5 broke off, its answer starts again in 2 s (try 3 of 3)",
     ]
 
 
@@ -526,7 +527,7 @@ def test_a_stream_cut_in_the_middle_is_asked_again_and_the_person_told(
     torn = b'data: {"choices":[{"delta":{"content":" wor'
     server.script(events(delta(content="Hello"), torn, done=False, cut=cut), says("Hello world"))
     assert ask(server, waits, heard).text == "Hello world"
-    assert heard.notices == ["openai/gpt-5 broke off, its answer starts again in 1 s"]
+    assert heard.notices == ["openai/gpt-5 broke off, its answer starts again in 1 s (try 2 of 3)"]
 
 
 def test_a_stream_cut_after_its_finish_is_whole(server: ModelServer, waits: Waits, heard: Heard) -> None:

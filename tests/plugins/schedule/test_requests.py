@@ -214,6 +214,7 @@ async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
     model = ScriptedProvider(call("cron", {"action": "remove", "id": 1}), "Removed.")
     async with running(tmp_path, model) as program:
         await program.ask(PIZZA)
+        assert f" you: {PIZZA}\n" in await program.ask("/history")
         assert await program.ask("drop that one again") == "Removed."
         *_, remark, told, _, _ = model.requests[0].history
         assert isinstance(told, AssistantMessage)
@@ -221,13 +222,6 @@ async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
         assert f"The person said “{PIZZA}”, which the program answered." in remark.text
         assert jobs(program) == []
         assert_legal(program.history)
-
-
-async def test_the_history_has_what_was_typed_for_a_reminder_that_code_has_set(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedProvider()) as program:
-        await program.ask(PIZZA)
-        you, answer = (await program.ask("/history")).split("\n")
-    assert you.endswith(f" you: {PIZZA}") and SET in answer
 
 
 async def test_a_guest_in_a_chat_app_gets_a_reminder_of_their_own_conversation(tmp_path: Path) -> None:
