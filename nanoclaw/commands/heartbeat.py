@@ -25,7 +25,7 @@ def heartbeat(config: Config, options: argparse.Namespace) -> int:
             beats = app.public("heartbeat")
             if beats is None:
                 raise ConfigError(OFF)
-            print(await beats.to_the_end())
+            print(await beats.to_the_end(app.router.resume))
         return 0
 
     return there_or_here(config, "answer", lambda link: attach.ask(link, "/heartbeat", [], as_json=False), beat)

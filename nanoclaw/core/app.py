@@ -125,9 +125,7 @@ class App:
     # --- for plugins -------------------------------------------------------------------------------------------------
 
     def public(self, name: str) -> Any:
-        """The public object of a plugin; "core" is the program itself."""
-        if name == "core":
-            return self
+        """The public object of a plugin."""
         return self._by_name[name].public if name in self._by_name else None
 
     def used(self, name: str) -> Any:

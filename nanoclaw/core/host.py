@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import (
     Address,
@@ -33,19 +32,16 @@ from nanoclaw.core.plugin import (
     KnownModels,
     Log,
     Profile,
-    Reply,
     Said,
     Turn,
     Tx,
 )
 from nanoclaw.core.profiles import PROFILES
-from nanoclaw.core.prompt_snapshot import Preview
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.records import Records
 from nanoclaw.core.store import history
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.core.store.usage import Call, record
-from nanoclaw.core.tool import Tool
 from nanoclaw.core.turn import RunningTurn
 
 if TYPE_CHECKING:
@@ -62,6 +58,8 @@ class ConversationStore:
     def __init__(self, app: App) -> None:
         self._app, self.of = app, app.sessions.of
         self.reload, self.forget = app.sessions.reload, app.sessions.forget
+        self.free = lambda conversation: app.conversations.of(conversation).idle()
+        self.leaves = lambda conversation: app.conversations.of(conversation).leaves_turn_open
 
     def all(self) -> list[Address]:
         found = history.list_sessions(self._app.store)
@@ -79,10 +77,6 @@ class ConversationStore:
         actor = self._app.conversations.of(conversation)
         if not actor.halt():
             self._app.inbox.done([row for row, _ in actor.dropped()])
-
-    async def free(self, conversation: Address) -> None:
-        """Wait until nothing is being answered in a conversation."""
-        await self._app.conversations.of(conversation).idle()
 
 
 class PluginLog:
@@ -109,13 +103,18 @@ class PluginHost:
         self.redact, self.shipped = app.redact, app.settings.template.parent
         self.log: Log = PluginLog(name)
         self.records = Records(app.store.rows)
-        self.read, self.get = app.store.rows, app.public
+        self.now, self.read, self.get = app.clock, app.store.rows, app.public
         self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), app.about, app.outbox.sent
         self.write, self.write_now = app.transactions.write, app.transactions.write_now
         self.show, self.channel, self.deliver = app.channels.show, app.channels.get, app.deliver
-
-    def now(self) -> datetime:
-        return self._app.clock()
+        self.serves, self.is_gateway = app.resumes, lambda: app.is_gateway
+        self.is_frozen, self.plugins = lambda: app.router.is_frozen, lambda: app.plugins
+        self.copies, self.drop_bytes = app.store.copies, app.store.drop_bytes
+        self.tools = lambda profile, *, anew=False: {one.name: one for one in app.chain.tools(profile, anew=anew)}
+        self.help = lambda said: app.commands.help_text(said)
+        self.carry_out = lambda command, said: app.commands.for_said(command, said)
+        self.preview = lambda conversation, inbound, profile=None: app.runner.preview(conversation, inbound, profile)
+        self.before_compaction = lambda request, turn: app.chain.before_compaction(request, turn)
 
     @property
     def models(self) -> KnownModels:
@@ -155,28 +154,11 @@ class PluginHost:
         return PROFILES[name]
 
     def owner(self) -> Address | None:
-        """Address at which the owner wrote last."""
-        sql = (
-            "SELECT channel, chat FROM inbox WHERE CASE json_type(body, '$.role') WHEN 'text' THEN"
-            " json_extract(body, '$.role') = 'owner' WHEN 'null' THEN 0 ELSE 1 END"
-            " AND json_extract(body, '$.origin') = 'person' AND NOT coalesce(json_extract(body, '$.group[0]'), 0)"
-            " ORDER BY id DESC LIMIT 1"
-        )
-        return next((Address(*row) for row in self._app.store.rows(sql)), None)
-
-    def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]:
-        return {tool.name: tool for tool in self._app.chain.tools(profile, anew=anew)}
+        return next(iter(self.records.owners_chats(1)), None)
 
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult:
         assert isinstance(turn, RunningTurn)
         return await self._app.call_runner.call(call, turn, parent)
-
-    async def carry_out(self, command: str, said: Said) -> Reply:
-        """Raises NanoclawError if the command cannot be carried out."""
-        return await self._app.commands.for_said(command, said)
-
-    def help(self, said: Said) -> str:
-        return self._app.commands.help_text(said)
 
     async def complete(
         self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = silence
@@ -192,19 +174,13 @@ class PluginHost:
         log = _NoSession(self._app.transactions)
         return await self._app.model_calls.of(request.purpose, log).complete(request)
 
-    async def embed(self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float) -> Embedded:
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         log, at = _NoSession(self._app.transactions), self._app.clock()
         return await self._app.model_calls.embed(model, texts, log, at, query=is_query, limit=seconds)
-
-    async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview:
-        return await self._app.runner.preview(conversation, inbound, profile)
 
     def model_of(self, turn: Turn, purpose: str = "") -> AskedModel:
         assert isinstance(turn, RunningTurn)
         return (turn.model_call.for_purpose(purpose) if purpose else turn.model_call).asked()
-
-    async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]:
-        return await self._app.chain.before_compaction(request, turn)
 
     def beside(self, said: Said) -> AbstractAsyncContextManager[Turn]:
         message = UserMessage("", self.now())

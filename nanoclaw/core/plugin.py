@@ -301,6 +301,7 @@ class Conversations(Protocol):
     # Begin a new context; what was said stays in the store. The texts that were waiting there, not answered any more.
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]: ...
     async def stop(self, conversation: Address) -> None: ...  # end what runs there
+    def leaves(self, conversation: Address) -> bool: ...  # the program ends, and the next start goes on there
     async def free(self, conversation: Address) -> None: ...  # wait until nothing is being answered there
     def reload(self) -> None: ...  # take up what another hand changed in the store
     # Reload all, and keep running turns from storing again what `clean(text, is_here)` takes out; it was asked for in
@@ -341,16 +342,14 @@ class KnownModels(Protocol):
     # of its own that goes first, and `model` answers where it cannot. It gives up after a `wait` without a sign.
     def of(self, model: str, purpose: str = "", wait: float = 0.0) -> Provider: ...
     def listing(self, chosen: str) -> Reply: ...  # all that is known; `chosen` is the conversation's. Asks no server
-    # The model that a person means by a name or an alias, and a remark about one that may be misspelt. Raises
-    # ConfigError, which names near ones.
+    # The model meant by a name or an alias, and a remark on one that may be misspelt. Raises ConfigError.
     def choose(self, wanted: str) -> tuple[str, str]: ...
     def window_of(self, model: str) -> int | None: ...  # tokens that it takes in, None if unknown
     def forget_window(self, model: str) -> bool: ...  # what was learned of it; False when nothing was
     def cost(self, model: str, usage: Usage) -> float | None: ...  # US dollars for one request; None if unknown
     def cost_in_words(self, model: str, usage: Usage) -> str: ...
     def is_local(self, model: str) -> bool: ...  # a server on this machine answers, and that counts as free
-    # The transcript of an audio file. Raises NanoclawError.
-    async def transcribe(self, model: str, name: str, sound: bytes) -> str: ...
+    async def transcribe(self, model: str, name: str, sound: bytes) -> str: ...  # raises NanoclawError
 
 
 class Host(Protocol):
@@ -375,6 +374,12 @@ class Host(Protocol):
     def setting(self, key: str) -> Any: ...
     # Its channel_settings, for each configured channel.
     def channel_settings(self, kind: type[T]) -> Mapping[str, tuple[ChannelSpec, T]]: ...
+    def plugins(self) -> Sequence[Plugin]: ...  # all that run
+    def copies(self) -> Sequence[Path]: ...  # of the store, one a day and one before each change of its format
+    def drop_bytes(self) -> None: ...  # leave nothing of what was deleted or replaced in the files of the store
+    def serves(self, address: Address) -> bool: ...  # this process goes on there with what an earlier one left
+    def is_gateway(self) -> bool: ...
+    def is_frozen(self) -> bool: ...  # by /panic, until /resume
     def now(self) -> datetime: ...  # the time in the person's zone
     def read(self, sql: str, *values: object) -> list[Any]: ...
     async def write(self, change: Callable[[Tx], T]) -> T: ...  # the result of a change, once it is on disk
@@ -389,7 +394,7 @@ class Host(Protocol):
     def tools(self, profile: Profile, *, anew: bool = False) -> Mapping[str, Tool]: ...  # `anew`: plugins are asked
     # Run a call through every gate; shown as a part of the call with the id `parent`, without one not at all.
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
-    async def carry_out(self, command: str, said: Said) -> Reply: ...
+    async def carry_out(self, command: str, said: Said) -> Reply: ...  # raises NanoclawError
     def help(self, said: Said) -> str: ...  # about the commands that are open to who asks
     def about(self) -> Sequence[str]: ...  # lines about the program, and what is wrong with it
     # Ask the model (of the request's purpose), accounted for and within every limit. Raises ProviderError.
@@ -397,9 +402,7 @@ class Host(Protocol):
         self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = ...
     ) -> AssistantMessage: ...
     # Vectors of texts, or of a question about such, accounted for like that. Raises NanoclawError.
-    async def embed(
-        self, model: EmbeddingModel, texts: Sequence[str], *, is_query: bool, seconds: float
-    ) -> Embedded: ...
+    async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded: ...
     # The request that a message would be part of if it came now. Nothing is kept, and no model is asked.
     async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview: ...
     def model_of(self, turn: Turn, purpose: str = "") -> AskedModel: ...  # raises ConfigError

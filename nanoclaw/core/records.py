@@ -71,11 +71,19 @@ class Records(NamedTuple):
         found = self.read("SELECT context FROM sessions WHERE key = ?", str(conversation))
         return int(found[0][0]) if found else 0
 
-    def spent(self, since: date, after: int) -> Iterator[tuple[int, str, str, bool, str, Usage]]:
-        """Requests from a day on, after a row: row, day, origin, if it was answered here, model, tokens."""
+    def spent(
+        self, since: date, after: int, by: Address | None = None
+    ) -> Iterator[tuple[int, str, str, bool, str, Usage]]:
+        """Requests from a day on, after a row, of a conversation: row, day, origin, if answered here, model, tokens."""
         sql = "SELECT id, substr(at, 1, 10), origin, is_local, model, input_tokens, output_tokens, cached_tokens"
-        for row in self.read(f"{sql} FROM usage WHERE at >= ? AND id > ? ORDER BY id", since.isoformat(), after):
+        which = "WHERE at >= ?1 AND id > ?2 AND (?3 IS NULL OR session = (SELECT id FROM sessions WHERE key = ?3))"
+        for row in self.read(f"{sql} FROM usage {which} ORDER BY id", since.isoformat(), after, by and str(by)):
             yield *row[:5], Usage(*row[5:])
+
+    def move(self, tx: Any, conversation: Address, to: Address, turn: int | None) -> None:
+        """Give the effects of a conversation to another one, and to a turn of that."""
+        sql = "UPDATE ledger SET address = ?, turn = coalesce(?, turn) WHERE address = ?"
+        tx.execute(sql, str(to), turn, str(conversation))
 
     # --- messages that came, and that were sent ----------------------------------------------------------------------
 
@@ -84,6 +92,21 @@ class Records(NamedTuple):
         files = "SELECT DISTINCT file.value ->> 0 FROM inbox, json_each(inbox.body, '$.attachments') AS file"
         of_it = "SELECT id FROM turns WHERE session = (SELECT session FROM turns WHERE id = ?1)"
         return [path for (path,) in self.read(f"{files} WHERE ?1 IS NULL OR turn IN ({of_it})", turn) if path]
+
+    def owners_chats(self, most: int) -> list[Address]:
+        """Private chats in which the owner wrote, the newest first."""
+        is_owners = (
+            "CASE json_type(body, '$.role') WHEN 'text' THEN body ->> 'role' = 'owner' WHEN 'null' THEN 0 ELSE 1"
+        )
+        sql = f"SELECT channel, chat FROM inbox WHERE {is_owners} END AND body ->> 'origin' = 'person'"
+        sql += " AND NOT coalesce(json_extract(body, '$.group[0]'), 0) GROUP BY 1, 2 ORDER BY max(id) DESC LIMIT ?"
+        return [Address(*row) for row in self.read(sql, most)]
+
+    def is_waiting(self, address: Address) -> bool:
+        """True if a message there has not been answered yet."""
+        return bool(
+            self.read("SELECT 1 FROM inbox WHERE (channel, chat) = (?, ?) AND state <> 'done' LIMIT 1", *address)
+        )
 
     def take_kept(self, tx: Any, address: Address) -> str:
         """The text of a chat's newest message that is not begun, which then needs no turn; '' for none."""

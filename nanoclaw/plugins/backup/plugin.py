@@ -28,9 +28,8 @@ class Backup(Plugin):
         from nanoclaw.plugins.backup.backup import backup
 
         file = _whole_path(said.argument)
-        core = self._host.get("core")
-        home, workspace = core.home, self._host.workspace
-        files = {path: kind for one in core.plugins for path, kind in one.files().items()}
+        home, workspace = self._host.program_home, self._host.workspace
+        files = {path: kind for one in self._host.plugins() for path, kind in one.files().items()}
         derived = [path for path, kind in files.items() if kind == "derived"]
         made = await asyncio.to_thread(backup, home, workspace, file, derived=derived)
         elsewhere = [

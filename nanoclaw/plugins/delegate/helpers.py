@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import date, datetime
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -136,10 +136,6 @@ class Helpers:
         self._at_work: dict[int, HelperAtWork] = {}
         self._reported: dict[tuple[int, str], int] = {}  # by turn and call: the helper whose report it tells
 
-    @property
-    def _core(self) -> Any:
-        return self._host.get("core")
-
     # --- for the model -----------------------------------------------------------------------------------------------
 
     async def delegate(
@@ -170,16 +166,17 @@ class Helpers:
         return await self._report(number, at_work, context)
 
     def _profile(self, context: ToolContext, tools: Sequence[str] | None, model: str) -> Profile:
-        config, settings, base = self._core.config, self._settings, self._host.profile("helper")
+        setting, settings, base = self._host.setting, self._settings, self._host.profile("helper")
         limits = Limits(
-            config.model.output_tokens,
-            config.model.timeout_seconds,
+            setting("model.output_tokens"),
+            setting("model.timeout_seconds"),
             settings.rounds,
-            config.limits.calls,
+            setting("limits.calls"),
             float(settings.seconds),
         )
-        base = base._replace(words="helper {}", only=self._only(base, tools, context.only))
-        return base._replace(model=config.purposes.resolve(model.strip() or settings.model), limits=limits)
+        base = base._replace(words="helper {}", only=self._only(base, tools, context.only), limits=limits)
+        wanted = model.strip() or settings.model
+        return base._replace(model=self._host.models.choose(wanted)[0] if wanted else "")
 
     def _only(self, base: Profile, tools: Sequence[str] | None, may: frozenset[str] | None) -> frozenset[str] | None:
         """The tools that are named, as far as helpers have them; the turn that begins one can't give more than it
@@ -209,9 +206,9 @@ class Helpers:
             at = ", ".join(f"{row.id} ({one_line(row.task, 40)})" for row in running)
             raise ToolError(f"{len(running)} helpers are at work, and no more can be: {at}. Call again after a report.")
         task, facts = map(self._redacted, words)
-        session = self._core.sessions.of(context.conversation)
+        session = self._host.conversations.of(context.conversation)
         now, conversation = self._host.now(), "\n".join(context.conversation)
-        model = self._core.model_calls.provider(profile, session.model).model
+        model = self._host.models.of(profile.model or session.model, "" if profile.model else profile.purpose).model
         values = (*context.address, conversation, session.context, context.sender, task, model, now.isoformat())
         names = ", ".join(HelperRow._fields[1:])
         sql = f"INSERT INTO delegate_helpers ({names}) VALUES ({', '.join('?' * 14)}) RETURNING id"
@@ -234,7 +231,7 @@ class Helpers:
         except asyncio.CancelledError:
             if not at_work.ended.is_set():
                 at_work.awaited = False
-                if self._core.conversations.of(context.conversation).leaves_turn_open:
+                if self._host.conversations.leaves(context.conversation):
                     return ToolOutput(GOES_ON)  # stored as the result, in place of one that nobody could go on with
                 await self._end_at_once(number, "cancelled")
                 raise
@@ -269,7 +266,7 @@ class Helpers:
         if row is None:
             raise LimitReached("this helper was ended.")
         self._of(row.id).does(row, "thinks")
-        models, most = self._core.models, request.limits.output_tokens
+        models, most = self._host.models, request.limits.output_tokens
         names = [name for name in (request.model, *request.others) if not models.is_local(name)]
         each = max((models.cost(name, Usage(0, 1_000_000)) or 0.0 for name in names), default=0.0) / 1_000_000
         if not self._settings.usd or not each:
@@ -327,8 +324,7 @@ class Helpers:
             "UPDATE delegate_helpers SET (ended, state, reason, report, outside, usd) = (?, ?, ?, ?, ?, ?) WHERE id = ?"
         )
         tx.execute(sql, now, state, reason, report, row.outside, usd, row.id)
-        sql = "UPDATE ledger SET address = ?, turn = coalesce(?, turn) WHERE address = ?"
-        tx.execute(sql, str(row.parent), at_work.turn if at_work else None, str(row.own))
+        self._host.records.move(tx, row.own, row.parent, at_work.turn if at_work else None)
         if not awaited:
             self._tell(tx, row)
         tx.after(lambda: self._at_work.pop(row.id, None))
@@ -338,7 +334,7 @@ class Helpers:
     def _tell(self, tx: Tx, row: HelperRow) -> None:
         """The report to the person, and in the same words to the model, whose turn it begins; to a conversation that
         has begun again since, and of one that the person ended, it is only told."""
-        is_anew = self._core.sessions.of(row.parent).context != row.context
+        is_anew = self._host.conversations.of(row.parent).context != row.context
         text = self.in_words(row)
         if is_anew or row.reason == "cancelled":
             before = " before this conversation" if is_anew else ""
@@ -362,12 +358,11 @@ class Helpers:
             self.serves = False
 
     def _tell_left(self, left: Sequence[HelperRow], tx: Tx) -> None:
-        at_work = "SELECT 1 FROM inbox WHERE channel = ? AND chat = ? AND state IN ('new', 'running')"
         for row in left:
             if row.state == "ended":
                 tx.execute("UPDATE delegate_helpers SET state = 'told' WHERE id = ?", row.id)
                 self._tell(tx, row)
-            elif not tx.execute(at_work, *row.own):
+            elif not self._host.records.is_waiting(row.own):
                 self._finish(tx, row, "cancelled", "")
 
     # --- in words ----------------------------------------------------------------------------------------------------
@@ -451,17 +446,12 @@ class Helpers:
 
     def _spent(self, number: int) -> float | None:
         """US dollars; None if the price of a model is not known."""
-        sql = (
-            "SELECT is_local, usage.model, input_tokens, output_tokens, cached_tokens FROM usage"
-            " JOIN sessions ON sessions.id = usage.session WHERE sessions.key = ?"
-        )
-        price: Callable[[str, Usage], float | None] = self._core.models.cost
-        rows = self._host.read(sql, f"{CHANNEL}:{number}")
-        costs = [0.0 if is_local else price(model, Usage(*tokens)) for is_local, model, *tokens in rows]
+        rows = self._host.records.spent(date.min, 0, Address(CHANNEL, str(number)))
+        costs = [0.0 if is_local else self._host.models.cost(model, used) for *_, is_local, model, used in rows]
         return None if None in costs else sum(cost for cost in costs if cost)
 
     def _redacted(self, text: str) -> str:
-        return str(self._core.redact(text))
+        return self._host.redact(text)
 
 
 def _report(ended: Ended, turn: Turn) -> str:

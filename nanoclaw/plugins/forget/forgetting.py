@@ -122,8 +122,7 @@ class Forgetter:
 
     def __init__(self, host: Host, undo_file: UndoFile) -> None:
         self._host, self._undo_file = host, undo_file
-        self._core = host.get("core")
-        self._home: Path = self._core.home
+        self._home = host.program_home
         self._root = host.workspace
         self._listings: dict[str, Listing] = {}
 
@@ -169,8 +168,8 @@ class Forgetter:
         asked = [query] if all_of_it or (listing.messages and listing.count in numbers) else []
         words = words_of(removed, asked, kept)
 
-        cells = scrub.scrub(self._core, words, TOOL)
-        scrub.scrub_copies(self._core, words)
+        cells = scrub.scrub(self._host, words, TOOL)
+        scrub.scrub_copies(self._host, words)
         self._host.conversations.forget(lambda text, is_here: words.without_any(text, closely=is_here), conversation)
         undo = self._host.get("undo")
         changes = undo.forget(words.stand_in) if undo else {}
@@ -179,7 +178,7 @@ class Forgetter:
             home_files.drop_lines(path, words)
         for name, per_file in lines.items():
             self._memory.change_lines(name, {number: (line, None) for number, line in per_file.items()})
-        files = home_files.scrub_kept(self._core, words, besides=self._undo_file.path)
+        files = home_files.scrub_kept(self._host, words, besides=self._undo_file.path)
         jobs = self._remove_jobs([cell.row for cell in cells if (cell.table, cell.column) == ("jobs", "text")])
         self._listings.clear()
         self._keep({"lines": lines, "cells": cells, "changes": changes, "files": files, "jobs": jobs})
@@ -214,7 +213,7 @@ class Forgetter:
     def undo(self, tx: Tx | None = None) -> str:
         """Restore what was forgotten last, and say what. Raises WorkspaceError if it is too late."""
         if tx is None:
-            return str(self._core.transactions.write_now(self.undo))
+            return self._host.write_now(self.undo)
         kept = self._undo_file.newest()
         if not kept:
             raise WorkspaceError("nothing was forgotten within the last ten minutes.")
@@ -241,7 +240,7 @@ class Forgetter:
         schedule = self._host.get("schedule")
         for row in rows if schedule else ():
             with suppress(ScheduleError):
-                self._core.transactions.write_now(partial(schedule.remove, id_=row))
+                self._host.write_now(partial(schedule.remove, id_=row))
                 removed.append(row)
         return removed
 
@@ -264,7 +263,7 @@ class Forgetter:
             self._host.spawn(self._undo_file.expire())
 
     def _reload(self) -> None:
-        for plugin in self._core.plugins:
+        for plugin in self._host.plugins():
             plugin.reload()
 
     # --- finding -----------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from nanoclaw.atomic_write import replace_in, write_atomically
 from nanoclaw.beneath.paths import open_again, open_parent_named
 from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.plugin import Host
 from nanoclaw.outputs.outputs import FOLDER
 from nanoclaw.plugins.forget.words import Words
 
@@ -33,12 +33,12 @@ def drop_lines(path: Path, words: Words) -> None:
     _rewrite(path, "\n", lambda line: not words.stand_in(line))
 
 
-def scrub_kept(core: Any, words: Words, besides: Path) -> dict[str, list[str]]:
+def scrub_kept(host: Host, words: Words, besides: Path) -> dict[str, list[str]]:
     """Take words out of large outputs of tools, and of the texts that plugins keep in their folders of the home and in
     their files outside the workspace; before and after of each that changed. What can be derived again is deleted."""
     changed: dict[str, list[str]] = {}
-    root, besides = core.config.workspace_path, Path(os.path.realpath(besides))
-    for path in (*outputs(root), *_kept_by_plugins(core)):
+    root, besides = host.workspace, Path(os.path.realpath(besides))
+    for path in (*outputs(root), *_kept_by_plugins(host)):
         with suppress(OSError):
             before = "" if path == besides else _text(path)
             if (after := words.without_any(before)) != before:
@@ -58,11 +58,11 @@ def stands_in(path: Path, has_words: Callable[[str], bool]) -> bool:
     return False
 
 
-def _kept_by_plugins(core: Any) -> Iterator[Path]:
-    for plugin in core.plugins:
-        places: Mapping[Path, str] = {core.home / "plugins" / plugin.name: "kept", **plugin.files()}
+def _kept_by_plugins(host: Host) -> Iterator[Path]:
+    for plugin in host.plugins():
+        places: Mapping[Path, str] = {host.program_home / "plugins" / plugin.name: "kept", **plugin.files()}
         for place, kind in places.items():
-            if kind != "derived" and not place.is_relative_to(core.config.workspace_path):
+            if kind != "derived" and not place.is_relative_to(host.workspace):
                 yield from _files_at(place)
 
 

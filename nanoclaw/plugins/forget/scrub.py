@@ -6,11 +6,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import closing, suppress
-from functools import partial
 from typing import Any, NamedTuple
 
-from nanoclaw.core.plugin import Plugin, Tx
+from nanoclaw.core.plugin import Host, Plugin, Tx
 from nanoclaw.plugins.forget.words import Words
+
+Read = Callable[..., list[Any]]
+"""The rows of a statement."""
 
 
 class Cell(NamedTuple):
@@ -33,14 +35,13 @@ class Marks(NamedTuple):
         return f"{table}.{column}" in self.columns if table in self.declared else column in _NAMES
 
 
-def scrub(core: Any, words: Words, running: str = "") -> list[Cell]:
+def scrub(host: Host, words: Words, running: str = "") -> list[Cell]:
     """Change every text of the store that has the words. Texts of a turn that has them, or that runs the tool
     `running`, are looked at closely. Raises StoreError; then nothing was changed."""
-    db: sqlite3.Connection = core.store.db
-    cells = list(_changes(db, words, _turns(db, words, running), marks_of(core.plugins)))
+    cells = list(_changes(host.read, words, _turns(host.read, words, running), marks_of(host.plugins())))
     if cells:
-        core.transactions.write_now(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
-    core.store.drop_bytes()
+        host.write_now(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
+    host.drop_bytes()
     return cells
 
 
@@ -55,17 +56,18 @@ def mentions(read: Callable[[str], list[Any]], has_words: Callable[[str], bool])
     return sum(1 for (body,) in read(sql) if has_words(body))
 
 
-def scrub_copies(core: Any, words: Words) -> None:
+def scrub_copies(host: Host, words: Words) -> None:
     """Scrub the copies of the store, one a day and one before each change of format. One that cannot be changed is
     deleted."""
-    for copy in core.store.copies():
+    for copy in host.copies():
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as db:
-                cells = list(_changes(db, words, _turns(db, words, ""), marks_of(core.plugins)))
+                read: Read = lambda sql, *values, db=db: db.execute(sql, values).fetchall()  # noqa: E731
+                cells = list(_changes(read, words, _turns(read, words, ""), marks_of(host.plugins())))
                 if cells:
                     db.execute("PRAGMA secure_delete = ON")
                     db.execute("BEGIN IMMEDIATE")
-                    _write(partial(_execute, db), ((cell, cell.after) for cell in cells))
+                    _write(read, ((cell, cell.after) for cell in cells))
                     db.execute("COMMIT")
                     db.execute("VACUUM")
                     db.execute("PRAGMA journal_mode = DELETE")
@@ -114,14 +116,14 @@ class _Close(NamedTuple):
         return key in (self.turns if table in ("messages", "turns", "ledger") else self.inbox)
 
 
-def _turns(db: sqlite3.Connection, words: Words, running: str) -> _Close:
+def _turns(read: Read, words: Words, running: str) -> _Close:
     """Turns that contain the words, with the inbox rows that began them."""
     with suppress(sqlite3.OperationalError):  # an older format may lack these tables
-        turns = {turn for turn, body in db.execute("SELECT turn, body FROM messages") if _has(words, body)}
+        turns = {turn for turn, body in read("SELECT turn, body FROM messages") if _has(words, body)}
         if running:
             sql = "SELECT id FROM turns WHERE ended IS NULL AND instr(running, ?)"
-            turns.update(id_ for (id_,) in db.execute(sql, (running,)))
-        rows = [row for row in db.execute("SELECT id, inbox, session FROM turns") if row[0] in turns]
+            turns.update(id_ for (id_,) in read(sql, running))
+        rows = [row for row in read("SELECT id, inbox, session FROM turns") if row[0] in turns]
         return _Close(
             frozenset(turns), frozenset(inbox for _, inbox, _ in rows), frozenset(session for *_, session in rows)
         )
@@ -132,33 +134,33 @@ def _has(words: Words, text: str) -> bool:
     return words.without_any(text) != text
 
 
-def _changes(db: sqlite3.Connection, words: Words, close: _Close, marks: Marks) -> Iterator[Cell]:
-    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
+def _changes(read: Read, words: Words, close: _Close, marks: Marks) -> Iterator[Cell]:
+    tables = [name for (name,) in read("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     for table in tables:
         if table.startswith("sqlite_"):
             continue
-        columns = [name for name in _text_columns(db, table) if not marks.has(table, name)]
+        columns = [name for name in _text_columns(read, table) if not marks.has(table, name)]
         owner = _TURN_OF.get(table, "rowid")
         if not columns:
             continue
         chosen = ", ".join(f'"{name}"' for name in ("rowid", owner, *columns)).replace('"rowid"', "rowid")
-        for row, key, *texts in db.execute(f'SELECT {chosen} FROM "{table}"').fetchall():
+        for row, key, *texts in read(f'SELECT {chosen} FROM "{table}"'):
             closely = table in _TURN_OF and close.has(table, key)
             for column, text in zip(columns, texts, strict=True):
                 if isinstance(text, str) and (after := words.without_any(text, closely=closely)) != text:
                     yield Cell(table, row, column, text, after)
 
 
-def _text_columns(db: sqlite3.Connection, table: str) -> list[str]:
+def _text_columns(read: Read, table: str) -> list[str]:
     """Columns of text that are no keys."""
-    indexes = db.execute(f'PRAGMA index_list("{table}")').fetchall()
+    indexes = read(f'PRAGMA index_list("{table}")')
     keys = {
         column[2]
         for index in indexes
         if index[2]  # unique
-        for column in db.execute(f'PRAGMA index_info("{index[1]}")').fetchall()
+        for column in read(f'PRAGMA index_info("{index[1]}")')
     }
-    columns = db.execute(f'PRAGMA table_info("{table}")').fetchall()
+    columns = read(f'PRAGMA table_info("{table}")')
     texts = [name for _, name, kind, _, _, key in columns if kind.upper() == "TEXT" and not key]
     return [name for name in texts if name not in keys]
 
@@ -171,7 +173,3 @@ def _write(execute: Callable[..., list[Any]], values: Iterable[tuple[Cell, str]]
         sql = f'UPDATE "{cell.table}" SET "{cell.column}" = ? WHERE rowid = ? AND "{cell.column}" = ? RETURNING 1'
         written += len(execute(sql, text, cell.row, other))
     return written
-
-
-def _execute(db: sqlite3.Connection, sql: str, *values: object) -> list[Any]:
-    return db.execute(sql, values).fetchall()

@@ -6,11 +6,11 @@ import asyncio
 import math
 import os
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
@@ -76,10 +76,6 @@ class Beats:
         self.is_awaited = False
         """True while somebody waits for the end of a beat, and gets its errors."""
 
-    @property
-    def _core(self) -> Any:
-        return self._host.get("core")
-
     # --- when --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -130,9 +126,9 @@ class Beats:
 
     async def beat(self) -> Beat:
         """One now, whatever the hour. If nothing is due, it makes no model call and only saves first states."""
-        if self._core.router.is_frozen:
+        if self._host.is_frozen():
             return Beat((), "frozen")
-        if self._host.read("SELECT 1 FROM inbox WHERE state <> 'done' AND channel = ? LIMIT 1", CHANNEL):
+        if self._host.records.is_waiting(CONVERSATION):
             return Beat((), "running")
         found = await self._look()
         keys = {one.item.key for one in found}
@@ -145,7 +141,7 @@ class Beats:
         name = f"{tables.stamp(now)} {os.urandom(4).hex()}"
         message = UserMessage(prompt(found), now, "heartbeat", outside=sources(found))
         inbound = Inbound(CONVERSATION, CHANNEL, name, message, role="owner")
-        session = self._core.sessions.of(CONVERSATION)
+        session = self._host.conversations.of(CONVERSATION)
         if session.model:  # an earlier version kept the model with the conversation
             session.use_model("")
         self._asked = {name: found}
@@ -195,7 +191,7 @@ class Beats:
         """Alerts that may be told: none outside the active hours. One of low urgency waits for other news, or for the
         next beginning of these hours."""
         local, waiting = self._local(now), self.waiting()
-        if not self._times.hours.has(local) or self._core.router.is_frozen:
+        if not self._times.hours.has(local) or self._host.is_frozen():
             return []
         began = self._times.hours.began(local)
         is_time = any(alert.urgency != "low" or alert.at < began for alert in waiting)
@@ -206,7 +202,8 @@ class Beats:
         if not self.ripe(self._host.now()):
             return ""
         target = self.target()
-        await self._core.conversations.of(self._core.sessions.conversation(target)).idle()
+        access = self._host.get("access")
+        await self._host.conversations.free((access.conversation_of(target) if access else None) or target)
         alerts = self.ripe(self._host.now())
         if not alerts:
             return ""
@@ -222,19 +219,14 @@ class Beats:
 
     def target(self) -> Address:
         """The configured place, else the conversation that is served and in which the owner spoke last."""
-        sql = (
-            "SELECT channel, chat FROM inbox WHERE json_extract(body, '$.origin') = 'person'"
-            " GROUP BY channel, chat ORDER BY max(id) DESC LIMIT 50"
-        )
-        spoken_in = (Address(*row) for row in self._host.read(sql))
-        return self._times.target or next(filter(self._is_place, spoken_in), HOME)
+        return self._times.target or next(filter(self._is_place, self._host.records.owners_chats(50)), HOME)
 
     def _is_place(self, address: Address) -> bool:
         """True if the owner, alone with the assistant, can be told something by this process."""
         access, channel = self._host.get("access"), self._host.channel(address.channel)
         if channel is None or not (address.channel == HOME.channel or (access and access.is_owners(address))):
             return False
-        return self._core.is_gateway or channel.serves(Outbound(address, "", reply_to="any"))
+        return self._host.serves(address)
 
     # --- by hand -----------------------------------------------------------------------------------------------------
 
@@ -245,14 +237,14 @@ class Beats:
             return _outcome(beat, "", ())
         return f"{table(beat.found)}\n\nThe model has been asked; its report will follow."
 
-    async def to_the_end(self) -> str:
-        """One beat to its end, in a process that serves nothing else; its result. Raises ScheduleError if its
-        model gave no answer."""
+    async def to_the_end(self, resume: Callable[[Callable[[Address], bool]], object]) -> str:
+        """One beat to its end, in a process that serves nothing else; its result. `resume` goes on with what an earlier
+        process left. Raises ScheduleError if its model gave no answer."""
         self.is_awaited = True
-        self._core.router.resume(_is_beats)  # one that an earlier process left
-        await self._core.conversations.idle()
+        resume(_is_beats)
+        await self._host.conversations.free(CONVERSATION)
         beat = await self.beat()
-        await self._core.conversations.idle()
+        await self._host.conversations.free(CONVERSATION)
         if not beat.silent and self.trouble:
             raise ScheduleError(f"the heartbeat had no result, and its lines stay due. {self.trouble}")
         return _outcome(beat, await self.announce(), self.waiting())

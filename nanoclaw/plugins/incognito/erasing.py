@@ -13,13 +13,12 @@ from nanoclaw.core.plugin import Host, Tx
 
 async def erase(host: Host, address: Address, conversation: Address, after: int, since: datetime) -> None:
     """Delete all of a conversation but what it cost. Its messages at `address` came after that row of the inbox."""
-    core = host.get("core")
     typed = await host.write(lambda tx: _delete(tx, address, conversation, after))
-    _forget_typed(core.home / "history", typed, since if address.channel == "terminal" else None)
-    for copy in core.store.copies():
+    _forget_typed(host.program_home / "history", typed, since if address.channel == "terminal" else None)
+    for copy in host.copies():
         if copy.stat().st_mtime >= since.timestamp():
             copy.unlink(missing_ok=True)
-    core.store.drop_bytes()
+    host.drop_bytes()
 
 
 def _delete(tx: Tx, address: Address, conversation: Address, after: int) -> set[str]:

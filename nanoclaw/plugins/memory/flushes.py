@@ -128,8 +128,7 @@ class Flushes:
 
     def _ask(self, flush: Flush, tx: Tx) -> None:
         """Have the model asked about the next part of it; nothing is asked where nothing was said."""
-        core = self._host.get("core")
-        models, has_own = core.models, bool(core.config.purposes.of(PURPOSE).name)
+        models, has_own = self._host.models, bool(self._host.setting(f"models.{PURPOSE}").name)
         chosen = "" if has_own else flush.model
         try:
             name = models.of(chosen, PURPOSE).model

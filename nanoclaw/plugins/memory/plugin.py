@@ -91,9 +91,9 @@ class Memory(Plugin):
     marks = ("memory_origins.line",)
 
     def __init__(self, host: Host, settings: MemorySettings) -> None:
-        core, workspace = host.get("core"), host.workspace
+        workspace = host.workspace
         self._host, self._settings = host, settings
-        self._index_file: Path = core.home / "index.db"
+        self._index_file: Path = host.program_home / "index.db"
         vector_model = f"{settings.embeddings} {settings.embeddings_api_base}".strip()
         self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, vector_model), False
         self._opinion: SecondOpinion | None = None
@@ -105,9 +105,9 @@ class Memory(Plugin):
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         self._watch = FactsWatch(self.public)
-        limit, state = core.config.context.file_characters, host.home / "facts.json"
-        self._facts = FactsFile(core.config.reach, core.settings.template, limit, state, self._origins)
-        self._is_shown = core.config.context.sections.get("memory", True)
+        limit, state = host.setting("context.file_characters"), host.home / "facts.json"
+        self._facts = FactsFile(host.reach, host.shipped / "workspace_template", limit, state, self._origins)
+        self._is_shown = host.setting("context.sections").get("memory", True)
         self._made_flushes: Flushes | None = None
         keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
         self._tools = [*memory_tools(self.public, host, self._found), keep]
@@ -322,7 +322,7 @@ class Memory(Plugin):
     async def aclose(self) -> None:
         """Read notes on for a while, where the process was there for one answer or one talk."""
         try:
-            if self._search.is_reading and not self._host.get("core").is_gateway:
+            if self._search.is_reading and not self._host.is_gateway():
                 import asyncio
 
                 await asyncio.to_thread(self._search.finish)

@@ -122,10 +122,9 @@ class JobService:
 
     def _is_known(self, target: Address) -> bool:
         """The terminal is opened again some time; a chat app has to be served, or where none is, to be configured."""
-        name, core = target.channel, self._host.get("core")
-        if name == "terminal" or self._host.channel(name) is not None:
-            return True
-        return not core.channels.all() and core.config.get(f"channels.{name}", None) is not None
+        name, channel = target.channel, self._host.channel
+        is_there = name == "terminal" or channel(name) is not None
+        return is_there or (channel("terminal") is None and self._host.setting(f"channels.{name}") is not None)
 
     @property
     def zone(self) -> str:

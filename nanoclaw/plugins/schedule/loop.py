@@ -145,10 +145,8 @@ class JobLoop:
     def _is_served(self, target: Address) -> bool:
         """False if this process has no channel for a conversation, or one that does not answer for it: its jobs stay
         due. Those of a gateway's terminals may wait for somebody who reads."""
-        if self._host.channel(target.channel) is None:
-            return False
-        core = self._host.get("core")
-        return bool(core.resumes(target) or core.channels.reaches(Outbound(target, "")))
+        channel = self._host.channel(target.channel)
+        return channel is not None and (self._host.serves(target) or channel.serves(Outbound(target, "")))
 
     # --- firing ------------------------------------------------------------------------------------------------------
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nanoclaw import time_words
-from nanoclaw.core.errors import ScheduleError
+from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Said, Turn, Tx
 from nanoclaw.plugins.schedule.commands import number
@@ -73,8 +74,10 @@ class Rehearsals:
         changing = [call for call in turn.calls if call.name in tools and tools[call.name].reach != "none"]
         refused = tuple(dict.fromkeys(_shown(call) for call in changing))
         requests = sum(isinstance(message, AssistantMessage) for message in turn.history) + 1
-        core = self._host.get("core")
-        cost = core.models.cost_in_words(core.model_name(), turn.usage)
+        model = ""
+        with suppress(NanoclawError):  # it failed, as this model cannot be asked
+            model = self._host.model_of(turn).name
+        cost = self._host.models.cost_in_words(model, turn.usage)
         rehearsed = Rehearsed(ended, refused, requests, cost)
         tx.after(lambda: None if waiting.done() else waiting.set_result(rehearsed))
 

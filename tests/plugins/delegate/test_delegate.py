@@ -15,6 +15,7 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
+from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import AssistantMessage, Inbound, Usage, UserMessage
 from nanoclaw.core.plugin import Ask, Plugin, Verdict
 from nanoclaw.core.profiles import PROFILES
@@ -550,7 +551,7 @@ async def test_words_can_be_forgotten_in_tasks_and_reports(tmp_path: Path) -> No
     )
     async with running(tmp_path, cast) as program:
         await program.ask("Go")
-        scrub(program.app, words_of((), ["Krakatau"]))
+        scrub(PluginHost(program.app, "forget"), words_of((), ["Krakatau"]))
         left = program.rows("SELECT task || report FROM delegate_helpers")[0][0]
         bodies = "".join(body for (body,) in program.rows("SELECT body FROM messages"))
         assert "Krakatau" not in left + bodies

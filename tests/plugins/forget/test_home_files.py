@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nanoclaw.core.plugin import Plugin
 from nanoclaw.outputs.outputs import FOLDER
 from nanoclaw.plugins.forget import home_files
 from nanoclaw.plugins.forget.words import words_of
@@ -15,45 +17,43 @@ LINE = "The parrot is called Zebulon."
 WORDS = words_of([f"- 2026-01-10: {LINE}"])
 
 
-class Core:
-    """The core, as far as files are concerned."""
-
-    plugins = ()
+class FileHost:
+    """The host, as far as files are concerned."""
 
     def __init__(self, root: Path) -> None:
-        self.home, self.config, self.workspace_path = root / "home", self, root / "workspace"
-        (self.workspace_path / FOLDER).mkdir(parents=True)
-        self.home.mkdir()
+        self.program_home, self.workspace, self.plugins = root / "home", root / "workspace", tuple[Plugin, ...]
+        (self.workspace / FOLDER).mkdir(parents=True)
+        self.program_home.mkdir()
 
 
 def test_words_leave_an_output_and_come_back(tmp_path: Path) -> None:
-    core = Core(tmp_path)
-    output = core.workspace_path / FOLDER / "exec-1.txt"
+    host: Any = FileHost(tmp_path)
+    output = host.workspace / FOLDER / "exec-1.txt"
     output.write_text(f"so\n{LINE}\n")
-    changed = home_files.scrub_kept(core, WORDS, tmp_path / "undo")
+    changed = home_files.scrub_kept(host, WORDS, tmp_path / "undo")
     assert LINE not in output.read_text() and list(changed) == [os.path.realpath(output)]
-    home_files.restore(changed, core.workspace_path)
+    home_files.restore(changed, host.workspace)
     assert output.read_text() == f"so\n{LINE}\n"
 
 
 @pytest.mark.parametrize("place", ["file", "folder"])
 def test_what_a_link_leads_to_is_left_alone(tmp_path: Path, place: str) -> None:
-    core = Core(tmp_path)
+    host: Any = FileHost(tmp_path)
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "exec-1.txt").write_text(LINE)
-    folder = core.workspace_path / FOLDER
+    folder = host.workspace / FOLDER
     if place == "file":
         (folder / "exec-1.txt").symlink_to(outside / "exec-1.txt")
     else:
         folder.rmdir()
         folder.symlink_to(outside)
-    assert home_files.scrub_kept(core, WORDS, tmp_path / "undo") == {}
+    assert home_files.scrub_kept(host, WORDS, tmp_path / "undo") == {}
     assert (outside / "exec-1.txt").read_text() == LINE
 
 
 def test_a_pipe_in_the_workspace_holds_nobody_up(tmp_path: Path) -> None:
-    core = Core(tmp_path)
-    os.mkfifo(core.workspace_path / "pipe")
-    (core.workspace_path / "notes.md").write_text(LINE)
-    assert list(home_files.holding(core.home, core.workspace_path, WORDS, tmp_path / "undo")) == ["notes.md"]
+    host: Any = FileHost(tmp_path)
+    os.mkfifo(host.workspace / "pipe")
+    (host.workspace / "notes.md").write_text(LINE)
+    assert list(home_files.holding(host.program_home, host.workspace, WORDS, tmp_path / "undo")) == ["notes.md"]

@@ -45,18 +45,16 @@ def store(tmp_path: Path) -> Iterator[Home]:
 
 
 class Home:
-    """A store, as the plugin sees the core."""
-
-    plugins: tuple[Plugin, ...] = ()
+    """A store, as the plugin sees it by its host."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "state.db")
-        self.db, self.path = self.store.db, self.store.path
+        self.db, self.path, self.rows, self.read = self.store.db, self.store.path, self.store.rows, self.store.rows
         self.transactions = Transactions(self.store, lambda: NOW)
         self.sessions = Sessions(self.transactions)
-
-    def rows(self, sql: str, *values: object) -> list[Any]:
-        return self.store.rows(sql, *values)
+        self.host: Any = self
+        self.write_now, self.plugins = self.transactions.write_now, tuple[Plugin, ...]
+        self.copies, self.drop_bytes = self.store.copies, self.store.drop_bytes
 
 
 def clean(text: str, is_here: bool) -> str:
@@ -106,7 +104,7 @@ async def test_no_byte_of_the_words_is_left_in_any_file(store: Home, tmp_path: P
     row = store.transactions.write_now(lambda tx: tx.send(asks, is_news=False))
     store.db.execute("DELETE FROM outbox WHERE id > 5 AND id != ?", (row,))
     assert b"Zebulon" in bytes_of(tmp_path)
-    cells = scrub.scrub(store, WORDS)
+    cells = scrub.scrub(store.host, WORDS)
     store.sessions.forget(clean, None)
     assert cells
     assert b"ebulo" not in bytes_of(tmp_path)
@@ -119,7 +117,7 @@ async def test_what_a_turn_still_says_after_forgetting_is_stored_without_the_wor
     turn = await begin(store, "forget the name of my parrot")
     call = ToolCall("c1", "memory_forget", json.dumps({"query": "Zebulon", "numbers": [1]}))
     await turn.acting(AssistantMessage("", NOW, (call,)))
-    scrub.scrub(store, WORDS, "memory_forget")
+    scrub.scrub(store.host, WORDS, "memory_forget")
     store.sessions.forget(clean, MAIN)
     await turn.step([AssistantMessage("", NOW, (call,)), ToolResult("c1", "memory_forget", "Forgotten", NOW)])
     await end(turn, "I forgot that Zebulon is your parrot.")
@@ -153,7 +151,7 @@ async def test_it_can_be_put_back(store: Home) -> None:
     await end(turn, LINE)
     before = list(store.db.iterdump())
     history: list[Message] = list(store.sessions.of(MAIN).history)
-    cells = scrub.scrub(store, WORDS)
+    cells = scrub.scrub(store.host, WORDS)
     assert store.transactions.write_now(lambda tx: scrub.restore(tx, cells)) == len(cells)
     store.sessions.reload()
     assert list(store.db.iterdump()) == before
@@ -162,7 +160,7 @@ async def test_it_can_be_put_back(store: Home) -> None:
 
 async def test_keys_and_states_are_left_as_they_are(store: Home) -> None:
     await end(await begin(store, "done terminal main"), "new")
-    scrub.scrub(store, words_of((), ["done", "terminal", "main", "new", "delivered", "answered"]))
+    scrub.scrub(store.host, words_of((), ["done", "terminal", "main", "new", "delivered", "answered"]))
     assert store.rows("SELECT key FROM sessions") == [("terminal:main",)]
     assert store.rows("SELECT channel, chat, state FROM inbox") == [("terminal", "main", "done")]
     assert store.rows("SELECT channel, chat, state FROM outbox") == [("terminal", "main", "pending")]
@@ -176,7 +174,7 @@ async def test_copies_of_older_formats_lose_the_words_too(store: Home, tmp_path:
         store.db.backup(target)
     target.close()
     broken.write_bytes(b"not a database: Zebulon")
-    scrub.scrub_copies(store, WORDS)
+    scrub.scrub_copies(store.host, WORDS)
     assert not broken.exists()
     assert b"ebulo" not in copy.read_bytes()
     with sqlite3.connect(copy) as target:
@@ -193,7 +191,7 @@ async def test_mentions_counts_messages_of_ended_turns_only(store: Home) -> None
 async def test_nothing_found_changes_nothing(store: Home) -> None:
     await end(await begin(store, "hello"), "hi")
     before = list(store.db.iterdump())
-    assert scrub.scrub(store, WORDS) == []
+    assert scrub.scrub(store.host, WORDS) == []
     assert list(store.db.iterdump()) == before
 
 
@@ -205,12 +203,12 @@ async def test_what_was_deleted_long_ago_is_gone_as_well(store: Home, tmp_path: 
     store.db.execute("UPDATE inbox SET body = '{}'")
     store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"ebulo" in bytes_of(tmp_path)
-    assert scrub.scrub(store, WORDS) == []
+    assert scrub.scrub(store.host, WORDS) == []
     assert b"ebulo" not in bytes_of(tmp_path)
 
 
 def test_rows_waiting_for_delivery_are_looked_through(store: Home) -> None:
     with store.store.transaction() as db:
         insert(db, Outbound(MAIN, LINE), NOW.isoformat(), None)
-    scrub.scrub(store, WORDS)
+    scrub.scrub(store.host, WORDS)
     assert store.rows("SELECT text FROM outbox") == [("[forgotten].",)]

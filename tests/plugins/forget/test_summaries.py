@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from nanoclaw.core.host import PluginHost
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import Words, words_of
 from tests.plugins.compaction.test_compaction import Model, home_of, texts, wordy
@@ -12,7 +13,7 @@ from tests.program import MAIN, Program
 
 
 def forget(program: Program, words: Words) -> None:
-    scrub(program.app, words)
+    scrub(PluginHost(program.app, "forget"), words)
     program.app.sessions.forget(partial(_without, words), MAIN)
 
 

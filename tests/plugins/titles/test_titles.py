@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from nanoclaw.core.host import PluginHost
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of
@@ -16,8 +17,7 @@ NAMED = '[models]\ntitles = "scripted/titles"'
 
 
 def titles_in(program: Program) -> dict[str, str]:
-    store = program.app.store
-    return titles(store.rows, (one[:3] for one in list_sessions(store)))
+    return titles(program.app.store.rows, (one[:3] for one in list_sessions(program.app.store)))
 
 
 async def title_of(program: Program) -> str:
@@ -71,5 +71,5 @@ async def test_forgetting_takes_words_out_of_titles(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider("Ok."), own, settings=NAMED) as program:
         await program.ask("Plan a trip")
         assert await title_of(program) == "Zanzibar surprise"
-        scrub(program.app, words_of((), ["Zanzibar"]))
+        scrub(PluginHost(program.app, "forget"), words_of((), ["Zanzibar"]))
         assert "Zanzibar" not in str(program.rows("SELECT * FROM titles_made"))
