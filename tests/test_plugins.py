@@ -26,7 +26,7 @@ from nanoclaw.start import third_party
 from nanoclaw.start.build import BUILT_IN, build
 from nanoclaw.start.config import Config
 from tests.plugins.compaction.test_compaction import Model
-from tests.program import MAIN, NOON, REPOSITORY, HandClock, Program, config_of, results, running
+from tests.program import MAIN, NOON, REPOSITORY, HandClock, config_of, results, running
 
 DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")
 WEATHER, MANNERS, DAYS, QUIET = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
@@ -176,14 +176,10 @@ async def test_quiet_hours_hold_what_nobody_asked_for_until_the_morning_over_a_r
     assert QUIET.count("\n") <= 60
     put(tmp_path, "quiet", QUIET)
     settings, clock = '[plugins]\nenabled = ["quiet"]\n', HandClock(NOON.replace(hour=23, minute=30))
-
-    async def send(program: Program, outbound: Outbound) -> None:
-        await program.app.transactions.write(lambda tx: tx.send(outbound))
-
     async with running(tmp_path, ScriptedProvider("Good night."), settings=settings, clock=clock) as program:
-        await send(program, Outbound(MAIN, "A task has ended."))
+        await program.app.transactions.write(lambda tx: tx.send(Outbound(MAIN, "A task has ended.")))
         assert await program.ask("Are you there?") == "Good night."
-        await send(program, Outbound(MAIN, "Take the pills.", at=clock.now))
+        await program.app.transactions.write(lambda tx: tx.send(Outbound(MAIN, "Take the pills.", at=clock.now)))
         assert await program.answer() == "Take the pills."
         assert program.rows("SELECT state FROM outbox ORDER BY id") == [("pending",), ("delivered",), ("delivered",)]
     clock.now += timedelta(hours=7, minutes=29)
@@ -194,15 +190,17 @@ async def test_quiet_hours_hold_what_nobody_asked_for_until_the_morning_over_a_r
         assert await program.answer() == "A task has ended."
 
 
-async def test_a_message_that_a_plugin_drops_counts_as_not_sent(tmp_path: Path) -> None:
-    put(tmp_path, "quiet", QUIET.replace("return Later(morning + timedelta(days=now.hour >= 23))", 'return "drop"'))
+async def test_what_a_plugin_drops_counts_as_not_sent_and_a_time_that_is_none_holds_nothing(tmp_path: Path) -> None:
+    said = '{"Psst.": "drop", "Soon.": Later(0)}.get(outbound.text, Later(now.replace(year=3000, tzinfo=None)))'
+    put(tmp_path, "quiet", QUIET.replace("Later(morning + timedelta(days=now.hour >= 23))", said))
     settings, clock = '[plugins]\nenabled = ["quiet"]\n', HandClock(NOON.replace(hour=23))
-    async with running(tmp_path, ScriptedProvider("Yes."), settings=settings, clock=clock) as program:
-        await program.app.transactions.write(lambda tx: tx.send(Outbound(MAIN, "Psst.")))
-        assert await program.ask("Are you there?") == "Yes."
-        assert program.rows("SELECT state, error FROM outbox WHERE text = 'Psst.'") == [
-            ("failed", "the plugin quiet held it back")
-        ]
+    async with running(tmp_path, ScriptedProvider(), settings=settings, clock=clock) as program:
+        for text in ("In ten centuries.", "Psst.", "Soon."):
+            await program.app.transactions.write(lambda tx, text=text: tx.send(Outbound(MAIN, text)))  # type: ignore[misc]
+        assert await program.answer() == "Soon."
+        assert "astimezone" in program.app.chain.faults["quiet"]
+        rows = program.rows("SELECT error FROM outbox ORDER BY id LIMIT 2")
+        assert rows == [("",), ("the plugin quiet held it back",)]
 
 
 async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> None:

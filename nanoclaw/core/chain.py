@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from datetime import UTC
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -316,8 +317,13 @@ class Chain:
     def before_send(self, outbound: Outbound, why: str, tx: Transaction) -> Outbound | Later | str:
         """A message as it goes out, or until when it waits, or the name of the plugin that drops it."""
         later, kinds = None, (Outbound, Later, str)
+
+        def ask(one: Plugin) -> Outbound | Later | str | None:
+            said = one.before_send(outbound, why, tx)
+            return Later(said.at.astimezone(UTC)) if isinstance(said, Later) else said
+
         for one in self._of["before_send"]:
-            said = self._in_part(one, "before_send", tx, partial(one.before_send, outbound, why, tx), kinds)
+            said = self._in_part(one, "before_send", tx, partial(ask, one), kinds)
             if isinstance(said, str):
                 return one.name
             later = max(filter(None, (later, said if isinstance(said, Later) else None)), default=None)

@@ -35,7 +35,7 @@ FULL_SECONDS = 5.0
 """Pause of a channel after a delivery that could not be recorded, for example because the disk is full."""
 
 TROUBLE_SECONDS = 3.0
-"""Pause before a message is retried if the platform gave no answer."""
+"""Pause before a message is tried again if the platform gave no answer, and the least that a plugin can hold one."""
 
 IN_A_ROW = 3
 """After so many messages in a row without an answer a platform counts as unreachable; after so many chats in a row for
@@ -85,6 +85,7 @@ class Delivery:
         self._transactions, self._clock, self._judge = transactions, transactions.clock, judge
         self._owners_chats = owners_chats
         self._lines: dict[str, _Line] = {}
+        self._held: dict[int, datetime] = {}  # by row: until when a plugin holds it, in this process
         self._refused: dict[Address, datetime] = {}  # chats that take nothing, and when the owner was told
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
 
@@ -112,7 +113,8 @@ class Delivery:
 
     async def flush(self, channel: str) -> None:
         """Try once to deliver everything that is due on a channel. Within a chat the order is kept."""
-        await self._serve(self._channel(channel), stays=False)
+        if found := self._channels.get(channel):
+            await self._serve(found, stays=False)
 
     async def catch_up(self, channel: str) -> None:
         """Wait while much is being sent on a channel, as incoming messages make more of it. After a while without
@@ -159,14 +161,14 @@ class Delivery:
         return due
 
     def _waiting(self, channel: str, line: _Line) -> Iterator[Row]:
-        """The first row of each chat that may be sent, and those held before it, except of chats that are being served;
-        the oldest first."""
+        """The rows of each chat that is not being served, up to the first that may be sent; oldest chats first."""
         frozen, now = self._frozen_at, self._clock()
         for chat in self._outbox.chats(channel):
             for row in self._outbox.pending_for(chat) if chat not in line.busy else ():
                 if self._may_go(row, frozen):
-                    yield row
-                    if row.due <= now or row.error:
+                    held = self._held.get(row.id, now)
+                    yield row if held <= now else row._replace(due=held)
+                    if held <= now:
                         break
 
     def _pause(self, line: _Line) -> datetime | None:
@@ -177,11 +179,6 @@ class Delivery:
 
     def _line(self, channel: str) -> _Line:
         return self._lines.setdefault(channel, _Line())
-
-    def _channel(self, name: str) -> Channel:
-        found = self._channels.get(name)
-        assert found
-        return found
 
     @property
     def _frozen_at(self) -> int | None:
@@ -195,10 +192,10 @@ class Delivery:
     # --- one row -----------------------------------------------------------------------------------------------------
 
     async def _deliver(self, channel: Channel, line: _Line, row: Row) -> None:
-        is_known, sent = row.id in self._unnoted, self._unnoted.pop(row.id, list(row.sent))
+        is_known, sent = row.id in self._unnoted, self._unnoted.get(row.id, list(row.sent))
         try:
-            going = await self._judged(row, self._judge) if self._judge and not row.sent else row
-            if going:
+            if going := await self._judged(row, self._judge) if self._judge else row:
+                self._unnoted.pop(row.id, None)
                 await self._send(channel, line, going, sent)
         except StoreError as error:  # what is out must not go out again, whenever this can be noted
             if not is_known:
@@ -215,11 +212,12 @@ class Delivery:
         """A row as it goes out; None where a plugin holds or drops it."""
         said = await self._transactions.write(lambda tx: judge(row.outbound, row.why, tx))
         if isinstance(said, Outbound):
+            self._held.pop(row.id, None)
             return row._replace(outbound=said)
         if isinstance(said, str):
             await self._outbox.give_up(row, f"the plugin {said} held it back")
         else:
-            await self._transactions.write(lambda tx: self._outbox.hold(tx, row, said.at))
+            self._held[row.id] = max(said.at, self._clock() + timedelta(seconds=TROUBLE_SECONDS))
         return None
 
     async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:

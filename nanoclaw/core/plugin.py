@@ -216,7 +216,7 @@ class Ended(NamedTuple):
 
 
 class Later(NamedTuple):
-    """A message is held until then; others of its chat pass it."""
+    """A message is held until then, when it is judged again, as at each start; others of its chat pass it."""
 
     at: datetime
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.delivery import Delivery, parts
+from nanoclaw.core.delivery import Delivery, Judge, parts
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.store.db import Store
@@ -61,8 +61,8 @@ class LookedAt(Flags):
 class Office:
     """An outbox with one channel."""
 
-    def __init__(self, root: Path, hints: Hints = SMALL) -> None:
-        self.root = root / "workspace"
+    def __init__(self, root: Path, hints: Hints = SMALL, judge: Judge | None = None) -> None:
+        self.root, self.judge = root / "workspace", judge
         self.root.mkdir(exist_ok=True)
         self.clock = HandClock(NOON)
         self.loop = asyncio.Runner()
@@ -72,7 +72,8 @@ class Office:
         self.channel = Platform(hints)
         self.flags = LookedAt(self.store, self.clock)
         channels = Channels([self.channel], self.clock)
-        self.delivery = Delivery(self.outbox, channels, self.flags, transactions, Reach(self.root), self.owners_chats)
+        reach = Reach(self.root)
+        self.delivery = Delivery(self.outbox, channels, self.flags, transactions, reach, self.owners_chats, judge)
 
     def owners_chats(self) -> list[Address]:
         return []
@@ -134,15 +135,16 @@ def test_a_text_that_fits_is_sent_as_it_is_in_one_transaction(office: Office) ->
     assert office.rows() == [("delivered", "p1", "[]", 0)]
 
 
-def test_a_retry_goes_on_with_the_part_that_failed_also_after_a_restart(office: Office, tmp_path: Path) -> None:
+def test_a_retry_goes_on_with_the_part_that_failed_of_what_a_plugin_made_also_after_a_restart(tmp_path: Path) -> None:
+    office = Office(tmp_path, judge=lambda outbound, why, tx: outbound._replace(text=outbound.text.upper()))
     office.channel.refuses = lambda outbound: ConnectionError("down") if outbound.key == "1.2" else None
     office.send("one two three four five six seven eight nine")
     assert office.rows() == [("pending", "", '["p1"]', 1)]
-    office.store.close()
-    again = Office(tmp_path)
+    office.close()
+    again = Office(tmp_path, judge=office.judge)
     again.channel.taken = office.channel.taken
     again.flush(after=5)
-    assert again.channel.texts == ["one two three four ", "five six seven eight ", "nine"]
+    assert again.channel.texts == ["ONE TWO THREE FOUR ", "FIVE SIX SEVEN EIGHT ", "NINE"]
     assert [one.key for one in again.channel.taken] == ["1.1", "1.2", "1.3"]
     assert again.rows()[0][:2] == ("delivered", "p1 p2 p3")
     again.close()

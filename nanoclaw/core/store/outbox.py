@@ -12,7 +12,7 @@ from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.store.db import Store
 
 if TYPE_CHECKING:
-    from nanoclaw.core.store.tx import Transaction, Transactions
+    from nanoclaw.core.store.tx import Transactions
 
 RETRY_SECONDS = (5, 25, 120, 600)
 """Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
@@ -31,7 +31,6 @@ class Row(NamedTuple):
     due: datetime
     is_reply: bool
     sent: tuple[str, ...] = ()
-    error: str = ""
 
     @property
     def why(self) -> str:
@@ -126,13 +125,9 @@ class Outbox:
         """Record why a row waits. It was not an attempt: the platform has not judged it."""
         await self._note("UPDATE outbox SET due = ?, error = ? WHERE id = ?", until.isoformat(), _whole(error), row.id)
 
-    def hold(self, tx: Transaction, row: Row, until: datetime) -> None:
-        """Let a row wait without an error: later ones of its chat go out before it."""
-        tx.execute("UPDATE outbox SET due = ?, error = '' WHERE id = ?", until.isoformat(), row.id)
-
     async def hasten(self, channel: str) -> None:
-        """Make all rows due now that wait for the channel, as it is back."""
-        sql = "UPDATE outbox SET due = ? WHERE channel = ? AND state = 'pending' AND error <> ''"
+        """Make all waiting rows due now, as the channel is back."""
+        sql = "UPDATE outbox SET due = ? WHERE channel = ? AND state = 'pending'"
         await self._note(sql, self._clock().isoformat(), channel)
 
     async def give_up(self, row: Row, error: str) -> None:
@@ -147,7 +142,7 @@ class Outbox:
         await self._transactions.write(lambda tx: tx.execute(sql, *values))
 
 
-_COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts, at, error"
+_COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts, at"
 
 
 def _row(
@@ -163,13 +158,12 @@ def _row(
     buttons: str,
     parts: str,
     at: str,
-    error: str,
 ) -> Row:
     # each was [label, text] once: of a list like that the last is the only one with words, for who forgets some
     shown = tuple(Button(**one) if isinstance(one, dict) else Button(*one) for one in json.loads(buttons))
     time = datetime.fromisoformat(at) if at else None
     outbound = Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_), shown, time)
-    return Row(id_, outbound, attempts, datetime.fromisoformat(due), bool(is_reply), tuple(json.loads(parts)), error)
+    return Row(id_, outbound, attempts, datetime.fromisoformat(due), bool(is_reply), tuple(json.loads(parts)))
 
 
 def counts(store: Store) -> dict[str, int]:
