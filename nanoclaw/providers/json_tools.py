@@ -37,6 +37,7 @@ Answer every message with one JSON object and nothing else:
 {"reply":"..."} to talk to the person, or {"tool":"NAME","args":{...}} to act.
 Rules:
 - To read, write, find, run or remember something, call a tool. Never pretend that you did it.
+- What the person tells you about their own life is worth remembering: call memory_add.
 - For greetings, thanks, opinions, jokes and general knowledge, use reply. No tool is needed.
 - Paths are relative to the workspace, for example notes/plan.txt.
 - One step at a time. After "Result of ..." call the next tool, or reply and say what was done or found.
@@ -63,8 +64,7 @@ Chat = list[dict[str, Any]]
 
 def json_messages(request: ModelRequest) -> Chat:
     """A whole request for a server with room for the full system prompt."""
-    tools = request.tools
-    static = static_messages(tools, system=f"{request.system.text}\n\n{PROFILE}")
+    static = static_messages(request.tools, system=f"{request.system.text}\n\n{PROFILE}")
     return to_answer(static + history_messages(legal(request.history)))
 
 

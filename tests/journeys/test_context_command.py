@@ -119,7 +119,7 @@ def test_of_a_model_in_the_process_the_short_form_is_shown_that_it_is_sent(home:
     make_home(config)
     (home.workspace / "MEMORY.md").write_text("- Anna is vegetarian\n")
     view = look(config, "main", "hi", "full")
-    assert "Answer every message with one JSON object" in view.messages[0]["content"]
+    assert "their own life is worth remembering: call memory_add." in view.messages[0]["content"]
     assert any("Anna is vegetarian" in message["content"] for message in view.messages)
     assert view.messages[-1]["content"].endswith("hi") and view.tools == []
     assert view.remarks[-1] == (

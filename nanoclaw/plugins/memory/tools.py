@@ -60,7 +60,7 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
         replaces: Annotated[str, "words of the fact that is no longer true"] = "",
         keep_both: bool = False,
     ) -> str:
-        """Remember something: a note for today, or a fact that stays true."""
+        """Remember what the person says of their life: a note for today, or a fact that stays true."""
         effect = planned({"text": text, "kind": kind, "replaces": replaces})
         undo = host.get("undo")
         with undo.watch(effect, context.report) if undo else nullcontext():
@@ -98,7 +98,7 @@ _SEARCH = (
 )
 _GET = (ToolExample("What happened on 3 May 2026?", {"file": "memory/2026-05-03.md"}),)
 _ADD = (
-    ToolExample("Remember that I am allergic to nuts", {"text": "Allergic to nuts", "kind": "fact"}),
+    ToolExample("We have a new cat, she is called Mia", {"text": "Has a cat called Mia", "kind": "fact"}),
     ToolExample("Note that the plumber came today", {"text": "The plumber came", "also": "sink tap leak repair"}),
     ToolExample(
         "No, Anna's birthday is 5 May",
