@@ -198,8 +198,7 @@ class Plan(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         mode, key = self._modes.of(turn.conversation), str(turn.conversation)
-        rows = self._host.read("SELECT context FROM sessions WHERE key = ?", key)
-        context = int(rows[0][0]) if rows else 0
+        context = self._host.records.context(turn.conversation)
         if mode.is_on:
             if turn.id:  # else it is a preview
                 self._host.show(turn.address, StatusLines(self.name, STATUS))

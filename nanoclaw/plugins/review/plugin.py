@@ -197,8 +197,7 @@ class Review(Plugin):
         return None
 
     def _is_last_said(self, card: Card) -> bool:
-        sql = "SELECT 1 FROM outbox WHERE channel = ? AND chat = ? AND id > ? LIMIT 1"
-        return not self._host.read(sql, *card.place, card.outbox)
+        return self._host.records.is_last(card.place, card.outbox)
 
     def commands(self) -> Iterable[Command]:
         told = "answer the evening review: /review yes, /review 1 3, /review no; /review now makes one"

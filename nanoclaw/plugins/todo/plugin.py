@@ -16,10 +16,7 @@ from nanoclaw.plugins.todo.steps import Step, Steps
 OPEN_TO = ("person", "job", "helper")
 """The profiles that have a list, each conversation its own."""
 
-_LIST = (
-    "SELECT text, todo_steps.state, outside FROM todo_steps JOIN sessions ON sessions.id = session"
-    " AND sessions.context = todo_steps.context WHERE key = ? ORDER BY number"
-)
+_LIST = "SELECT text, state, outside FROM todo_steps WHERE session = ? AND context = ? ORDER BY number"
 
 
 class Todo(Plugin):
@@ -70,7 +67,7 @@ class Todo(Plugin):
             return ToolOutput(lists.whole(there) or "There is no to-do list.", outside=lists.outside(there))
 
         def change(tx: Tx) -> tuple[str, str]:
-            now = _stored(tx.execute(_LIST, str(context.conversation))) if new is None else new
+            now = self._steps(context.conversation) if new is None else new
             return self._change(tx, context, lists.changed(now, done or (), doing)), lists.outside(now)
 
         told, outside = await context.write(change)
@@ -79,12 +76,11 @@ class Todo(Plugin):
 
     def _change(self, tx: Tx, context: ToolContext | Said, now: Steps) -> str:
         conversation, is_over = context.conversation, bool(now) and lists.is_over(now)
-        tx.execute("INSERT OR IGNORE INTO sessions (key) VALUES (?)", str(conversation))
-        ((session, number),) = tx.execute("SELECT id, context FROM sessions WHERE key = ?", str(conversation))
-        tx.execute("DELETE FROM todo_steps WHERE session = ?", session)
+        stored = self._host.conversations.of(conversation)
+        tx.execute("DELETE FROM todo_steps WHERE session = ?", stored.id)
         for place, step in enumerate(() if is_over else now, 1):
             sql = "INSERT INTO todo_steps (session, context, number, text, state, outside) VALUES (?, ?, ?, ?, ?, ?)"
-            tx.execute(sql, session, number, place, *step)
+            tx.execute(sql, stored.id, stored.context, place, *step)
         shown = "" if not now else lists.lines(now) if is_over else lists.live(now)
         tx.after(lambda: self._show(context.address, conversation, shown, is_last=is_over))
         return lists.progress(now) if now else "The to-do list is gone."
@@ -94,7 +90,8 @@ class Todo(Plugin):
         return self._host.redact(plain(step))
 
     def _steps(self, conversation: Address) -> Steps:
-        return _stored(self._host.read(_LIST, str(conversation)))
+        stored = self._host.conversations.of(conversation)
+        return _stored(self._host.read(_LIST, stored.id, stored.context))
 
     # --- seen by the model -------------------------------------------------------------------------------------------
 
@@ -127,7 +124,7 @@ class Todo(Plugin):
         """Leave an open list standing as it is."""
         self._turns.pop(turn.conversation, None)
         if turn.conversation in self._shown:
-            shown = lists.lines(_stored(tx.execute(_LIST, str(turn.conversation))))
+            shown = lists.lines(self._steps(turn.conversation))
             tx.after(lambda: self._show(turn.address, turn.conversation, shown, is_last=True))
         return None
 
@@ -136,7 +133,7 @@ class Todo(Plugin):
         self._host.show(address, StatusLines(self.name, text, is_last))
 
     def _list(self, said: Said, tx: Tx) -> Reply:
-        steps = _stored(tx.execute(_LIST, str(said.conversation)))
+        steps = self._steps(said.conversation)
         if said.argument:
             steps = lists.said(steps, said.argument, self._clean)
             self._change(tx, said, steps)
