@@ -119,8 +119,8 @@ class Schedule(Plugin):
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Reply | Literal["ignore"] | None:
         if inbound.message.origin != "person" or not inbound.role or inbound.profile:  # a talk that keeps nothing
             return None
-        is_own = not inbound.message.outside
-        if is_own and inbound.message.text.strip()[:6].lower().startswith(("done", "snooze", "stop")):
+        begins = inbound.message.text.strip()[:6].lower()
+        if begins.startswith(("done", "snooze", "stop")) and not inbound.message.outside:
             return self._answered(inbound, tx)
         from nanoclaw.plugins.schedule import requests
 
@@ -134,8 +134,7 @@ class Schedule(Plugin):
     def _answered(self, inbound: Inbound, tx: Tx) -> Reply | None:
         from nanoclaw.plugins.schedule.reminders import answer
 
-        said = answer(inbound, tx, self.public.jobs, self._host.now())
-        if said is None:
+        if (said := answer(inbound, tx, self.public.jobs, self._host)) is None:
             return None
         for job in said.stopped:
             effect = Effect("stop", REMOVED, f"job {job.id}", f"Stopped: {job.name} “{job.short}”")

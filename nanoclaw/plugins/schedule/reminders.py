@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nanoclaw import time_words
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Button, Inbound
-from nanoclaw.core.plugin import Tx
+from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule.jobs import Firing, Job, Jobs, Occurrence, cut
 
@@ -72,17 +72,17 @@ class Answered(NamedTuple):
     stopped: tuple[Job, ...] = ()
 
 
-def answer(inbound: Inbound, tx: Tx, jobs: Jobs, now: datetime) -> Answered | None:
-    """Do what a message says to a reminder; None for anything else, which is for the model."""
+def answer(inbound: Inbound, tx: Tx, jobs: Jobs, host: Host) -> Answered | None:
+    """Do what a message says to a reminder; None for anything else. A bare stop is for a turn that began since then."""
     found = _ANSWER.fullmatch(inbound.message.text.strip().rstrip(".!"))
-    if found is None:
+    if found is None or (found["rest"] and found["verb"].lower() != "snooze"):
         return None
-    verb, number, rest = found["verb"].lower(), found["number"], (found["rest"] or "").strip()
-    if rest and verb != "snooze":
-        return None
+    verb, number, rest, now = found["verb"].lower(), found["number"], (found["rest"] or "").strip(), host.now()
     if rest and length(f"{number} {rest}"):  # snooze 10 minutes
         number, rest = None, f"{number} {rest}"
     chosen = _meant(jobs, inbound, number, bool(found["all"]), now)
+    if verb == "stop" and not (number or found["all"] or inbound.quoted):
+        chosen = [one for one in chosen if host.records.is_last(inbound.address, 2**62, at=one[0].fired)]
     if not chosen:
         return Answered(_not_theirs(jobs, number, inbound.address)) if number else None
     if len(chosen) > 1 and not found["all"]:
