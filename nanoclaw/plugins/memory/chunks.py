@@ -88,7 +88,7 @@ def _entry(start: int, end: int, said: str, day: date | None, section: int, head
     dated = _DATED.match(said)
     own = (_day(dated[1]) if dated else None) or day
     speaker = _SPEAKER.match(said)
-    named = named_days(fold(_CLOCK.sub("", said)), terms, own) if own else []
+    named = named_days(fold(CLOCK.sub("", said)), terms, own) if own else []
     return NoteEntry(
         start,
         end,
@@ -113,7 +113,7 @@ def _day(text: str) -> date | None:
 
 BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
-_CLOCK = re.compile(r"^\d\d:\d\d\b")
+CLOCK = re.compile(r"^\d\d:\d\d\b")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d:\d\d\b")
 _WORD = re.compile(r"[^\W_]")
 _LETTER = re.compile(r"[^\W\d_]")

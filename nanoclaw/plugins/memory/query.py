@@ -53,6 +53,7 @@ class Query:
     """About the sender's own affairs, as far as one can tell: any question that is not in English."""
     is_empty: bool
     """Nothing but small talk."""
+    is_asked: bool
     asks_of_self: bool
     """A question that names its sender, in whatever language."""
     expected: bool
@@ -118,6 +119,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         frozenset(term for term, weight in own.items() if is_asked and weight > _FRAME_WEIGHT and len(term) > 1),
         is_own,
         not is_search and (is_talk or (is_asked and needs == _OF_ASSISTANT)),
+        is_asked,
         is_asked and is_of_self,
         is_own or any(name in values or own.get(name) == _REPAIRED for name in names),
         says,

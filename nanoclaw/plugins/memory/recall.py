@@ -17,15 +17,14 @@ from nanoclaw.plugins.memory.dates import DateRange
 from nanoclaw.plugins.memory.enough import WEAK_MATCHES, is_enough, is_of_the_day, named_of, own_terms, weak
 from nanoclaw.plugins.memory.index import Chunk, Index
 from nanoclaw.plugins.memory.notes import Hit
-from nanoclaw.plugins.memory.packing import Match, Room, packed, single
+from nanoclaw.plugins.memory.packing import NEAR, Match, Room, packed, single
 from nanoclaw.plugins.memory.query import Query, analyze
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.vectors import Nearness
 
 
-Vector = Sequence[float] | None
-"""Of a query; None if there is none."""
+Vector = Sequence[float] | None  # of a query, if there is one
 
 
 def search(index: Index, query: str, limit: int, now: datetime, vector: Vector = None) -> list[Hit]:
@@ -78,9 +77,9 @@ _MOST_POSTINGS = 3_000  # entries that have a term, the rarest terms first: boun
 _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
 _NAMED = 0.9  # of what a note of the day gets, for one that names it
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
-_NEAR, _NEAR_FROM, _NEAR_TO = 0.5, 2.5, 9.0  # share of the top score for an entry so near, none for one so far away
 _COMPARED = 100  # entries whose vectors are compared, besides the nearest ones
-_NEAR_CLOSE, _NEAR_ENOUGH = 2.8, 7.0  # to come up by itself, as for a question about oneself; for any other message
+_NEAREST, _NEXT = 2, 1.01  # lines that the vectors put right after the best by words, which gets so much more
+_NEAR_TOLD, _NEAR_ASKED, _NEAR_ANY = 3.6, 4.2, 7.0  # least, for what one tells of oneself; a question of others; others
 
 
 _Ranked = tuple[list[Match], Mapping[str, object]]
@@ -113,17 +112,30 @@ def _rank(
     if not query.values and not query.days and not near:
         return [], {}
     matches, top = _scored(index, query, _candidates(index, query, chunks, near), longest, near)
-    is_near = near is not None and near.best >= (_NEAR_CLOSE if query.asks_of_self else _NEAR_ENOUGH)
-    if careful and not is_near and not is_enough(index, query, matches, top):
-        matches = nlargest(WEAK_MATCHES, weak(query, matches), key=lambda each: each.score)
-    today = now.toordinal()
-    matches.sort(key=lambda each: (-each.score, abs(today - each.entry.day), each.chunk.file, each.rows))
+    nearest = _nearest(query, matches, careful)
+    if careful and not is_enough(index, query, matches, top):
+        weaks = nlargest(WEAK_MATCHES, weak(query, matches), key=lambda each: each.score)
+        matches = [*{id(each): each for each in [*nearest, *weaks]}.values()]
+    for each in nearest:
+        each.is_close, each.is_weak = True, False
+    matches.sort(key=lambda each: (-each.score, abs(now.toordinal() - each.entry.day), each.chunk.file, each.rows))
     if query.says_days:
         return [each for each in matches if own_terms(query, each) or is_of_the_day(query, each.entry)], {}
     return matches, query.values
 
 
-# --- candidates ------------------------------------------------------------------------------------------------------
+def _nearest(query: Query, matches: Sequence[Match], careful: bool) -> list[Match]:
+    """The entries nearest by vector, where they are near enough for such a message; they come next to the best."""
+    least = _NEAR_ASKED if query.is_asked else _NEAR_TOLD if query.first_person else _NEAR_ANY
+    if not careful or (query.is_personal and query.asks_of_self):
+        least = NEAR
+    near = nlargest(_NEAREST, (each for each in matches if each.near >= least), key=lambda each: each.near)
+    if near:
+        top = (best := max(matches, key=lambda each: each.score)).score or 1.0
+        for each in near:
+            each.score = max(each.score, top * (_NEXT + each.near / 10_000))
+        best.score *= _NEXT * _NEXT
+    return near
 
 
 def _candidates(index: Index, query: Query, most: int, near: Nearness | None) -> dict[int, Set[int]]:
@@ -169,9 +181,6 @@ def _best(worth: Mapping[int, float], most: int) -> list[int]:
     return [*above, *islice(equal, most - len(above))]
 
 
-# --- scores ----------------------------------------------------------------------------------------------------------
-
-
 def bm25(entry: NoteEntry, values: Mapping[str, float], average_length: float) -> dict[str, float]:
     """Score of each term of the query in an entry; a term of its heading counts as one of its own."""
     said = entry.terms.split()
@@ -210,11 +219,8 @@ def _scored(
     if near:
         near.compare(each.entry for each in nlargest(_COMPARED, found, key=lambda each: each.score))
         for at, nearness in near.of(each.entry for each in found):
-            share = min(1.0, max(0.0, (nearness - _NEAR_FROM) / (_NEAR_TO - _NEAR_FROM)))
-            found[at].score += (top or 1.0) * _NEAR * share
-            found[at].is_near = nearness >= _NEAR_CLOSE
-            found[at].is_close |= found[at].is_near
-    found = [each for each in found if each.score > 0]
+            found[at].near = nearness
+    found = [each for each in found if each.score > 0 or each.near >= NEAR]
     if query.values:
         _learn(index, query, found)
     return found, most

@@ -80,8 +80,6 @@ class NoteSearch:
             lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, True, most, is_known, vector)
         )
 
-    # --- vectors -----------------------------------------------------------------------------------------------------
-
     def vector_size(self) -> int:
         """Numbers of a vector; 0 if there is none."""
         return self._with_vectors(lambda vectors: vectors.size, 0)
@@ -126,8 +124,6 @@ class NoteSearch:
                 if writes:
                     raise WorkspaceError(f"vectors cannot be saved in {self._file.name}: {error}") from None
                 return otherwise
-
-    # --- its life ----------------------------------------------------------------------------------------------------
 
     @property
     def is_reading(self) -> bool:

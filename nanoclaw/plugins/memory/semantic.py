@@ -50,8 +50,6 @@ class SecondOpinion:
         self._making = asyncio.Lock()
         self._has_run = self._is_anew = False
 
-    # --- a message ---------------------------------------------------------------------------------------------------
-
     async def vector_of(self, text: str, *, is_meant: bool = False) -> Sequence[float] | None:
         """The vector of a question; None if there is none in time, or nothing to compare it with, and for small talk
         unless that `is_meant`, as the words of a search are."""
@@ -82,8 +80,6 @@ class SecondOpinion:
     def wake(self) -> None:
         """Have a look for lines without a vector."""
         self._woken.set()
-
-    # --- the lines ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Make what is missing, now and whenever something may have changed."""
@@ -175,8 +171,6 @@ class SecondOpinion:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._woken.wait()
-
-    # --- how it is ---------------------------------------------------------------------------------------------------
 
     @property
     def _is_paused(self) -> bool:

@@ -13,10 +13,10 @@ from functools import cache
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.plugins.memory.chunks import NoteEntry, entries
+from nanoclaw.plugins.memory.chunks import CLOCK, NoteEntry, entries
 from nanoclaw.plugins.memory.index_file import FILE_BITS, loaded
 from nanoclaw.plugins.memory.notes import read_memory_file
 
@@ -57,10 +57,6 @@ class Nearness:
         self.entries: dict[int, float] = {}
         """Ids of the nearest entries, with how near they are."""
 
-    @property
-    def best(self) -> float:
-        return max(self.entries.values(), default=0.0)
-
     def compare(self, entries: Iterable[NoteEntry]) -> None:
         """Look at more entries than the nearest."""
         self.look_up({key_of(entry) for entry in entries} - self._known.keys())
@@ -78,11 +74,6 @@ class Nearness:
         return self._known
 
 
-class VectorProgress(NamedTuple):
-    made: int
-    lines: int
-
-
 class VectorTable:
     """The vectors of one model. Hold the index's lock."""
 
@@ -94,8 +85,6 @@ class VectorTable:
         self._bits: list[int] = []
         self._cohort: list[bytes] = []
         self._centre: list[float] = []
-
-    # --- making them -------------------------------------------------------------------------------------------------
 
     def missing(self, most: int) -> tuple[list[tuple[int, str]], bool]:
         """Keys and texts of lines without a vector, the newest first, and whether these are all. Of many it gives some,
@@ -161,7 +150,7 @@ class VectorTable:
         self._opened()
         return len(self._centre) if self._keys else 0
 
-    def progress(self) -> VectorProgress:
+    def progress(self) -> tuple[int, int]:
         db = self._opened()
         ((made,),) = db.execute(
             "SELECT count(*) FROM lines WHERE key IN (SELECT key FROM signatures)"
@@ -169,7 +158,7 @@ class VectorTable:
             " lines_of.digest = files.digest)"
         )
         ((lines,),) = db.execute("SELECT coalesce(sum(entries), 0) FROM chunks")
-        return VectorProgress(made, lines)
+        return made, lines
 
     def _missing_of(self, db: sqlite3.Connection, file: int, name: str, digest: bytes) -> dict[int, str]:
         """Those of one file, whose lines are written down; it is done with where none is missing."""
@@ -179,7 +168,8 @@ class VectorTable:
             text = ""
         if _digest(text) != digest:  # changed since the index read it
             return {}
-        said = {row: f"{title}: {words}" if _tells(title) else words for row, _, title, words, _ in entries(text)}
+        every = ((row, title, CLOCK.sub("", words).strip()) for row, _, title, words, _ in entries(text))
+        said = {row: f"{title}: {words}" if _tells(title) else words for row, title, words in every}
         first, last = file << FILE_BITS, (file + 1 << FILE_BITS) - 1
         sql = "SELECT id, row, data FROM chunks WHERE id BETWEEN ? AND ?"
         lines = [
@@ -207,8 +197,6 @@ class VectorTable:
                 db.execute("DELETE FROM vectors WHERE key NOT IN (SELECT key FROM lines)")
         if gone:
             self._load(db)
-
-    # --- finding the nearest -----------------------------------------------------------------------------------------
 
     def near(self, vector: Sequence[float]) -> Nearness | None:
         """The lines nearest to a question; None if there is nothing to compare it with."""
@@ -241,8 +229,6 @@ class VectorTable:
     def _signature(self, vector: Sequence[float]) -> int:
         """A bit for each number: above the usual or not. Of near vectors few differ."""
         return int("".join(["1" if a > b else "0" for a, b in zip(vector, self._centre, strict=True)]), 2)
-
-    # --- the tables --------------------------------------------------------------------------------------------------
 
     def _opened(self) -> sqlite3.Connection:
         db = self._index.connection()

@@ -215,6 +215,24 @@ def test_a_year_that_no_note_is_of_brings_up_nothing(tmp_path: Path) -> None:
     assert texts(recall(ws, "Who won at chess in 2026?"))[0] == "Bob won at chess again"
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "question"),
+    [
+        ("Wifi password is tulip44", "Changed the wifi password to marmot81", "What is our wifi password?"),
+        ("Emma plays the violin", "Emma gave up the violin and plays drums now", "Which instrument does Emma play?"),
+        ("My electricity is with Vattenfall", "Switched my electricity to Naturstrom", "Who sells my electricity?"),
+    ],
+)
+def test_of_what_has_changed_the_newest_comes_first(tmp_path: Path, then: str, now: str, question: str) -> None:
+    ws = workspace(tmp_path, _2026_02_01=f"- {then}\n- rain\n", _2026_04_02=f"- {now}\n- tea with Bob\n")
+    assert texts(recall(ws, question)) == [now, then]
+
+
+def test_what_is_asked_about_a_day_that_is_named_comes_before_what_is_newer(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_02_01="- rent is 840 euros\n", _2026_04_02="- rent went up to 905 euros\n")
+    assert texts(recall(ws, "How much was my rent on 1 February?"))[0] == "rent is 840 euros"
+
+
 def test_of_equal_lines_the_one_that_shares_rare_words_with_another_good_one_comes_first(tmp_path: Path) -> None:
     ws = workspace(
         tmp_path,

