@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder, PromptLimits
-from nanoclaw.core.messages import Address, Attachment, Image, Inbound, Message, ModelRequest, UserMessage
-from nanoclaw.core.plugin import Draft, Plugin
-from nanoclaw.core.provider import chat_messages
+from nanoclaw.core.plugin import Plugin
 from nanoclaw.start.home import make_home, shipped
 from tests.program import FakeChannel, HandClock, config_of
 
@@ -39,21 +36,3 @@ def builder_for(
     return ContextBuilder(
         Reach(new_home(root) / "workspace"), template, now, Chain(list(plugins), list), places, limits or PromptLimits()
     )
-
-
-def build_messages(
-    builder: ContextBuilder,
-    history: Sequence[Message],
-    text: str,
-    media: Sequence[Attachment] = (),
-    channel: str = "",
-    chat_id: str = "",
-    *,
-    sender: str = "",
-    images: Sequence[Image] = (),
-) -> list[dict[str, Any]]:
-    """The whole request in the OpenAI chat form: system, history, runtime metadata, content."""
-    message = UserMessage(text, builder.remark("").at, images=tuple(images))
-    inbound = Inbound(Address(channel, chat_id), sender, "", message)
-    new = builder.frame(Draft(message, tuple(media), inbound=inbound))
-    return chat_messages(ModelRequest(builder.begin(text, channel=channel).system, (*history, *new)))
