@@ -313,7 +313,7 @@ class Aviary(Plugin):
     marks = ("aviary_birds.ring",)
 
     def __init__(self, host: Host, settings: None) -> None:
-        self._songs = host.get("core").home / "songs"
+        self._songs = host.program_home / "songs"
         self.public = Birds(host)
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:

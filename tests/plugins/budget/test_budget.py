@@ -24,7 +24,8 @@ from tests.program import GUEST, FakeChannel, Program, everybody_is, running
 
 MODEL = "acme/clever"
 USAGE = """CREATE TABLE IF NOT EXISTS usage (id INTEGER PRIMARY KEY, at TEXT, session INTEGER, turn INTEGER,
-    origin TEXT, model TEXT, input_tokens INTEGER, output_tokens INTEGER, cached_tokens INTEGER, is_local INTEGER)"""
+    origin TEXT, model TEXT, input_tokens INTEGER, output_tokens INTEGER, cached_tokens INTEGER, is_local INTEGER);
+    CREATE TABLE IF NOT EXISTS sessions (id INTEGER PRIMARY KEY, key TEXT)"""
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Purse:
 
     def __post_init__(self) -> None:
         self.host = cast(Any, PaperHost(self.path, Budget, {"models": self.prices}))
-        self.host.read(USAGE)
+        self.host.db.executescript(USAGE)
         self.spending = Spending(self.host, self.limit)
 
     def spend(self, usd: float, origin: Origin = "person", model: str = MODEL, at: datetime | None = None) -> None:
