@@ -51,6 +51,7 @@ torture: .venv/dev
 
 docs: .venv/dev
 	$(BIN)/python docs/make/config.py
+	$(BIN)/python docs/make/core.py
 	$(BIN)/python docs/make/picture.py
 
 bench: .venv/dev

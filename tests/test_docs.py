@@ -1,4 +1,4 @@
-"""docs/config.md names every setting as the code has it; the pictures show what the README says."""
+"""docs/config.md names every setting, links of docs/core.md lead to lines, and pictures show what the README says."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ SCRIPT, PAGE = REPOSITORY / "docs" / "make" / "config.py", REPOSITORY / "docs" /
 def test_the_page_of_settings_is_what_the_code_says() -> None:
     written = runpy.run_path(str(SCRIPT))["page"]()
     assert PAGE.read_text("utf-8") == written, "docs/config.md is out of date: run `make docs`."
+
+
+def test_the_links_of_the_page_about_the_core_lead_to_what_they_name() -> None:
+    page, written = REPOSITORY / "docs" / "core.md", runpy.run_path(str(SCRIPT.with_name("core.py")))["written"]
+    text = page.read_text("utf-8")
+    assert text.count("#L") > 40
+    assert text == written(text), "the lines in docs/core.md are out of date: run `make docs`."
 
 
 def test_the_page_of_settings_has_every_key() -> None:
