@@ -329,7 +329,7 @@ class Memory(Plugin):
                 import asyncio
 
                 await asyncio.to_thread(self._search.finish)
-            if self._opinion:
+            if self._opinion and self._settings.embeddings != BUNDLED:  # which takes seconds to load
                 await self._opinion.finish()
         finally:
             self._search.close()
