@@ -21,8 +21,7 @@ SECONDS, MOST_OPTIONS, MESSAGES = 3600.0, 6, 3
 
 
 def judge(when: str, turn: Turn, zone: str, *, is_by_code: bool = False, is_task: bool = False) -> Verdict:
-    """Say what to ask before a reminder is set for `when`, also about a model's time that the person's words don't say.
-    None: nothing."""
+    """Ask before a reminder is set for `when`, also about a model's time that the person didn't say. None: nothing."""
     now, question = turn.now(), f"When is “{when}”?" if when else "When shall I remind you?"
     try:
         heard = read(when, now, zone) if when else None
@@ -43,8 +42,7 @@ def judge(when: str, turn: Turn, zone: str, *, is_by_code: bool = False, is_task
 
 
 def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str) -> str:
-    """The time that the person chose, in words with one meaning. Raises ScheduleError, with a sentence for the model,
-    if there is none."""
+    """The time that the person chose, in words with one meaning. Raises ScheduleError, a sentence for the model."""
     said, heard = answer.text.removeprefix(TODAY), read_known(when, now, zone)
     may_be = heard.readings if isinstance(heard, Unclear) else ()
     if yes_or_no(said) is False:

@@ -39,7 +39,6 @@ def line(options: argparse.Namespace) -> str:
 
 
 def _said(said: list[str]) -> str:
-    """The time, a colon and the text: said as in the chat, or as two arguments or more of which the first is the
-    time."""
+    """The time, a colon and the text: said as in the chat, or as arguments of which the first is the time."""
     is_parted = len(said) == 2 or (len(said) > 2 and any(" " in one for one in said))
     return f"{said[0].removesuffix(':')}: {' '.join(said[1:])}" if is_parted else " ".join(said)

@@ -248,8 +248,7 @@ def remove(tx: Tx, id_: int) -> None:
 
 
 def bring_back(tx: Tx, job: Job, next_due: datetime, now: datetime) -> JobState:
-    """Put a removed job back as it was, due then; its state. A reminder that had come for the last time can be answered
-    again."""
+    """Put a removed job back, due then; its state. A reminder that came for the last time can be answered again."""
     ((state,),) = tx.execute("UPDATE jobs SET state = removed_from WHERE id = ? RETURNING state", job.id)
     if state != "done":
         tx.execute("UPDATE jobs SET next_due = ? WHERE id = ?", stamp(next_due), job.id)

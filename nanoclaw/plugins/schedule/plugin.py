@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, AssistantMessage, Effect, Inbound, ModelRequest, Outbound, ToolResult
 from nanoclaw.core.plugin import (
     EVERYBODY,
@@ -145,12 +146,14 @@ class Schedule(Plugin):
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage | None:
         """Ask about a plain request that leaves its time open, and report the result, in the model's place."""
         last = request.history[-1] if request.history else None
-        is_told = isinstance(last, ToolResult) and last.call_id.startswith(BY_CODE)
-        if turn is None or not (is_told or turn.external_id in self._open) or request.history != turn.history:
+        told = last.text if isinstance(last, ToolResult) and last.call_id.startswith(BY_CODE) else ""
+        if turn is None or not (told or turn.external_id in self._open) or request.history != turn.history:
             return None
         from nanoclaw.plugins.schedule import requests
 
         self._open.discard(turn.external_id)
+        if told.startswith(requests.NOT_A_TIME):
+            turn.show(Notice("the reminder is not set, as your answer names no time", stays="here"))
         return requests.instead(turn.history, turn.now(), self.public.zone)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:

@@ -39,8 +39,7 @@ class Rehearsals:
         self._waiting: dict[str, asyncio.Future[Rehearsed]] = {}
 
     async def rehearse(self, said: Said) -> str:
-        """The text that a job would send, of "3", "3 Mon 08:00" or "3 --at Mon 08:00". Raises ScheduleError also if it
-        comes to no answer."""
+        """The text that a job would send, of "3" or "3 --at Mon 08:00". Raises ScheduleError also for no answer."""
         id_, _, at = said.argument.strip().partition(" ")
         job, now = self._service.job(number(id_)), self._host.now()
         when = _moment(job, at.strip().removeprefix("--at").strip(), now).astimezone(now.tzinfo)

@@ -73,8 +73,7 @@ class _Way(NamedTuple):
 
 
 def may_ask(inbound: Inbound) -> bool:
-    """True for a person's own new words by themselves, nothing forwarded or attached and no answer to a message, which
-    have a stem of a request."""
+    """True for a person's own new words alone, nothing forwarded or attached, which have a stem of a request."""
     message = inbound.message
     if inbound.is_group and not inbound.is_mention:
         return False
@@ -85,11 +84,14 @@ def may_ask(inbound: Inbound) -> bool:
 
 
 def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMessage | None:
-    """The call for a reminder that leaves its time open, and then the result, as answers of the model."""
+    """The call for a reminder with an open time, then the result; words in place of a time may be another request."""
     earlier, _, last = (None, None, *history)[-3:]
-    if isinstance(last, ToolResult):
-        return None if last.text.startswith(NOT_A_TIME) else AssistantMessage(last.text, now)
-    if last is None or is_persons(earlier) or not (asked := read(last.text, now, zone)):
+    if isinstance(last, ToolResult) and not last.text.startswith(NOT_A_TIME):
+        return AssistantMessage(last.text, now)
+    if last is None or (is_persons(earlier) and not isinstance(last, ToolResult)):
+        return None
+    said = last.text.removeprefix(f"{NOT_A_TIME} “").rpartition("”, which")[0] or last.text
+    if not (asked := read(said, now, zone)):
         return None
     arguments = json.dumps({"action": "add", "when": asked.when, "text": asked.text}, ensure_ascii=False)
     call = ToolCall(f"{BY_CODE}{asked.language}-{len(history)}", "cron", arguments)
@@ -119,8 +121,7 @@ def read(said: str, now: datetime, zone: str) -> Asked | None:
 
 
 def said_back(language: str, words: str, number: int, heard: Any, now: datetime, zone: str) -> str:
-    """The sentence that a reminder is set, in the language of whoever asked with these words for its time; '' in
-    English and where no language is known."""
+    """The sentence that a reminder is set, in the language of these words for its time; '' in English and for none."""
     from nanoclaw import time_words
 
     spoken = time_words.spoken_in(words) if language else []

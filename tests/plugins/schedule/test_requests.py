@@ -159,6 +159,13 @@ async def test_words_that_are_no_time_go_to_the_model_and_silence_sets_nothing(t
         await program.ask(EIGHT)
         assert "your words" in await program.ask("how is the weather?")
         assert await program.answer() == "It rains."
+        assert "the reminder is not set, as your answer names no time" in str(program.channel.events)
+        await program.ask(EIGHT)
+        assert "your words" in await program.ask("remind me on friday to see the dentist")
+        assert "At what time on Fri 27 Nov" in await program.answer()
+        await program.ask("at 9")
+        assert "is set: Fri 27 Nov 2026, 09:00" in await program.answer()
+        await program.ask("/jobs remove 1")
         await program.ask(EIGHT)
         clock.now += timedelta(hours=2)
         program.app.asks.expire()
