@@ -239,13 +239,12 @@ class GivenModels(ConfiguredModels):
 
     def __init__(self, providers: Sequence[Provider], facts: ModelFacts, config: Config) -> None:
         super().__init__(config, providers[0].model if providers else "", False, facts)
-        self._providers = tuple(providers)
+        self._providers = {one.model: one for one in providers}  # a failover is called by the model that answers
 
     def _alone(self, name: str) -> Provider:
-        found = next((one for one in self._providers if one.model == name), None)
-        if found is None:
+        if name not in self._providers:
             raise ConfigError(f"there is no model {name!r}" if name else "no model is configured.")
-        return found
+        return self._providers[name]
 
     def troubles(self) -> dict[str, str]:
         return {}

@@ -215,8 +215,8 @@ def test_copies_older_than_their_days_and_beyond_their_bytes_are_dropped_the_old
     hands: Hands, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [NOW]
-    host = PluginHost(hands.app, "undo")
     monkeypatch.setattr(hands.app, "clock", lambda: now[0])
+    host = PluginHost(hands.app, "undo")
     kept = FileVersions(host, tmp_path / "undo", days=30, most_bytes=2_500)
     for number, day in enumerate((0, 1, 2, 3)):
         now[0] = NOW + timedelta(days=day)
