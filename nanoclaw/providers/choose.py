@@ -273,13 +273,13 @@ class GivenModels(ConfiguredModels):
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """By a provider that has this method."""
-        for one in self._providers:
+        for one in self._providers.values():
             if make := getattr(one, "embed", None):
                 return await make(model, texts, is_query, seconds)  # type: ignore[no-any-return]
         raise ConfigError(f"there is no model {model.name!r} for embeddings.")
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(provider.aclose() for provider in self._providers))
+        await asyncio.gather(*(provider.aclose() for provider in self._providers.values()))
 
 
 def make_provider(config: Config, name: str, facts: ModelFacts | None = None) -> Provider:
