@@ -239,12 +239,13 @@ class GivenModels(ConfiguredModels):
 
     def __init__(self, providers: Sequence[Provider], facts: ModelFacts, config: Config) -> None:
         super().__init__(config, providers[0].model if providers else "", False, facts)
-        self._providers = {one.model: one for one in providers}  # a failover is called by the model that answers
+        self._providers = tuple(providers)
+        self._named = {one.model: one for one in reversed(providers)}  # a failover's is later that which answers
 
     def _alone(self, name: str) -> Provider:
-        if name not in self._providers:
+        if name not in self._named:
             raise ConfigError(f"there is no model {name!r}" if name else "no model is configured.")
-        return self._providers[name]
+        return self._named[name]
 
     def troubles(self) -> dict[str, str]:
         return {}
@@ -273,13 +274,13 @@ class GivenModels(ConfiguredModels):
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """By a provider that has this method."""
-        for one in self._providers.values():
+        for one in self._providers:
             if make := getattr(one, "embed", None):
                 return await make(model, texts, is_query, seconds)  # type: ignore[no-any-return]
         raise ConfigError(f"there is no model {model.name!r} for embeddings.")
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(provider.aclose() for provider in self._providers.values()))
+        await asyncio.gather(*(provider.aclose() for provider in self._providers))
 
 
 def make_provider(config: Config, name: str, facts: ModelFacts | None = None) -> Provider:
