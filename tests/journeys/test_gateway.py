@@ -160,7 +160,7 @@ def test_what_came_while_nobody_was_there_is_shown_at_the_next_start(home: Home,
     asyncio.run(send())
     start("gateway")
     assert "Water" not in home.run("-m", "/status").out  # a script is not a reader
-    assert pending(home) == ["Water the plants."]
+    assert "Water the plants." in pending(home)  # the script's own answer is noted as sent a moment later
     shown = start().expect("Water the plants.")
     assert shown.index("while you were away") < shown.index("Water the plants.")
     assert "Water" not in start().text
