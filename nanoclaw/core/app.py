@@ -23,7 +23,7 @@ from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
-from nanoclaw.core.message_queue import QueuePolicy
+from nanoclaw.core.message_queue import Accepted, QueuePolicy
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
@@ -37,7 +37,7 @@ from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.models import ModelFacts
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import TurnParts
 from nanoclaw.core.wording import not_begun
@@ -70,7 +70,7 @@ class App:
         """`config` is the whole configuration, for plugins."""
         self.settings, self.config, self.store, self.clock = settings, config, store, clock
         self.began, self.home = clock(), settings.home
-        self.transactions = Transactions(store, clock)
+        self.transactions = Transactions(store, clock, self)
         self.flags, self.inbox = Flags(store, clock), Inbox(self.transactions)
         self.outbox = Outbox(self.transactions)
         self.facts = ModelFacts(store)
@@ -120,7 +120,21 @@ class App:
         self.commands = Commands(commands, self.transactions, self.redact)
         policy = QueuePolicy(settings.queue)
         self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, policy, self.inbox)
-        self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.delivery, self.flags)
+        self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.flags)
+
+    # --- what follows a transaction ----------------------------------------------------------------------------------
+
+    def enter(self, tx: Transaction, row: int, outbound: Outbound, remark: str) -> None:
+        """Add a message that is sent to the history of its chat."""
+        self.sessions.enter(tx, row, outbound, remark)
+
+    def committed(self, tx: Transaction) -> None:
+        """Handle new rows of the inbox and the outbox."""
+        for outbound in tx.sent:
+            self.delivery.wake(outbound.address.channel)
+        for row, inbound in tx.delivered:
+            if not self.router.is_frozen:
+                self.conversations.for_message(inbound).enqueue(Accepted(row, inbound))
 
     # --- for plugins -------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands, is_talk, parse
-from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
 from nanoclaw.core.message_queue import Accepted
@@ -47,23 +46,16 @@ class Router:
     """Accepts messages from channels and plugins, and resumes what an earlier process left."""
 
     def __init__(
-        self,
-        runner: Runner,
-        conversations: Actors,
-        commands: Commands,
-        channels: Channels,
-        delivery: Delivery,
-        flags: Flags,
+        self, runner: Runner, conversations: Actors, commands: Commands, channels: Channels, flags: Flags
     ) -> None:
         self._runner, self._conversations, self._commands = runner, conversations, commands
-        self._channels, self._delivery, self._flags = channels, delivery, flags
+        self._channels, self._flags = channels, flags
         self._transactions = runner.sessions.transactions
         self._inbox, self._chain = runner.inbox, runner.chain
         self._is_served: Callable[[Address], bool] = _everywhere
         self._beside: set[asyncio.Task[None]] = set()
         self._arriving: set[int] = set()
         """Rows that are stored but not yet with their conversation, or whose commands are running."""
-        self._transactions.listener = self
 
     @property
     def is_frozen(self) -> bool:
@@ -133,7 +125,7 @@ class Router:
             if isinstance(done, Reply):
                 return self._answered(inbound, tx, done)
             inbound = inbound._replace(message=done)
-        row = inbox.insert(tx.db, inbound, tx.now)
+        row = tx.accept(inbound)
         if row is not None and is_talk(inbound):
             self._runner.sessions.of(inbound.conversation or inbound.address)  # its own row, the first time
         return None if row is None else _Taken(row, inbound)
@@ -141,7 +133,7 @@ class Router:
     def _answered(self, inbound: Inbound, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
         """Store a message that code has answered, with its reply; returns its row. With a `remark` the model of the
         conversation learns of it later."""
-        row = inbox.insert(tx.db, inbound, tx.now, "done")
+        row = tx.accept(inbound, "done")
         if row is None:
             return None
         if reply.text:
@@ -180,14 +172,6 @@ class Router:
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
-
-    def committed(self, tx: Transaction) -> None:
-        """Handle new rows of the inbox and the outbox after a transaction."""
-        for outbound in tx.sent:
-            self._delivery.wake(outbound.address.channel)
-        for row, inbound in tx.delivered:
-            if not self.is_frozen:
-                self._conversations.for_message(inbound).enqueue(Accepted(row, inbound))
 
     # --- what an earlier process left --------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from nanoclaw.core.events import Joined, Notice, Queued
 from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Plugin, Turn, Tx
-from nanoclaw.core.store import inbox
 from nanoclaw.core.tool import Tool, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, bare
@@ -46,7 +45,7 @@ class Gate:
 def leave(program: Program, *texts: str) -> None:
     """Accept messages and begin nothing, as a process does that ends at once."""
     said = [Inbound(MAIN, "me", f"m{number}", UserMessage(text, program.clock())) for number, text in enumerate(texts)]
-    program.app.transactions.write_now(lambda tx: [inbox.insert(tx.db, one, tx.now) for one in said])
+    program.app.transactions.write_now(lambda tx: [tx.accept(one) for one in said])
 
 
 def said(program: Program) -> list[str]:

@@ -19,8 +19,8 @@ from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import PANIC, Flags
-from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures, insert
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures
+from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.message_split import size
 from tests.program import NOON, FakeChannel, HandClock
 
@@ -81,7 +81,7 @@ class Office:
     def add(self, outbound: Outbound) -> None:
         """Put a message into the outbox."""
         with self.store.transaction() as db:
-            insert(db, outbound, self.clock().isoformat(), None)
+            Transaction(db, self.clock()).send(outbound)
 
     def flush(self, after: float = 0) -> None:
         self.clock.now += timedelta(seconds=after)

@@ -39,7 +39,11 @@ def dump(message: Message) -> str:
     return json.dumps(body)
 
 
-def load(body: dict[str, Any], load_image: LoadImage) -> Message:
+def _no_image(sha256: str) -> tuple[str, bytes]:
+    raise KeyError(sha256)
+
+
+def load(body: dict[str, Any], load_image: LoadImage = _no_image) -> Message:
     """Raises KeyError, ValueError or TypeError if the body is not one that `dump` wrote."""
     text, at, kind = body["text"], datetime.fromisoformat(body["at"]), body["kind"]
     if kind == "assistant":
@@ -58,13 +62,9 @@ def load(body: dict[str, Any], load_image: LoadImage) -> Message:
 def first_of(running: str) -> Message | None:
     """The first message of a JSON list of messages; None if there is none."""
     try:
-        return load(json.loads(running)[0], _no_image)
+        return load(json.loads(running)[0])
     except (ValueError, KeyError, TypeError, IndexError):
         return None
-
-
-def _no_image(sha256: str) -> tuple[str, bytes]:
-    raise KeyError(sha256)
 
 
 def with_texts(message: Message, dumped: str) -> Message:

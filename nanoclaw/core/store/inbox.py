@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nanoclaw.core import records
 from nanoclaw.core.messages import (
@@ -21,9 +21,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.store import codec
-
-if TYPE_CHECKING:
-    from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store.tx import Transaction, Transactions
 
 BROKEN_OFF = (
     "interrupted: the program ended while this ran. It may have been done, fully or partly: check before you repeat it."
@@ -147,47 +145,14 @@ def _stopped(bodies: Sequence[dict[str, Any]]) -> list[ToolCall]:
     return [ToolCall(*call) for call in newest if call[0] in stopped]
 
 
-def insert(db: sqlite3.Connection, inbound: Inbound, now: datetime, state: str = "new") -> int | None:
-    """Add a row inside the caller's transaction; its number, None for a message that was accepted before."""
-    address, message = inbound.address, inbound.message
-    body = {
-        "sender": inbound.sender,
-        "text": message.text,
-        "origin": message.origin,
-        "at": message.at.isoformat(),
-        "outside": message.outside,
-        "attachments": _files(inbound),
-        "quoted": inbound.quoted,
-        "quote": inbound.quote,
-        "quote_from": inbound.quote_from,
-        "name": inbound.name,
-        "group": [inbound.is_group, inbound.is_mention, inbound.overheard],
-        "role": inbound.role,
-        "conversation": [inbound.conversation.channel, inbound.conversation.chat] if inbound.conversation else None,
-        "profile": inbound.profile,
-    }
-    row = (address.channel, address.chat, inbound.external_id, json.dumps(body), state, now.isoformat())
-    sql = (
-        "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
-        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    )
-    cursor = db.execute(sql, row)
-    return cursor.lastrowid if cursor.rowcount else None
-
-
 def change(db: sqlite3.Connection, inbound: Inbound) -> int | None:
     """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
-    address, files = inbound.address, json.dumps(_files(inbound))
     sql = (
         "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
         " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
     )
-    values = (inbound.message.text, files, address.channel, address.chat, inbound.external_id)
+    values = (inbound.message.text, json.dumps(inbound.attachments), *inbound.address, inbound.external_id)
     return next((row for (row,) in db.execute(sql, values).fetchall()), None)
-
-
-def _files(inbound: Inbound) -> list[list[Any]]:
-    return [[file.path, file.name, file.mime, file.ref, file.size, file.is_voice] for file in inbound.attachments]
 
 
 def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
@@ -211,7 +176,7 @@ def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Messa
     be said of one that had not ended. `took_effect` is JSON: ids of the calls whose one transaction is on disk
     ("done"), some with what they have to say of that, and of those that do nothing else ("atomic")."""
     try:
-        answer, *results = [codec.load(body, _no_image) for body in json.loads(running)]
+        answer, *results = [codec.load(body) for body in json.loads(running)]
         marks: dict[str, list[Any]] = json.loads(took_effect or "{}") or {}
         done = dict((one, TOOK_EFFECT) if isinstance(one, str) else one for one in marks.get("done", ()))
         atomic = set(marks.get("atomic", ()))
@@ -245,10 +210,6 @@ def _in_words(call: ToolCall) -> str:
     except (ValueError, AttributeError, RecursionError):
         values = [call.arguments]
     return f"{call.name} {', '.join(values)}".strip()
-
-
-def _no_image(sha256: str) -> tuple[str, bytes]:
-    raise KeyError(sha256)
 
 
 def _bodies(rows: Iterable[tuple[str]]) -> list[dict[str, Any]]:

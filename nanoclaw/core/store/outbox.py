@@ -6,13 +6,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.store.db import Store
-
-if TYPE_CHECKING:
-    from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.tx import Transactions
 
 RETRY_SECONDS = (5, 25, 120, 600)
 """Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
@@ -175,27 +173,6 @@ def failures(store: Store, most: int = 5) -> list[tuple[str, str, str]]:
     """Rows that failed for good, the newest first: address, text and reason."""
     sql = "SELECT channel || ':' || chat, text, error FROM outbox WHERE state = 'failed' ORDER BY id DESC LIMIT ?"
     return store.rows(sql, most)
-
-
-def insert(db: sqlite3.Connection, outbound: Outbound, due: str, inbox: int | None) -> int:
-    """Add a row inside the caller's transaction; its number."""
-    row = db.execute(
-        "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons, at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            inbox,
-            outbound.address.channel,
-            outbound.address.chat,
-            _whole(outbound.text),
-            json.dumps(outbound.files),
-            outbound.reply_to,
-            due,
-            json.dumps([button._asdict() for button in outbound.buttons]),
-            outbound.at.isoformat() if outbound.at else "",
-        ),
-    ).lastrowid
-    assert row is not None
-    return row
 
 
 def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str, outside: str) -> None:

@@ -255,7 +255,6 @@ class Sessions:
         self._open: dict[str, Session] = {}
         self._used: dict[str, datetime] = {}  # those whose history may be in memory, the longest unused first
         self._numbers = TurnNumbers(transactions.store)
-        transactions.histories = self
 
     def next_turn(self) -> int:
         """The number of a turn that is about to begin."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,42 +13,70 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from nanoclaw.core import profiles
 from nanoclaw.core.messages import Inbound, Outbound
 from nanoclaw.core.plugin import Profile
-from nanoclaw.core.store import inbox, outbox
 from nanoclaw.core.store.db import Commit, Store
 
 T = TypeVar("T")
 
 
 class Transaction:
-    """Implements `Tx` by one transaction of the store. `delivered` and `sent` are called when it is committed."""
+    """Implements `Tx` by one transaction of the store. `follower` is told of what is sent, and of the end."""
 
-    def __init__(self, db: sqlite3.Connection, now: datetime, histories: Histories | None = None) -> None:
-        self.db, self.now, self._histories = db, now, histories
+    def __init__(self, db: sqlite3.Connection, now: datetime, follower: Follower | None = None) -> None:
+        self.db, self.now, self._follower = db, now, follower
         self.delivered: list[tuple[int, Inbound]] = []
         self.sent: list[Outbound] = []
         self._after: list[Callable[[], object]] = []
         self._undo: list[Callable[[], object]] = []
 
-    def execute(self, sql: str, *values: object) -> list[tuple[object, ...]]:
+    def execute(self, sql: str, *values: object) -> list[Any]:
         return self.db.execute(sql, values).fetchall()
 
     def send(self, outbound: Outbound, remark: str = "", inbox: int | None = None, *, is_news: bool = True) -> int:
         """Send a message. `inbox` is the row of the message that it answers; then the history of that chat has it
         already, unless there is a `remark`."""
-        row = outbox.insert(self.db, outbound, self.now.isoformat(), inbox)
+        text = outbound.text.encode("utf-8", "replace").decode()  # SQLite refuses lone surrogates
+        buttons = json.dumps([button._asdict() for button in outbound.buttons])
+        sql = "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons, at)"
+        values = (inbox, *outbound.address, text, json.dumps(outbound.files), outbound.reply_to, self.now.isoformat())
+        at = outbound.at.isoformat() if outbound.at else ""
+        rows = self.execute(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id", *values, buttons, at)
+        row = int(rows[0][0])
         self.sent.append(outbound)
         is_news = is_news and (inbox is None or bool(remark))
-        if is_news and self._histories and (outbound.text.strip() or outbound.files):
-            self._histories.enter(self, row, outbound, remark)
+        if is_news and self._follower and (outbound.text.strip() or outbound.files):
+            self._follower.enter(self, row, outbound, remark)
         return row
 
     def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None:
         if profile:
             inbound = inbound._replace(profile=profiles.dump(profile))
-        row = inbox.insert(self.db, inbound, self.now)
+        row = self.accept(inbound)
         if row is not None:
             self.delivered.append((row, inbound))
         return row
+
+    def accept(self, inbound: Inbound, state: str = "new") -> int | None:
+        """Add a message to the inbox; its row, None for one that was accepted before."""
+        message = inbound.message
+        body = {
+            "sender": inbound.sender,
+            "text": message.text,
+            "origin": message.origin,
+            "at": message.at.isoformat(),
+            "outside": message.outside,
+            "attachments": inbound.attachments,
+            "quoted": inbound.quoted,
+            "quote": inbound.quote,
+            "quote_from": inbound.quote_from,
+            "name": inbound.name,
+            "group": [inbound.is_group, inbound.is_mention, inbound.overheard],
+            "role": inbound.role,
+            "conversation": inbound.conversation,
+            "profile": inbound.profile,
+        }
+        sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, ?, ?, ?)"
+        values = (*inbound.address, inbound.external_id, json.dumps(body), state, self.now.isoformat())
+        return next((row for (row,) in self.execute(f"{sql} ON CONFLICT DO NOTHING RETURNING id", *values)), None)
 
     def after(self, call: Callable[[], object]) -> None:
         self._after.append(call)
@@ -89,15 +118,10 @@ class Transaction:
                 logger.exception("something after a transaction failed")
 
 
-class Histories(Protocol):
-    """Adds sent messages to the history of their chats."""
+class Follower(Protocol):
+    """Adds what is sent to the history of its chat, and is told of new rows of the inbox and the outbox."""
 
     def enter(self, tx: Transaction, row: int, outbound: Outbound, remark: str) -> None: ...
-
-
-class Listener(Protocol):
-    """Is told of new rows of the inbox and the outbox."""
-
     def committed(self, tx: Transaction) -> None: ...
 
 
@@ -118,12 +142,10 @@ class _Made(NamedTuple):
 
 
 class Transactions:
-    """Makes every transaction of the store. `listener` handles new rows."""
+    """Makes every transaction of the store."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
-        self.store, self.clock = store, clock
-        self.listener: Listener | None = None
-        self.histories: Histories | None = None
+    def __init__(self, store: Store, clock: Callable[[], datetime], follower: Follower | None = None) -> None:
+        self.store, self.clock, self._follower = store, clock, follower
         self._open: Transaction | None = None
         self._waiting: list[_Wanted] = []
         self._committing: tuple[list[_Made], Commit] | None = None
@@ -141,7 +163,7 @@ class Transactions:
         tx: Transaction | None = None
         try:
             with self.store.transaction() as db:
-                tx = self._open = Transaction(db, self.clock(), self.histories)
+                tx = self._open = Transaction(db, self.clock(), self._follower)
                 yield tx
         except BaseException:
             if tx:
@@ -153,8 +175,8 @@ class Transactions:
         self._finish(tx)
 
     def _finish(self, tx: Transaction) -> None:
-        if (listener := self.listener) and (tx.delivered or tx.sent):
-            tx.after(lambda: listener.committed(tx))
+        if (follower := self._follower) and (tx.delivered or tx.sent):
+            tx.after(lambda: follower.committed(tx))
         tx.finish()
 
     def write_now(self, change: Callable[[Transaction], T]) -> T:
@@ -202,7 +224,7 @@ class Transactions:
 
     def _make(self, change: Callable[[Transaction], Any], done: asyncio.Future[Any], made: list[_Made]) -> None:
         """Make one change. Raises sqlite3.Error if the whole transaction is lost."""
-        tx = self._open = Transaction(self.store.db, self.clock(), self.histories)
+        tx = self._open = Transaction(self.store.db, self.clock(), self._follower)
         try:
             with tx.part():
                 result = change(tx)

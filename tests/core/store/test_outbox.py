@@ -9,8 +9,8 @@ import pytest
 
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.outbox import Outbox, failures, insert
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.outbox import Outbox, failures
+from nanoclaw.core.store.tx import Transaction, Transactions
 from tests.program import HandClock
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -19,7 +19,7 @@ MAIN = Address("terminal", "main")
 
 def add(store: Store, outbound: Outbound) -> None:
     with store.transaction() as db:
-        insert(db, outbound, NOW.isoformat(), None)
+        Transaction(db, NOW).send(outbound)
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.0, 1.2])

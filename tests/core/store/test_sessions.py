@@ -30,10 +30,10 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import list_sessions, whole_history
-from nanoclaw.core.store.inbox import Inbox, insert
+from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.program import REPOSITORY, HandClock, bare
 
@@ -72,7 +72,7 @@ def inbox_of(store: Store) -> Inbox:
 
 def accept(store: Store, message: Inbound) -> int | None:
     with store.transaction() as db:
-        return insert(db, message, NOW)
+        return Transaction(db, NOW).accept(message)
 
 
 async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -> None:

@@ -25,9 +25,8 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.plugin import Ended, Plugin
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.outbox import insert
 from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.plugins.forget import scrub
 from nanoclaw.plugins.forget.words import words_of
 
@@ -209,6 +208,6 @@ async def test_what_was_deleted_long_ago_is_gone_as_well(store: Home, tmp_path: 
 
 def test_rows_waiting_for_delivery_are_looked_through(store: Home) -> None:
     with store.store.transaction() as db:
-        insert(db, Outbound(MAIN, LINE), NOW.isoformat(), None)
+        Transaction(db, NOW).send(Outbound(MAIN, LINE))
     scrub.scrub(store.host, WORDS)
     assert store.rows("SELECT text FROM outbox") == [("[forgotten].",)]
