@@ -6,14 +6,15 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol
 
 from nanoclaw import strict_json
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
     AssistantMessage,
+    HistoryMemo,
     Image,
     Message,
     ModelRequest,
@@ -26,7 +27,6 @@ from nanoclaw.core.messages import (
 from nanoclaw.tokens.tokens import estimate, image_tokens, weight
 
 OnEvent = Callable[[Event], None]
-State = TypeVar("State")
 
 MESSAGE, CALL = 4, 8
 """Tokens around each message, and around each call of a tool."""
@@ -93,32 +93,6 @@ class Embedded(NamedTuple):
     vectors: Sequence[Sequence[float]]
     tokens: int | None = None
     is_local: bool = False
-
-
-class HistoryMemo:
-    """Caches what is computed from a conversation's messages: their bytes on the wire, their tokens. Messages never
-    change, so each is processed once; the cache goes when the conversation leaves memory."""
-
-    def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[object, tuple[object, ...], Any]] = {}
-
-    def state(
-        self,
-        key: Hashable,
-        about: object,
-        messages: tuple[object, ...],
-        count: int,
-        begin: Callable[[], State],
-        add: Callable[[State, Sequence[Any], range], None],
-    ) -> State:
-        """The state after the first `count` messages. `add` processes new ones; all are processed again, after `begin`,
-        if they do not continue those of the last call, or `about` has changed."""
-        was_about, known, state = self._kept.pop(key, (about, (), None))
-        if state is None or was_about != about or len(known) > count or known != messages[: len(known)]:
-            known, state = (), begin()
-        add(state, messages, range(len(known), count))
-        self._kept[key] = (about, messages[:count], state)
-        return state  # type: ignore[no-any-return]
 
 
 AddOpaque = Callable[[dict[str, Any], AssistantMessage], None]

@@ -75,9 +75,7 @@ class Post:
     def owners_chats(self) -> list[Address]:
         return self.mine
 
-    def enter(self, *_: object) -> None:
-        """Nobody reads what was sent."""
-
+    def enter(self, *_: object) -> None: ...
     def committed(self, tx: object) -> None:
         for channel in ("chat", "mail"):
             self.delivery.wake(channel)

@@ -10,6 +10,7 @@ from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
     Effect,
+    HistoryMemo,
     Message,
     Outbound,
     ToolCall,
@@ -18,7 +19,6 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.metadata import program_remark
 from nanoclaw.core.plugin import TurnRecord, Tx
-from nanoclaw.core.provider import HistoryMemo
 from nanoclaw.core.store import codec, history, outbox
 from nanoclaw.core.store.compactions import SHORT, Placed
 from nanoclaw.core.store.db import Store
