@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core import bootstrap, prompt_snapshot, sections
+from nanoclaw.core import bootstrap, sections
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Address, Attachment, Image, Inbound, Message, ModelRequest, ToolCall, UserMessage
@@ -78,11 +78,10 @@ class ContextBuilder:
             (channel,) if channel else (),
         )
 
-    def resume(self, stored: str | None, query: str, profile: Profile, channel: str) -> PromptSnapshot:
-        """The stored snapshot, or a new one if there is none or its sources were changed by somebody else: that costs
-        one miss of the provider's cache."""
-        snapshot = prompt_snapshot.load(stored)
-        if snapshot is None or snapshot.profile != profile.name:
+    def resume(self, snapshot: PromptSnapshot, query: str, profile: Profile, channel: str) -> PromptSnapshot:
+        """The same, or a new one if it is empty or its sources were changed by somebody else: that costs one miss of
+        the provider's cache."""
+        if snapshot.profile != profile.name:
             return self.begin(query, profile, channel)
         if snapshot.versions == self._built(profile).versions:
             return snapshot

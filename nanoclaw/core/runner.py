@@ -78,7 +78,7 @@ class Runner:
         )
         before = turn.snapshot
         turn.model_call.provider  # noqa: B018 - nothing is begun where it cannot be asked
-        messages, made_of = await self._context(turn, session.snapshot_text, batch)
+        messages, made_of = await self._context(turn, batch)
         if turn.snapshot.cut_files and before.cut_files != turn.snapshot.cut_files:
             names = ", ".join(turn.snapshot.cut_files)
             turn.show(Notice(f"too long for the model to see in full: {names} (/context shows how much)", stays="here"))
@@ -90,25 +90,23 @@ class Runner:
         """The request that a message would be part of if it came now. Nothing is kept, and no model is asked."""
         session = self.sessions.of(conversation)
         turn = _Previewed(self._parts, 0, inbound, conversation, session, profile=profile)
-        stored = None if turn.profile.mode in FRESH else session.snapshot_text
-        messages, made_of = await self._context(turn, stored, [Accepted(0, inbound)])
+        if turn.profile.mode in FRESH:
+            turn.snapshot = prompt_snapshot.EMPTY
+        messages, made_of = await self._context(turn, [Accepted(0, inbound)])
         try:
             model, _, factor, *_ = turn.model_call.asked()
         except NanoclawError as error:
             model, factor = f"none ({error})", 1.0
         return Preview(made_of, turn.snapshot, turn.history, tuple(messages), model, factor)
 
-    async def _context(
-        self, turn: RunningTurn, stored: str | None, batch: Sequence[Accepted]
-    ) -> tuple[list[Message], Manifest]:
-        """The messages of a turn that begins after a context that is `stored`, and what its request is made of."""
-        profile, before = turn.profile, prompt_snapshot.load(stored)
-        if before is None or before.profile != profile.name:
+    async def _context(self, turn: RunningTurn, batch: Sequence[Accepted]) -> tuple[list[Message], Manifest]:
+        """The messages of a turn that begins, and what its request is made of."""
+        profile, before = turn.profile, turn.snapshot
+        if before.profile != profile.name:
             await self.chain.before_context(turn)
-        text, channel = turn.inbound.message.text, turn.address.channel
-        turn.snapshot = self.builder.resume(stored, text, profile, channel)
+        turn.snapshot = self.builder.resume(before, turn.inbound.message.text, profile, turn.address.channel)
         messages, notes = await self._frames(turn, batch)
-        return messages, manifest(profile.mode, turn.snapshot, notes, is_new=before is None)
+        return messages, manifest(profile.mode, turn.snapshot, notes, is_new=before is prompt_snapshot.EMPTY)
 
     async def join(self, turn: RunningTurn, batch: Sequence[Accepted]) -> None:
         """Add messages to a running turn."""

@@ -10,6 +10,7 @@ from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Plugin, Profile, Section, Tx
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.prompt_snapshot import EMPTY
 from nanoclaw.core.sections import channel_line
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.tokens.tokens import estimate
@@ -54,7 +55,7 @@ def test_of_a_terminal_there_is_nothing_to_say(found: Hints | None) -> None:
 
 def test_the_channel_that_began_the_conversation_is_in_the_system_message(tmp_path: Path) -> None:
     builder = builder_for(tmp_path, channels=HINTS, plugins=[Jobs()])
-    snapshot = builder.resume(None, "hello", PERSON, "telegram")
+    snapshot = builder.resume(EMPTY, "hello", PERSON, "telegram")
     assert f"# In this run\n- Reminders can be set.\n- {LINE}" in snapshot.system.text
     assert builder.introduce(snapshot, "telegram") == (snapshot, "")
     (section,) = [one for one in snapshot.sections if one.id == "capabilities"]
@@ -65,11 +66,11 @@ def test_the_channel_that_began_the_conversation_is_in_the_system_message(tmp_pa
 
 def test_another_channel_is_told_of_once_and_the_prefix_stays(tmp_path: Path) -> None:
     builder = builder_for(tmp_path, channels=HINTS)
-    begun = builder.resume(None, "hello", PERSON, "terminal")
-    snapshot = builder.resume(begun.dump(), "hello", PERSON, "telegram")
+    begun = builder.resume(EMPTY, "hello", PERSON, "terminal")
+    snapshot = builder.resume(begun, "hello", PERSON, "telegram")
     snapshot, told = builder.introduce(snapshot, "telegram")
     assert told == LINE
-    again = builder.resume(snapshot.dump(), "and", PERSON, "terminal")
+    again = builder.resume(snapshot, "and", PERSON, "terminal")
     for channel in ("terminal", "telegram", "terminal"):
         again, told = builder.introduce(again, channel)
         assert told == ""
@@ -80,7 +81,7 @@ def test_a_conversation_from_before_there_were_hints_keeps_its_prefix(tmp_path: 
     builder = builder_for(tmp_path, channels=HINTS)
     old = builder.begin("hello")
     assert old.channels == ()
-    snapshot = builder.resume(old.dump(), "and", PERSON, "telegram")
+    snapshot = builder.resume(old, "and", PERSON, "telegram")
     snapshot, told = builder.introduce(snapshot, "telegram")
     assert told == LINE
     assert snapshot.system == old.system
@@ -90,7 +91,7 @@ def test_an_edited_file_does_not_make_the_channel_forgotten(tmp_path: Path) -> N
     builder = builder_for(tmp_path, channels=HINTS)
     begun = builder.begin("hello", PERSON, "telegram")
     (tmp_path / "workspace" / "SOUL.md").write_text("Be bold.")
-    snapshot = builder.resume(begun.dump(), "and", PERSON, "telegram")
+    snapshot = builder.resume(begun, "and", PERSON, "telegram")
     assert "Be bold." in snapshot.system.text
     assert LINE in snapshot.system.text
 

@@ -89,7 +89,7 @@ def test_a_section_that_is_switched_off_costs_nothing_when_it_changes(tmp_path: 
     builder = builder_for(tmp_path, plugins=[pins], limits=PromptLimits(off=("pins",)))
     begun = builder.begin("hello")
     pins.public.append("Never mention elephants.")
-    again = builder.resume(begun.dump(), "hello", PERSON, "")
+    again = builder.resume(begun, "hello", PERSON, "")
     assert again.system == begun.system
     assert "elephants" not in again.system.text
 
@@ -157,7 +157,7 @@ async def test_a_tool_that_comes_while_a_context_goes_on_is_run_by_its_name_and_
 def test_a_stored_snapshot_that_is_damaged_begins_anew(tmp_path: Path) -> None:
     builder = builder_for(tmp_path)
     for damaged in ("", "{", "[]", "null", '{"files": 1}', builder.begin().dump()[:-20]):
-        assert builder.resume(damaged, "hello", PERSON, "") == builder.begin("hello")
+        assert prompt_snapshot.load(damaged) is None
 
 
 def test_a_snapshot_survives_being_stored(tmp_path: Path) -> None:
