@@ -13,8 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from nanoclaw.core.messages import ModelRequest, ToolSpec
+from nanoclaw.core.plugin import Tool
 from nanoclaw.core.provider import chat_tools
-from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.tool_search.ranking import ranked, terms_of
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.plugins.tool_search.many_tools import echo, server

@@ -25,8 +25,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import Inbound, UserMessage
-from nanoclaw.core.plugin import Plugin
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Plugin, Tool
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, Step
 from tests.program import MAIN, HandClock, LoggingChannel, Program, assert_legal, running
 

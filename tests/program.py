@@ -23,10 +23,9 @@ from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
-from nanoclaw.core.plugin import Plugin, Tx
+from nanoclaw.core.plugin import Plugin, Tool, Tx
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.tool import Tool
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
 from nanoclaw.start.build import BUILT_IN, bring_up, build, classes

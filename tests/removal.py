@@ -24,9 +24,8 @@ from unittest.mock import patch
 
 from nanoclaw.core.errors import ContextTooLong
 from nanoclaw.core.messages import Address, Attachment
-from nanoclaw.core.plugin import Command, Profile
+from nanoclaw.core.plugin import Command, Profile, Tool
 from nanoclaw.core.profiles import PROFILES
-from nanoclaw.core.tool import Tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start import build
 from tests.program import FakeChannel, assert_legal, results, running

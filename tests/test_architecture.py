@@ -99,7 +99,7 @@ WHOLE = frozenset(
 
 PARAMETERS, CALLABLES = 8, 2
 
-MADE_OF_FUNCTIONS = frozenset({"core/tool.py:Tool"})
+MADE_OF_FUNCTIONS = frozenset({"core/plugin.py:Tool"})
 """A tool is its function, what it says of a call, and what it thinks of it."""
 
 

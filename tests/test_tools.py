@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.app import App
+from nanoclaw.core.plugin import Tool
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import chat_tools
-from nanoclaw.core.tool import Tool
 from nanoclaw.start.build import build
 from tests.program import config_of
 

@@ -34,10 +34,10 @@ from nanoclaw.core.store import usage
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.flags import PANIC, Flags
 from nanoclaw.core.store.inbox import Inbox
-from nanoclaw.core.store.models import ModelFacts
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store.usage import ModelFacts
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import TurnParts
 from nanoclaw.core.wording import not_begun

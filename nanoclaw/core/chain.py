@@ -11,37 +11,24 @@ from typing import Any, Literal, TypeVar
 from nanoclaw.core.errors import FAULTS, ConfigError, ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.core.messages import (
     Address,
+    Ask,
     AssistantMessage,
     CheckedCall,
     Inbound,
+    Instead,
     Limits,
+    MakeCalls,
     ModelRequest,
     Outbound,
+    Refuse,
+    Section,
     ToolResult,
     ToolSpec,
-)
-from nanoclaw.core.plugin import (
-    Answer,
-    Ask,
-    Command,
-    Draft,
-    Ended,
-    Filter,
-    Hears,
-    Instead,
-    Later,
-    MakeCalls,
-    Plugin,
-    Profile,
-    Refuse,
-    Reply,
-    Section,
     TryAgain,
-    Turn,
     Verdict,
 )
+from nanoclaw.core.plugin import Answer, Command, Draft, Ended, Filter, Hears, Later, Plugin, Profile, Reply, Tool, Turn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.tool import Tool
 
 T = TypeVar("T")
 Kinds = type | tuple[type, ...]

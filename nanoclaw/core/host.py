@@ -12,6 +12,7 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import (
     Address,
+    Ask,
     AssistantMessage,
     CheckedCall,
     Inbound,
@@ -24,18 +25,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.model_call import silence
-from nanoclaw.core.plugin import (
-    Ask,
-    AskedModel,
-    AskedQuestions,
-    Conversations,
-    KnownModels,
-    Log,
-    Profile,
-    Said,
-    Turn,
-    Tx,
-)
+from nanoclaw.core.plugin import AskedModel, AskedQuestions, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.records import Records

@@ -17,6 +17,7 @@ from nanoclaw.core.messages import (
     Attachment,
     CheckedCall,
     Effect,
+    Image,
     Inbound,
     Limits,
     Message,
@@ -25,6 +26,7 @@ from nanoclaw.core.messages import (
     Outbound,
     OwnersAnswer,
     Question,
+    Reach,
     Role,
     ToolCall,
     ToolResult,
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
     from nanoclaw.core.records import Records
     from nanoclaw.core.store.compactions import Placed
-    from nanoclaw.core.tool import Tool
     from nanoclaw.redaction import Redactor
 
 T = TypeVar("T")
@@ -170,6 +171,47 @@ class Turn(Protocol):
     def show(self, event: Event) -> None: ...  # where it was asked for
     # Send a summary in place of all up to a row, and begin the prompt anew for what `query` says.
     def begin_again(self, upto: int, summary: str, query: str) -> None: ...
+
+
+class ToolOutput(NamedTuple):
+    """The result of a tool where plain text is not enough."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    outside: str = ""
+    """The source of a text that no owner wrote, such as the address of a page."""
+    is_error: bool = False
+    """It ran, but failed in the end, such as a command whose exit status isn't 0."""
+    diff: str = ""
+    """Lines of what it changed, each with +, - or a space in front, for the person: the model doesn't see them."""
+
+
+class Tool(NamedTuple):
+    """A function that the model calls, with its schema, who may use it (`open_to`) and how far it reaches (`reach`)."""
+
+    spec: ToolSpec
+    run: Callable[..., Awaitable[str | ToolOutput]]
+    reach: Reach  # calls of one answer whose reach is "none" run side by side
+    wants_context: bool
+    # Makes the line of the audit log from a call's arguments, before it runs; None where nothing is changed.
+    audit: Callable[[dict[str, Any]], Effect | None] | None = None
+    # Judges a call as a plugin's `before_tool` does; not again once its question with options is answered.
+    check: Callable[[CheckedCall, Turn], Awaitable[Verdict]] | None = None
+    ends: bool = False  # a call that succeeds is the last of its turn
+    atomic: bool = False  # a call does nothing but one `context.write`
+    side_by_side: bool = False  # calls of one answer run side by side, whatever its reach
+    # Names of profiles. A tool that is open to guests keeps by itself to the conversation of its context.
+    open_to: frozenset[str] = frozenset()
+    is_there: bool = True  # False: no new context has it; a call by an older one is run, and says why it cannot be
+    # True: the schema is of others, and may be any; a call's arguments are handed on as they are.
+    is_foreign: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def is_open(self, profile: Profile) -> bool:
+        return profile.name in self.open_to and (profile.only is None or self.name in profile.only)
 
 
 class Hears(NamedTuple):

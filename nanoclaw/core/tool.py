@@ -8,7 +8,7 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from nanoclaw.core.errors import FAULTS, NanoclawError, ToolError
 from nanoclaw.core.messages import (
@@ -16,7 +16,6 @@ from nanoclaw.core.messages import (
     Address,
     CheckedCall,
     Effect,
-    Image,
     Origin,
     OwnersAnswer,
     Reach,
@@ -26,11 +25,9 @@ from nanoclaw.core.messages import (
     ToolResult,
     ToolSpec,
 )
+from nanoclaw.core.plugin import Profile, Tool, ToolOutput, Tx
 from nanoclaw.escapes import plain
 from nanoclaw.tool_schema import ArgumentsError, check, parse, schema_of
-
-if TYPE_CHECKING:
-    from nanoclaw.core.plugin import Profile, Turn, Tx, Verdict
 
 T = TypeVar("T")
 
@@ -99,47 +96,6 @@ class ToolContext(NamedTuple):
         if self.writer is None:
             raise ToolError("nothing can be written here: this call belongs to no turn.")
         return await self.writer.write(change, self.call, told)
-
-
-class ToolOutput(NamedTuple):
-    """The result of a tool where plain text is not enough."""
-
-    text: str
-    images: tuple[Image, ...] = ()
-    outside: str = ""
-    """The source of a text that no owner wrote, such as the address of a page."""
-    is_error: bool = False
-    """It ran, but failed in the end, such as a command whose exit status isn't 0."""
-    diff: str = ""
-    """Lines of what it changed, each with +, - or a space in front, for the person: the model doesn't see them."""
-
-
-class Tool(NamedTuple):
-    """A function that the model calls, with its schema, who may use it (`open_to`) and how far it reaches (`reach`)."""
-
-    spec: ToolSpec
-    run: Callable[..., Awaitable[str | ToolOutput]]
-    reach: Reach  # calls of one answer whose reach is "none" run side by side
-    wants_context: bool
-    # Makes the line of the audit log from a call's arguments, before it runs; None where nothing is changed.
-    audit: Callable[[dict[str, Any]], Effect | None] | None = None
-    # Judges a call as a plugin's `before_tool` does; not again once its question with options is answered.
-    check: Callable[[CheckedCall, Turn], Awaitable[Verdict]] | None = None
-    ends: bool = False  # a call that succeeds is the last of its turn
-    atomic: bool = False  # a call does nothing but one `context.write`
-    side_by_side: bool = False  # calls of one answer run side by side, whatever its reach
-    # Names of profiles. A tool that is open to guests keeps by itself to the conversation of its context.
-    open_to: frozenset[str] = frozenset(OPEN_TO)
-    is_there: bool = True  # False: no new context has it; a call by an older one is run, and says why it cannot be
-    # True: the schema is of others, and may be any; a call's arguments are handed on as they are.
-    is_foreign: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    def is_open(self, profile: Profile) -> bool:
-        return profile.name in self.open_to and (profile.only is None or self.name in profile.only)
 
 
 def tool(
@@ -227,11 +183,11 @@ class Toolbox:
         try:
             arguments = parse(call.arguments)
             if not found.is_foreign:
-                arguments = check(arguments, found.name, found.spec.parameters)
+                arguments = check(arguments, found.spec.name, found.spec.parameters)
         except ArgumentsError as error:
             schema = json.dumps(found.spec.parameters, ensure_ascii=False)  # it may be out of sight by now
             raise ToolError(f"{error} Its parameters: {schema}" if call.said else str(error)) from None
-        return CheckedCall(call.id, found.name, arguments, found.reach)
+        return CheckedCall(call.id, found.spec.name, arguments, found.reach)
 
     def audit(self, call: CheckedCall) -> Effect | None:
         """Line of the audit log about what a call will change; None when it changes nothing."""

@@ -18,7 +18,7 @@ from nanoclaw.dollars import dollars
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
-    from nanoclaw.core.store.models import ModelFacts
+    from nanoclaw.core.store.usage import ModelFacts
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
     from nanoclaw.providers.listing import KnownFacts

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Tool
+from nanoclaw.core.tool import tool
 
 
 def small_file_tools(folder: Path) -> list[Tool]:

@@ -11,8 +11,8 @@ import pytest
 
 from nanoclaw.core import records
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, Question, UserMessage
-from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Turn, Tx, Verdict
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Tool, Turn, Tx, Verdict
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, HandClock, Program, assert_legal, bare, results
 from tests.virtual_time import passed, virtual_time

@@ -16,8 +16,8 @@ from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
 from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
-from nanoclaw.core.plugin import Ended, Host, Plugin, Turn, Tx
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Ended, Host, Plugin, Tool, Turn, Tx
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, bare
 

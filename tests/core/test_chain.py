@@ -38,12 +38,13 @@ from nanoclaw.core.plugin import (
     Reply,
     Said,
     Section,
+    Tool,
     TryAgain,
     Turn,
     Tx,
     Verdict,
 )
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from nanoclaw.start.build import build
 from tests.program import MAIN, Program, assert_legal, bare, config_of, results, running

@@ -9,8 +9,8 @@ from typing import Any
 
 from nanoclaw.core.events import TurnPaused
 from nanoclaw.core.messages import CheckedCall, Inbound, OwnersAnswer, UserMessage
-from nanoclaw.core.plugin import Ask, Command, Host, Said, Turn, Tx, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Ask, Command, Host, Said, Tool, Turn, Tx, Verdict
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.core.test_asks import Asker, Post, Wondering, texts
 from tests.program import MAIN, HandClock, assert_legal, bare

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import Address, CheckedCall, ToolCall
-from nanoclaw.core.plugin import Host, Plugin, Refuse, Turn, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.plugin import Host, Plugin, Refuse, Tool, ToolOutput, Turn, Verdict
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import FakeChannel, Program, bare, results, running, tools_plugin
 from tests.virtual_time import virtual_time

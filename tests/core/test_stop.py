@@ -10,8 +10,8 @@ import pytest
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import TurnEnded
 from nanoclaw.core.messages import AssistantMessage, UserMessage
-from nanoclaw.core.plugin import Draft, Plugin, Turn
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Draft, Plugin, Tool, Turn
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.program import assert_legal, bare, results
 

@@ -11,8 +11,8 @@ import pytest
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, Image, ToolCall, ToolResult
-from nanoclaw.core.plugin import Plugin, Turn
-from nanoclaw.core.tool import Tool, Toolbox, ToolContext, ToolOutput, tool
+from nanoclaw.core.plugin import Plugin, Tool, ToolOutput, Turn
+from nanoclaw.core.tool import Toolbox, ToolContext, tool
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.providers.scripted import call as step
 from tests.program import MAIN, NOON, bare, results

@@ -13,7 +13,8 @@ from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderRefused,
 from nanoclaw.core.events import TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import AssistantMessage, ToolResult, Usage, UserMessage
 from nanoclaw.core.model_call import LONGEST_ANSWER
-from nanoclaw.core.tool import Tool, ToolOutput, tool
+from nanoclaw.core.plugin import Tool, ToolOutput
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, Step, call
 from tests.core.small_files import small_file_tools
 from tests.program import Program, assert_legal, bare, results

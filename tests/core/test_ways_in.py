@@ -21,9 +21,9 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Host, Plugin, Profile, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Host, Plugin, Profile, Tool, Turn, Tx, Verdict
 from nanoclaw.core.profiles import PROFILES, dump, load, profile_of
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, NOON, FakeChannel, Program, bare
 

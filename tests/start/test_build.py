@@ -11,9 +11,9 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, CheckedCall, Outbound
-from nanoclaw.core.plugin import Command, Plugin, Refuse, Said, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Command, Plugin, Refuse, Said, Tool, Turn, Tx, Verdict
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import bring_up
 from tests.program import MAIN, assert_legal, results, running

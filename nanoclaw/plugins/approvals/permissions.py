@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.plugin import Finding
-from nanoclaw.core.tool import Tool
+from nanoclaw.core.plugin import Finding, Tool
 
 Rule = Literal["deny", "ask", "allow"]
 RULES: tuple[Rule, ...] = ("deny", "ask", "allow")

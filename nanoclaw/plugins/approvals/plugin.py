@@ -10,8 +10,7 @@ from nanoclaw.core.channel import is_stop
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import CheckedCall, Inbound
-from nanoclaw.core.plugin import Ask, Command, Finding, Hears, Host, Plugin, Reply, Said, Turn, Tx, Verdict
-from nanoclaw.core.tool import Tool
+from nanoclaw.core.plugin import Ask, Command, Finding, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx, Verdict
 from nanoclaw.plugins.approvals import elevated, grants, permissions
 from nanoclaw.plugins.approvals.elevated import Elevated
 from nanoclaw.plugins.approvals.extents import EXTENT_WORDS

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from nanoclaw.core.errors import ConfigError, ToolError
-from nanoclaw.core.messages import Address, CheckedCall, Effect, Image, ToolExample, UserMessage
-from nanoclaw.core.plugin import Ask, Ended, Finding, Hears, Host, Plugin, Profile, Section, Turn, Tx, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, Image, ToolExample, UserMessage, Verdict
+from nanoclaw.core.plugin import Ended, Finding, Hears, Host, Plugin, Profile, Section, Tool, ToolOutput, Turn, Tx
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.browse.chromium import Chromium, executable, is_there, lack
 

@@ -9,23 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
-from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolResult
-from nanoclaw.core.plugin import (
-    Answer,
-    Ask,
-    Draft,
-    Ended,
-    Hears,
-    Host,
-    Instead,
-    MakeCalls,
-    Plugin,
-    Refuse,
-    Turn,
-    Tx,
-    Verdict,
-)
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, Instead, MakeCalls, Outbound, ToolResult, Verdict
+from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.card.background import NOT_WATCHED, BackgroundCommands
 from nanoclaw.plugins.card.calls import CallReader, FileLoss

@@ -28,9 +28,9 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.plugin import Ended, Host, Profile, Refuse, Reply, Turn, Tx
+from nanoclaw.core.plugin import Ended, Host, Profile, Refuse, Reply, ToolOutput, Turn, Tx
 from nanoclaw.core.provider import estimate_request
-from nanoclaw.core.tool import ShowProgress, ToolContext, ToolOutput, unseen
+from nanoclaw.core.tool import ShowProgress, ToolContext, unseen
 from nanoclaw.dollars import dollars
 from nanoclaw.escapes import one_line
 from nanoclaw.outputs.outputs import Outputs

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import Address, CheckedCall, Effect, Limits, ModelRequest, ToolExample, ToolResult
+from nanoclaw.core.messages import Address, CheckedCall, Effect, Limits, ModelRequest, ToolExample, ToolResult, Verdict
 from nanoclaw.core.plugin import (
     Command,
     Draft,
@@ -20,11 +20,12 @@ from nanoclaw.core.plugin import (
     Reply,
     Said,
     Section,
+    Tool,
+    ToolOutput,
     Turn,
     Tx,
-    Verdict,
 )
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
 
 if TYPE_CHECKING:
@@ -131,8 +132,7 @@ class Delegate(Plugin):
     )
 
     def __init__(self, host: Host, settings: DelegateSettings) -> None:
-        self._host, self._settings = host, settings
-        self.public = HelperHomes(host)
+        self._host, self._settings, self.public = host, settings, HelperHomes(host)
 
     @cached_property
     def _helpers(self) -> Helpers:

@@ -25,8 +25,8 @@ from nanoclaw.beneath.paths import (
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
-from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Turn, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Tool, ToolOutput, Turn, Verdict
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import visible
 from nanoclaw.exact_text import as_code
 from nanoclaw.plugins.files.diffs import before_writing, diff

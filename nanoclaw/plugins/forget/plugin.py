@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nanoclaw.core.errors import Refused
 from nanoclaw.core.messages import Effect, ToolExample
-from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Host, Plugin, Tool
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.forget.undo_file import UndoFile
 

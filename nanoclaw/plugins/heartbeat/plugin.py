@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Profile, Said, Section, Turn, Tx
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Profile, Said, Section, Tool, Turn, Tx
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes, times_of
 from nanoclaw.plugins.heartbeat.tables import MARKS, MIGRATIONS
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.core.tool import ToolContext, ToolOutput
+from nanoclaw.core.plugin import ToolOutput
+from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
 from nanoclaw.plugins.mcp.results import output_of
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection, RunningCall
 
-MOST_RESOURCES = 200
+MOST = 200
+"""Resources that are listed."""
 
 
 async def call(connection: Connection, name: str, context: ToolContext, arguments: dict[str, Any]) -> ToolOutput:
@@ -57,16 +59,14 @@ async def resources(session: Any) -> str:
     from nanoclaw.plugins.mcp import sdk
 
     found = (await session.list_resources()).resources
-    lines = [f"{one.uri} ({one.name}){_about(one)}" for one in found[:MOST_RESOURCES]]
-    if len(found) > MOST_RESOURCES:
-        lines.append(f"[and {len(found) - MOST_RESOURCES} more]")
+    lines = [f"{one.uri} ({one.name}){_about(one)}" for one in found[:MOST]]
+    if len(found) > MOST:
+        lines.append(f"[and {len(found) - MOST} more]")
     try:
         templates = (await session.list_resource_templates()).resource_templates
     except sdk.MCPError:  # few servers have any
         templates = []
-    lines += [
-        f"{one.uri_template} ({one.name}; fill in what is in braces){_about(one)}" for one in templates[:MOST_RESOURCES]
-    ]
+    lines += [f"{one.uri_template} ({one.name}; fill in what is in braces){_about(one)}" for one in templates[:MOST]]
     return "\n".join(lines) or "It has none."
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import CheckedCall, UserMessage
+from nanoclaw.core.messages import CheckedCall, Section, UserMessage, Verdict
 from nanoclaw.core.plugin import (
     Command,
     Draft,
@@ -21,11 +21,11 @@ from nanoclaw.core.plugin import (
     Profile,
     Reply,
     Said,
-    Section,
+    Tool,
+    ToolOutput,
     Turn,
-    Verdict,
 )
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.tool import ToolContext, tool
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection

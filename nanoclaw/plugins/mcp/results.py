@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nanoclaw.core.messages import Image
-from nanoclaw.core.tool import ToolOutput
+from nanoclaw.core.plugin import ToolOutput
 from nanoclaw.pictures.pictures import PictureError, open_picture
 
 MOST_PICTURES = 8

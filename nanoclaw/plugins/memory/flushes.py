@@ -58,7 +58,6 @@ LATEST = 7 * 86_400.0
 """A silence that began longer ago is left alone."""
 
 MOST_KEPT, SHOWN = 20, 3
-OTHER_WORDS = "|"
 
 
 class Flush(NamedTuple):
@@ -346,7 +345,7 @@ def _noted(calls: str) -> list[str]:
 
 def _parts(text: str) -> tuple[str, str]:
     """An entry, and other words to find it by."""
-    entry, _, also = text.partition(OTHER_WORDS)
+    entry, _, also = text.partition("|")
     return entry.strip(), also.strip()
 
 

@@ -33,10 +33,11 @@ from nanoclaw.core.plugin import (
     Reply,
     Said,
     Section,
+    Tool,
     Turn,
     Tx,
 )
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import block, inside, own_words
 from nanoclaw.plugins.memory.facts import FactsFile

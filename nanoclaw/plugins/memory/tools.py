@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from nanoclaw.core.messages import Effect, ToolExample
-from nanoclaw.core.plugin import Host
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.plugin import Host, Tool, ToolOutput
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
-from nanoclaw.core.plugin import Ask, Ended, Hears, Host, Plugin, Scope, Turn, Tx, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Ask, Ended, Hears, Host, Plugin, Scope, Tool, Turn, Tx, Verdict
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.silence_token import spoken
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.events import StatusLines
-from nanoclaw.core.messages import Address, CheckedCall, ModelRequest, OwnersAnswer, UserMessage
-from nanoclaw.core.plugin import Ask, Command, Draft, Ended, Hears, Host, Plugin, Refuse, Reply, Said, Turn, Tx, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.messages import Address, Ask, CheckedCall, ModelRequest, OwnersAnswer, Refuse, UserMessage, Verdict
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import plain
 from nanoclaw.yes_no import yes_or_no
 

@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall, OwnersAnswer, ToolExample
-from nanoclaw.core.plugin import Ask, Host, Plugin, Turn, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Ask, Host, Plugin, Tool, Turn, Verdict
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import plain
 
 OPEN_TO = ("person", "job", "heartbeat")

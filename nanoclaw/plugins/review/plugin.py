@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Button, Inbound, Outbound
-from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Said, Turn, Tx
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Said, Tool, Turn, Tx
+from nanoclaw.core.tool import ToolContext, tool
 
 PLACE = Address("review", "main")
 """The conversation in which it is made."""

@@ -20,10 +20,10 @@ from nanoclaw.core.plugin import (
     Reply,
     Said,
     Section,
+    Tool,
     Turn,
     Tx,
 )
-from nanoclaw.core.tool import Tool
 from nanoclaw.plugins.schedule.tables import BY_CODE, CHANNEL, MARKS, MIGRATIONS, REHEARSAL, REMOVED
 from nanoclaw.plugins.schedule.tool import cron_tool
 from nanoclaw.silence_token import spoken

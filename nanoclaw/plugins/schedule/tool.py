@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
-from nanoclaw.core.plugin import Host, Turn, Tx, Verdict
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Host, Tool, Turn, Tx, Verdict
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.schedule.tables import BY_CODE, CHANGED, CHANNEL, EVERYWHERE, REMOVED
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample, ToolResult
-from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Turn, Tx
-from nanoclaw.core.tool import ShowProgress, Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Tool, ToolOutput, Turn, Tx
+from nanoclaw.core.tool import ShowProgress, ToolContext, tool
 from nanoclaw.plugins.shell.output import end_in_words, readable, shortened
 from nanoclaw.redaction import clean_environment
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, Limits, ModelRequest
-from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Reply, Said, Turn, Tx
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Reply, Said, Tool, ToolOutput, Turn, Tx
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.todo import steps as lists
 from nanoclaw.plugins.todo.steps import Step, Steps

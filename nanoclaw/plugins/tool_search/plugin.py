@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
-from nanoclaw.core.plugin import Host, Mode, Plugin, Profile
+from nanoclaw.core.plugin import Host, Mode, Plugin, Profile, Tool
 from nanoclaw.core.provider import tools_text
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.tool import OPEN_TO, ToolContext, tool
 from nanoclaw.tokens.tokens import estimate
 
 SEARCH = "tool_search"
@@ -77,8 +77,7 @@ class ToolSearch(Plugin):
     settings = SearchSettings
 
     def __init__(self, host: Host, settings: SearchSettings) -> None:
-        self._host, self._most = host, settings.tokens
-        self.public = DeferredTools(host)
+        self._host, self._most, self.public = host, settings.tokens, DeferredTools(host)
 
     def tools(self) -> Iterable[Tool]:
         return (tool(self._tool_search, reach="none"), _CALL) if self._most else ()
@@ -143,7 +142,8 @@ async def _not_called(name: str, arguments: dict[str, Any] | None = None) -> str
 
 _GIVEN = {"name": {"type": "string"}, "arguments": {"type": "object", "description": "its own ones"}}
 _SCHEMA = {"type": "object", "properties": _GIVEN, "required": ["name"], "additionalProperties": False}
-_CALL = Tool(ToolSpec(CALL_TOOL, "Run a tool that tool_search has found.", _SCHEMA), _not_called, "none", False)
+_SPEC = ToolSpec(CALL_TOOL, "Run a tool that tool_search has found.", _SCHEMA)
+_CALL = Tool(_SPEC, _not_called, "none", False, open_to=frozenset(OPEN_TO))
 """The core takes a call of it for one of the tool that it names."""
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from nanoclaw import __version__
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Host
-from nanoclaw.core.tool import ToolContext, ToolOutput
+from nanoclaw.core.plugin import Host, ToolOutput
+from nanoclaw.core.tool import ToolContext
 from nanoclaw.net.page import BadStatus, FetchedPage, fetch
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, shown
 from nanoclaw.outputs.outputs import Outputs, hint

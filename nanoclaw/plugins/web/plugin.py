@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from nanoclaw.core.messages import ToolExample
-from nanoclaw.core.plugin import Finding, Host, Plugin, Profile, Section
-from nanoclaw.core.tool import Tool, ToolContext, ToolOutput, tool
+from nanoclaw.core.plugin import Finding, Host, Plugin, Profile, Section, Tool, ToolOutput
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.web.settings import WebSettings
 
 if TYPE_CHECKING:

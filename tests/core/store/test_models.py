@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.models import ModelFacts
+from nanoclaw.core.store.usage import ModelFacts
 
 
 def test_nothing_is_known_of_a_model_that_was_never_asked(tmp_path: Path) -> None:

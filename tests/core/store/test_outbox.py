@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +19,17 @@ NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN = Address("terminal", "main")
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store(tmp_path / "state.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def outbox(store: Store) -> Outbox:
+    return Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
+
+
 def add(store: Store, outbound: Outbound) -> None:
     with store.transaction() as db:
         Transaction(db, NOW).send(outbound)
@@ -24,9 +37,8 @@ def add(store: Store, outbound: Outbound) -> None:
 
 @pytest.mark.parametrize("factor", [0.8, 1.0, 1.2])
 async def test_a_failed_delivery_is_tried_after_5_s_25_s_2_min_and_10_min_and_then_has_failed(
-    tmp_path: Path, factor: float
+    store: Store, factor: float
 ) -> None:
-    store = Store(tmp_path / "state.db")
     clock = HandClock(NOW)
     outbox = Outbox(Transactions(store, clock), lambda: factor)
     add(store, Outbound(MAIN, "hello"))
@@ -37,7 +49,6 @@ async def test_a_failed_delivery_is_tried_after_5_s_25_s_2_min_and_10_min_and_th
         await outbox.try_again(rows[0], "down")
     assert pauses == pytest.approx([0, 5 * factor, 25 * factor, 120 * factor, 600 * factor])
     assert store.db.execute("SELECT state, attempts, error FROM outbox").fetchall() == [("failed", 5, "down")]
-    store.close()
 
 
 async def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) -> None:
@@ -58,29 +69,21 @@ async def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) 
     store.close()
 
 
-async def test_a_delivered_row_is_never_sent_again(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
-    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
+async def test_a_delivered_row_is_never_sent_again(store: Store, outbox: Outbox) -> None:
     add(store, Outbound(MAIN, "hello"))
     await outbox.delivered(outbox.pending("terminal")[0], "platform-7")
     assert outbox.pending("terminal") == []
     assert store.db.execute("SELECT state, platform_id FROM outbox").fetchall() == [("delivered", "platform-7")]
-    store.close()
 
 
-async def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
-    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
+async def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(store: Store, outbox: Outbox) -> None:
     add(store, Outbound(MAIN, "half \ud83d smile"))
     row = outbox.pending("terminal")[0]
     assert row.outbound.text == "half ? smile"
     await outbox.try_again(row, "no file a\udcffb")
-    store.close()
 
 
-async def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
-    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
+async def test_what_was_said_is_found_by_the_platforms_id(store: Store, outbox: Outbox) -> None:
     group = Address("chat", "-5/topic/anna")
     for address, text in ((group, "long"), (Address("chat", "-55"), "elsewhere"), (group, "pending"), (group, "newer")):
         add(store, Outbound(address, text))
@@ -95,26 +98,19 @@ async def test_what_was_said_is_found_by_the_platforms_id(tmp_path: Path) -> Non
     assert found == {"11": "long", "12": "long", "13": "pending", "1": "newer", "2": "", "": "", "%": ""}
     assert outbox.sent(Address("chat", "-55"), "11", MAIN)[0] == "elsewhere"
     assert outbox.sent(Address("mail", "-5"), "11", MAIN) == ("", "")
-    store.close()
 
 
-async def test_to_wait_as_the_platform_asked_is_no_attempt(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
-    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
+async def test_to_wait_as_the_platform_asked_is_no_attempt(store: Store, outbox: Outbox) -> None:
     add(store, Outbound(MAIN, "hello"))
     await outbox.postpone(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=30))
     (row,) = outbox.pending("terminal")
     assert (row.due, row.attempts) == (NOW + timedelta(seconds=30), 0)
     await outbox.hasten("terminal")
     assert outbox.pending("terminal")[0].due == NOW
-    store.close()
 
 
-async def test_what_is_given_up_is_listed_with_its_reason(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
-    outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
+async def test_what_is_given_up_is_listed_with_its_reason(store: Store, outbox: Outbox) -> None:
     add(store, Outbound(MAIN, "hello"))
     await outbox.give_up(outbox.pending("terminal")[0], "there is no such chat")
     assert outbox.pending("terminal") == []
     assert failures(store) == [("terminal:main", "hello", "there is no such chat")]
-    store.close()

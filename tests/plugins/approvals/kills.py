@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nanoclaw.core.messages import CheckedCall, ModelRequest, ToolResult, UserMessage
-from nanoclaw.core.plugin import Ask, Plugin, Scope, Turn, Verdict
+from nanoclaw.core.plugin import Ask, Plugin, Scope, Tool, Turn, Verdict
 from nanoclaw.core.store.inbox import NOT_DONE
-from nanoclaw.core.tool import Tool
 from nanoclaw.providers.scripted import Answer, call
 from tests.kills import Story, Watch, alive, asked, different, say, sent, stamp, stamps
 from tests.program import results

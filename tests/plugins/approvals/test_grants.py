@@ -14,8 +14,8 @@ import pytest
 
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, CheckedCall
-from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Turn, Verdict
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Tool, Turn, Verdict
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.journeys.command import Home
 from tests.plugins.approvals.test_approvals import GUEST, Numbering, link

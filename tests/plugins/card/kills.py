@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from nanoclaw.core.messages import ModelRequest
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Tool
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Answer, Say, call
 from tests.kills import Story, Watch, alive, asked, different, is_busy, is_there, say
 from tests.program import Program, results, tools_plugin

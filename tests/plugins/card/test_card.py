@@ -8,8 +8,8 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, UserMessage
-from nanoclaw.core.plugin import Plugin, Refuse, Turn, Verdict
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Plugin, Refuse, Tool, Turn, Verdict
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.card.plugin import NOTED, SAID_NO
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import NOON, FakeChannel, HandClock, Program, assert_legal, new_id, results, running, tools_plugin

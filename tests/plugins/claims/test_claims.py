@@ -10,7 +10,8 @@ import pytest
 
 from nanoclaw.core.events import Receipt, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Tool
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.claims.claims import unsupported
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import assert_legal, running, tools_plugin

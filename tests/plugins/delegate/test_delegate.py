@@ -17,10 +17,10 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
 from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import AssistantMessage, Inbound, Usage, UserMessage
-from nanoclaw.core.plugin import Ask, Plugin, Verdict
+from nanoclaw.core.plugin import Ask, Plugin, ToolOutput, Verdict
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import chat_messages
-from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.delegate.helpers import GOES_ON, LAST_ROUND
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of

@@ -12,7 +12,8 @@ import pytest
 
 from nanoclaw.core.errors import ProviderUnavailable
 from nanoclaw.core.messages import Address, ModelRequest
-from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.core.plugin import ToolOutput
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.memory import flushes
 from nanoclaw.providers.choose import GivenModels
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call

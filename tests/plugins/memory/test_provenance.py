@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.core.plugin import ToolOutput
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.memory.contradictions import contradict
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.examples import examples

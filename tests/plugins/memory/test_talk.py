@@ -9,7 +9,8 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from nanoclaw.core.tool import Tool, ToolOutput, tool
+from nanoclaw.core.plugin import Tool, ToolOutput
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.memory.talk import TalkSearch
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import GUEST, NOON, FakeChannel, HandClock, Program, everybody_is, results, running, tools_plugin

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from nanoclaw.core.messages import ModelRequest
-from nanoclaw.core.tool import Tool, tool
+from nanoclaw.core.plugin import Tool
+from nanoclaw.core.tool import tool
 from nanoclaw.plugins.plan.plugin import APPROVED, IN_WORDS, REJECTED
 from nanoclaw.providers.scripted import Answer, call
 from tests.kills import Story, Watch, alive, asked, different, say, sent

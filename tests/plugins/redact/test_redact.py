@@ -13,8 +13,8 @@ from nanoclaw.channels import table as channels
 from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.events import TextDelta
 from nanoclaw.core.messages import Effect
-from nanoclaw.core.plugin import Host, Plugin, Said
-from nanoclaw.core.tool import Tool, ToolContext, tool
+from nanoclaw.core.plugin import Host, Plugin, Said, Tool
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.redaction import MASK, within
 from tests.program import MAIN, FakeChannel, Program, results, running

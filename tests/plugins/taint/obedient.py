@@ -11,8 +11,9 @@ from typing import Any
 
 from nanoclaw.core.events import TextDelta
 from nanoclaw.core.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult
+from nanoclaw.core.plugin import ToolOutput
 from nanoclaw.core.provider import OnEvent
-from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.core.tool import tool
 from tests.program import NOON, FakeChannel, Program, running, tools_plugin
 
 EVIL = "http://evil.example/page"

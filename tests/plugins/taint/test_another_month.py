@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.messages import AssistantMessage, Inbound, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.plugin import ToolOutput
 from nanoclaw.core.provider import OnEvent
-from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.core.tool import tool
 from tests.plugins.taint.obedient import questions
 from tests.program import HAS_SANDBOX, MAIN, NOON, FakeChannel, new_id, running, tools_plugin
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.messages import ToolResult
-from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.core.plugin import ToolOutput
+from nanoclaw.core.tool import tool
 from tests.plugins.taint.obedient import questions
 from tests.plugins.taint.test_another_month import Call, Doing, fetch, note, remind, run
 from tests.plugins.taint.test_repositories import clone, commit, git

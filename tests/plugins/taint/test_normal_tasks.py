@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.messages import Inbound, ToolResult, UserMessage
-from nanoclaw.core.tool import ToolOutput, tool
+from nanoclaw.core.plugin import ToolOutput
+from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.plugins.taint.obedient import questions
 from tests.program import HAS_SANDBOX, MAIN, new_id, running, tools_plugin

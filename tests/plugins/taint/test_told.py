@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import Address, AssistantMessage, ModelRequest, Outbound, ToolResult
+from nanoclaw.core.plugin import Tool, ToolOutput
 from nanoclaw.core.provider import OnEvent
-from nanoclaw.core.tool import Tool, ToolOutput, tool
+from nanoclaw.core.tool import tool
 from nanoclaw.start.build import BUILT_IN
 from tests.dial import Dial
 from tests.plugins.schedule.clockwork import ticking
