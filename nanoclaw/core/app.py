@@ -277,7 +277,7 @@ class App:
         return Reply("Going on. Waiting messages are sent and answered now.", change=lambda tx: tx.after(self.thaw))
 
     def thaw(self) -> None:
-        asyncio.get_running_loop().call_soon(self.router.go_on)  # before plugins bring anything new
+        asyncio.get_running_loop().call_soon(self.router.resume, self.resumes)  # before plugins bring anything new
         if self._wakes:
             self.start_work()
         self.delivery.wake_all()

@@ -145,10 +145,6 @@ class ContextBuilder:
 
     # --- what is sent ------------------------------------------------------------------------------------------------
 
-    def build_system_prompt(self, mode: Mode = "full", query: str = "") -> str:
-        """The text of the system message if a new context began now."""
-        return self.begin(query, _profile(mode)).system.text
-
     def frame(self, draft: Draft, now: datetime | None = None) -> tuple[UserMessage, UserMessage]:
         """The runtime metadata of a message, then its content."""
         now, inbound, message = now or self._clock(), draft.inbound, draft.message

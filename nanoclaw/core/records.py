@@ -123,15 +123,28 @@ class Records(NamedTuple):
         begun = self.read(f"{sql} ORDER BY turns.id DESC LIMIT 1", *address) if at else ()
         return not begun or at is None or datetime.fromisoformat(begun[0][0]) <= at
 
-    def sent(self, row: int) -> tuple[str, int, str, str]:
-        """State, attempts, the platform's ids of the parts, and the last error of a row of the outbox."""
-        found = self.read("SELECT state, attempts, platform_id, error FROM outbox WHERE id = ?", row)
-        return found[0] if found else ("", 0, "", "")
+    def sent(self, row: int) -> tuple[str, int, str, str, str, list[str], str]:
+        """State, attempts, the platform's ids of the parts, the last error, text, files and address of a row of the
+        outbox."""
+        columns = "state, attempts, platform_id, error, text, files, channel || ':' || chat"
+        found = self.read(f"SELECT {columns} FROM outbox WHERE id = ?", row) or [("", 0, "", "", "", "[]", "")]
+        state, attempts, ids, error, text, files, place = found[0]
+        return state, attempts, ids, error, text, json.loads(files), place
 
-    def is_ours(self, channel: str, platform_id: str) -> bool:
-        """True for the platform's id of a message that was sent."""
-        sql = "SELECT 1 FROM outbox WHERE channel = ? AND instr(' ' || platform_id || ' ', ' ' || ? || ' ') LIMIT 1"
-        return bool(self.read(sql, channel, platform_id))
+    def sent_as(self, channel: str, platform_id: str) -> list[int]:
+        """Rows of what was sent with this id of the platform, as one of its parts."""
+        sql = "SELECT id FROM outbox WHERE channel = ? AND instr(' ' || platform_id || ' ', ' ' || ? || ' ')"
+        return [row for (row,) in self.read(sql, channel, platform_id)]
+
+    def answered(self, turn: int) -> str:
+        """The platform's id of the message that began a turn."""
+        sql = "SELECT external_id FROM inbox JOIN turns ON turns.inbox = inbox.id WHERE turns.id = ?"
+        return "".join(id_ for (id_,) in self.read(sql, turn))
+
+    def name_in(self, address: Address) -> str:
+        """The name that the person of a chat goes by; '' if it is not known."""
+        sql = "SELECT body ->> 'name' FROM inbox WHERE (channel, chat) = (?, ?) ORDER BY id DESC LIMIT 20"
+        return next((name for (name,) in self.read(sql, *address) if name), "")
 
     # --- the audit log: lists are newest first -----------------------------------------------------------------------
 

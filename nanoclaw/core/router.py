@@ -52,7 +52,6 @@ class Router:
         self._channels, self._flags = channels, flags
         self._transactions = runner.sessions.transactions
         self._inbox, self._chain = runner.inbox, runner.chain
-        self._is_served: Callable[[Address], bool] = _everywhere
         self._beside: set[asyncio.Task[None]] = set()
         self._arriving: set[int] = set()
         """Rows that are stored but not yet with their conversation, or whose commands are running."""
@@ -178,7 +177,6 @@ class Router:
     def resume(self, is_served: Callable[[Address], bool]) -> bool:
         """After a start: resume, or report, turns that were cut off; then handle accepted messages. False if there are
         none."""
-        self._is_served = is_served
         if self.is_frozen:
             return False
         cuts, left = self._inbox.open_turns(), self._inbox.waiting()  # what comes of the cuts is taken up as it comes
@@ -201,10 +199,6 @@ class Router:
             else:
                 self._conversations.for_message(inbound).enqueue(Accepted(row, inbound, is_left_over=True))
         return bool(cuts or left)
-
-    def go_on(self) -> None:
-        """Handle the messages that waited for /resume."""
-        self.resume(self._is_served)
 
     def _judged_again(self, row: int, inbound: Inbound) -> Inbound | None:
         """A message stored by a version that stored no role; one that no person wrote may be anybody's."""
@@ -273,7 +267,3 @@ class Router:
 def end_left_over(chain: Chain) -> int:
     """Let plugins end processes that an earlier process of ours left running. Returns how many there were."""
     return sum(one.public.end_left_over() for one in chain.plugins if hasattr(one.public, "end_left_over"))
-
-
-def _everywhere(address: Address) -> bool:
-    return True

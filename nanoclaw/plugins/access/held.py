@@ -105,7 +105,7 @@ class HeldMessages:
 
     def _is_answer(self, inbound: Inbound) -> bool:
         """True for a message that answers one of ours."""
-        return bool(inbound.quoted) and self._host.records.is_ours(inbound.address.channel, inbound.quoted)
+        return bool(inbound.quoted and self._host.records.sent_as(inbound.address.channel, inbound.quoted))
 
     def _tell_full(self, tx: Tx, whose: str, ask: Address) -> None:
         if whose in self._full:

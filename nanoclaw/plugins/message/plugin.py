@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,13 +38,16 @@ class SendStatus(NamedTuple):
 class SentMessages:
     """Tells others what a turn has sent, so that nobody sends it again."""
 
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
     def unsent(self, tx: Tx, turn: Turn, outbound: Outbound) -> Outbound | None:
         """The rest of an answer, without words and files that a call of its turn has sent to its chat."""
-        to = outbound.address
-        sql = "SELECT text, files FROM message_sent JOIN outbox ON id = outbox WHERE (turn, channel, chat) = (?, ?, ?)"
-        for text, files in tx.execute(sql, turn.id, to.channel, to.chat):
-            left = tuple(file for file in outbound.files if file not in json.loads(files))
-            outbound = outbound._replace(files=left, text="" if _same_words(text, outbound.text) else outbound.text)
+        for (row,) in tx.execute("SELECT outbox FROM message_sent WHERE turn = ?", turn.id):
+            *_, text, files, place = self._host.records.sent(row)
+            if place == str(outbound.address):
+                left = tuple(file for file in outbound.files if file not in files)
+                outbound = outbound._replace(files=left, text="" if _same_words(text, outbound.text) else outbound.text)
         return outbound if outbound.text.strip() or outbound.files else None
 
 
@@ -68,7 +70,7 @@ class Messages(Plugin):
     marks = ("message_sent.outbox", "message_sent.turn", "message_asked.call", "message_asked.sha256")
 
     def __init__(self, host: Host, settings: None) -> None:
-        self._host, self.public = host, SentMessages()
+        self._host, self.public = host, SentMessages(host)
 
     def tools(self) -> Iterable[Tool]:
         async def message(
@@ -162,7 +164,7 @@ class Messages(Plugin):
     def _is_known(self, target: Address) -> bool:
         """Tells whether something may be sent there at all, be it with the owner's yes."""
         access = self._host.get("access")
-        if target == Address(TERMINAL, "main") or self._host.read("SELECT 1 FROM sessions WHERE key = ?", str(target)):
+        if target == Address(TERMINAL, "main") or self._host.records.context(target):
             return True
         is_listed = access and access.is_listed(target, "allow_from", "allow_groups", "send_to")
         return bool(is_listed or (access and target.channel != TERMINAL and access.is_owners(target)))
@@ -187,7 +189,7 @@ class Messages(Plugin):
         is_own = self._conversation(target) == context.conversation
         channel = self._host.channel(target.channel)
         is_late = channel is not None and not channel.hints.stays  # only answers are shown there
-        reply_to = self._answered(context.turn) if is_late else ""
+        reply_to = self._host.records.answered(context.turn) if is_late else ""
         outbound = Outbound(target, text, self._paths(files), reply_to, outside=", ".join(context.outside))
 
         def change(tx: Tx) -> int:
@@ -203,20 +205,14 @@ class Messages(Plugin):
     async def _status(self, row: int, outbound: Outbound) -> SendStatus:
         """Wait a little for the platform. What failed once is retried later, so it is not waited for."""
         until, looks = time.monotonic() + WAIT_SECONDS, iter(_LOOK_SECONDS)
-        sql = "SELECT state, attempts, platform_id, error FROM outbox WHERE id = ?"
         while True:
-            status = SendStatus(*self._host.read(sql, row)[0])
+            status = SendStatus(*self._host.records.sent(row)[:4])
             if status.state != "pending" or status.attempts or time.monotonic() >= until:
                 return status
             channel = self._host.channel(outbound.address.channel)
             if channel is None or not channel.serves(outbound):
                 return status._replace(error="nobody is there at the moment")
             await asyncio.sleep(next(looks, _LOOK_SECONDS[-1]))
-
-    def _answered(self, turn: int) -> str:
-        """The platform's id of the message that a turn answers."""
-        sql = "SELECT external_id FROM inbox JOIN turns ON turns.inbox = inbox.id WHERE turns.id = ?"
-        return str(next(iter(self._host.read(sql, turn)), ("",))[0])
 
 
 def _effect(named: dict[str, Any]) -> Effect:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 from nanoclaw import time_words
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.plugins.schedule.tables import CHANNEL
 
 Kind = Literal["reminder", "task"]
 Repeat = Literal["at", "every", "cron"]
@@ -178,23 +179,20 @@ class Jobs:
 
     def broken_off(self) -> list[tuple[Job, Occurrence]]:
         """Tasks that are under way in this table while their message has ended, with this plugin not there to hear."""
-        where = "state = 'firing' AND inbox IN (SELECT id FROM inbox WHERE state = 'done')"
-        return [(self._job(one.job), one) for one in self._occurrences(where)]
+        firing, waits = self._occurrences("state = 'firing'"), self._source.records.is_waiting
+        return [(self._job(one.job), one) for one in firing if not waits(Address(CHANNEL, str(one.job)))]
 
     # --- what the person may answer ----------------------------------------------------------------------------------
 
     def open(self, quoted: tuple[str, str] | None = None) -> list[tuple[Occurrence, Job]]:
         """Reminders that have a number, the smallest first; of those a `quoted` message (channel, id) tells of."""
-        where, values = "number IS NOT NULL ORDER BY number", quoted or ()
+        where = "number IS NOT NULL"
         if quoted:
-            same = "instr(' ' || platform_id || ' ', ' ' || ? || ' ')"  # one of the parts that it was sent in
-            where = f"outbox IN (SELECT id FROM outbox WHERE channel = ? AND {same}) AND {where}"
-        return [(one, self._job(one.job)) for one in self._occurrences(where, *values)]
+            where += f" AND outbox IN ({', '.join(map(str, self._source.records.sent_as(*quoted)))})"
+        return [(one, self._job(one.job)) for one in self._occurrences(f"{where} ORDER BY number")]
 
     def name_in(self, address: Address) -> str:
-        """Name that the person of a conversation goes by; '' if it is not known."""
-        sql = "SELECT json_extract(body, '$.name') FROM inbox WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 20"
-        return next((name for (name,) in self._source.read(sql, address.channel, address.chat) if name), "")
+        return self._source.records.name_in(address)
 
     def is_first_reminder(self) -> bool:
         return not self._source.read("SELECT 1 FROM occurrences WHERE number IS NOT NULL LIMIT 1")
