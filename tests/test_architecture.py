@@ -33,7 +33,7 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 
 FOR_OURS = FOR_PLUGINS | {
     *("bootstrap", "metadata", "prompt_snapshot", "redact", "silence_token"),
-    *("store.compactions", "store.format", "store.lock"),
+    *("store.compactions", "store.format", "store.lock", "store.recovery"),
 }
 """And what the built-in ones use besides: values and pure functions."""
 

@@ -94,7 +94,7 @@ class App:
         self.plugins = tuple(plugins)
         self.chain = Chain(self.plugins, self.store.rows)
         self.asks = Asks(self.transactions, next((one.asker for one in self.plugins if one.asker), None))
-        self.sessions = Sessions(self.transactions, self.chain)
+        self.sessions = Sessions(self.transactions, self.chain.conversation_of)
 
     def assemble(self, models: Models, channels: Iterable[Channel]) -> None:
         """Make everything that answers."""

@@ -26,7 +26,7 @@ from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.sections import IDS
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.plugin_tables import note, version_of
+from nanoclaw.core.store.format import note_version, version_of
 from nanoclaw.start import folders
 from nanoclaw.start import home as homes
 from nanoclaw.start.config import Config, owned_keys
@@ -312,7 +312,7 @@ def _by_need(kinds: Sequence[type[Plugin]]) -> list[type[Plugin]]:
 def bring_up(store: Store, plugins: Iterable[type[Plugin]]) -> None:
     """Bring the own tables of plugins to their newest versions in one transaction, so that a first start waits for the
     disk once. Raises ConfigError, with all steps before the one that cannot be made done, and StoreError."""
-    behind = [(one, version) for one in plugins if (version := version_of(store.db, one)) != len(one.migrations)]
+    behind = [(one, version) for one in plugins if (version := version_of(store.db, one.name)) != len(one.migrations)]
     failed: ConfigError | None = None
     if behind:
         with store.transaction() as db:
@@ -333,7 +333,7 @@ def _bring_up(db: sqlite3.Connection, one: type[Plugin], version: int) -> None:
         try:
             for statement in _statements(sql):
                 db.execute(statement)
-            note(db, one.name, number)
+            note_version(db, one.name, number)
         except sqlite3.Error as error:
             if not db.in_transaction:  # a full disk has rolled all of it back
                 raise

@@ -1,4 +1,4 @@
-"""The format of state.db: its number, and the migrations that bring an older one up to it."""
+"""The format of state.db: its number, and the migrations that bring an older one up to it; and that of plugins."""
 
 from __future__ import annotations
 
@@ -48,3 +48,13 @@ def bring_up(db: sqlite3.Connection) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def version_of(db: sqlite3.Connection, plugin: str) -> int:
+    """The version of a plugin's own tables."""
+    return int(next(iter(db.execute("SELECT version FROM plugins WHERE name = ?", (plugin,)).fetchone() or (0,))))
+
+
+def note_version(db: sqlite3.Connection, plugin: str, version: int) -> None:
+    sql = "INSERT INTO plugins (name, version) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = ?2"
+    db.execute(sql, (plugin, version))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from nanoclaw.core.messages import (
     Address,
@@ -32,12 +31,6 @@ MOST_LOADED, UNUSED = 64, timedelta(minutes=10)
 
 SENT = "Sent by the program."
 """The remark in a history if nobody gave a reason for a message."""
-
-
-class ConversationMap(Protocol):
-    """Knows which conversation an address is part of, where that is another than its own."""
-
-    def conversation_of(self, address: Address) -> Address | None: ...
 
 
 class Session:
@@ -250,8 +243,11 @@ class TurnNumbers:
 class Sessions:
     """All conversations; recently used ones are in memory."""
 
-    def __init__(self, transactions: Transactions, homes: ConversationMap | None = None) -> None:
-        self.transactions, self.store, self._homes = transactions, transactions.store, homes
+    def __init__(
+        self, transactions: Transactions, home_of: Callable[[Address], Address | None] = lambda address: None
+    ) -> None:
+        """`home_of` tells which conversation an address is part of, where that is another than its own."""
+        self.transactions, self.store, self._home_of = transactions, transactions.store, home_of
         self._open: dict[str, Session] = {}
         self._used: dict[str, datetime] = {}  # those whose history may be in memory, the longest unused first
         self._numbers = TurnNumbers(transactions.store)
@@ -262,7 +258,7 @@ class Sessions:
 
     def conversation(self, address: Address) -> Address:
         """The conversation that an address is part of."""
-        return (self._homes and self._homes.conversation_of(address)) or address
+        return self._home_of(address) or address
 
     def of(self, conversation: Address) -> Session:
         """The session of a conversation, created at the first use."""

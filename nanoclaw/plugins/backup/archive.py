@@ -20,6 +20,7 @@ from nanoclaw.atomic_write import is_draft
 from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.store.format import format_in_header, newest_format
+from nanoclaw.core.store.recovery import end_command
 from nanoclaw.sqlite_salvage.copies import copy_database, is_whole
 
 if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, as of Debian 12
@@ -72,7 +73,7 @@ class ArchiveWriter:
             elif name == "state.db":
                 with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
                     copy_database(db, self._scratch / name)
-                _end_backups(self._scratch / name)
+                end_command(self._scratch / name, "backup")
                 self._add(f"home/{name}", self._scratch / name)
             elif is_part(name) and os.path.realpath(path) != os.path.realpath(workspace):
                 self._add_tree(f"home/{name}", Path(os.path.realpath(path)) if path.is_file() else path)
@@ -121,13 +122,6 @@ class ArchiveWriter:
             self.files, self.size = self.files + 1, self.size + member.size
         else:
             self.left_out.append(f"{name} ({_kind(found.st_mode)})")
-
-
-def _end_backups(copy: Path) -> None:
-    """End the command that this backup is, so that what is restored doesn't give it again."""
-    with closing(sqlite3.connect(copy)) as db, db, suppress(sqlite3.OperationalError):  # of an older format
-        is_it = "ltrim(json_extract(body, '$.text')) LIKE '/backup%'"
-        db.execute(f"UPDATE inbox SET state = 'done' WHERE state <> 'done' AND {is_it}")
 
 
 def _inner_target(link: Path, root: Path) -> str:
