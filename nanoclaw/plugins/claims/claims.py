@@ -1,8 +1,7 @@
 """Finds answers that claim an effect that no call of the turn can have had.
 
-Only words in words.txt are searched for: an effect that the answer reports ("I've added", "added", "is set") or
-promises ("I'll remind you"). Requests that words alone fulfil (a question, a text, a story) are skipped, and so are
-answers after a command, a helper or an unknown tool: nobody knows what those did.
+Only words of words.txt count: an effect that it reports ("I've added", "is set") or promises ("I'll remind you").
+Requests that words alone fulfil (a question, a story) are skipped, and answers after a command, helper or unknown tool.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from nanoclaw.core.messages import Effect
 
 LONGEST_TASK = 1000
 """Characters of a request; of a longer one the end of its last paragraph is looked at, all else is an attached text."""
-LONGEST = 4000
-"""Characters of an answer, and of the end of a long request."""
-LONG = 12
-"""Words of a sentence that says no more than that something is done."""
+LONGEST = 4000  # characters of an answer, and of the end of a long request
+LONG = 12  # words of a sentence that says no more than that something is done
 
 NOTHING = "nothing was changed, set, sent or run for this"
 
@@ -144,11 +141,8 @@ def _kind(words: Sequence[str]) -> str:
 def _is_known(answer: str, known: Iterable[str]) -> bool:
     """True when most words of something done before, or of its quote, are in the answer."""
     said = _tokens(answer)
-    for line in known:
-        own = _tokens(next(iter(re.findall("“(.+)”", line)), line))
-        if len(own) > 1 and len(own & said) * 3 >= len(own) * 2:
-            return True
-    return False
+    owns = (_tokens(next(iter(re.findall("“(.+)”", line)), line)) for line in known)
+    return any(len(own) > 1 and len(own & said) * 3 >= len(own) * 2 for own in owns)
 
 
 def _tokens(text: str) -> set[str]:

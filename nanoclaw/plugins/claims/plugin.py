@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nanoclaw.core.messages import Effect, UserMessage
+from nanoclaw.core.messages import Effect, ToolResult, UserMessage
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, TryAgain, Turn
 from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.claims.claims import NOTHING, unsupported, wanted
 from nanoclaw.silence_token import spoken
 
-HELPER = "delegate"
-"""The tool that begins one: what it did is in its report, and counts as something run."""
-
-EARLIER = 500  # effects of a conversation that are looked at for what may be told again
+HELPER, EARLIER = "delegate", 500
+"""The tool whose report says what was run; effects of a conversation that are looked at for what may be told again."""
 
 REMARK = (
     "{fact}. If your answer says or promises that it was done, do it now with a tool, or tell the person that it was "
@@ -29,7 +27,7 @@ class Claims(Plugin):
 
     def stream(self, turn: Turn) -> Filter | None:
         """Holds back the answer to a request that takes a tool until one had an effect."""
-        if turn.origin != "person" or not turn.profile.acts or wanted(_asked(turn)) != "order":
+        if turn.origin != "person" or not turn.profile.acts or wanted(_asked(turn)[0]) != "order":
             return None
         is_over = turn.effects or self._is_planned(turn)
         return None if is_over else _HeldBack(lambda text: not self._fact(text, turn))
@@ -50,8 +48,11 @@ class Claims(Plugin):
         if [one.state for one in turn.effects if one.kind == "page"][-1:] == ["failed"]:  # what was typed was not sent
             effects = [one for one in effects if one.kind != "page"]
         effects += [Effect(one.name, "call", "", "") for one in turn.calls if one.name == HELPER]
-        has_looked = len(turn.calls) > len(effects)
-        fact = unsupported(_asked(turn), answer, effects, has_looked=has_looked, known=self._known(turn))
+        asked, failed = _asked(turn)
+        tool = self._host.tools(turn.profile).get(failed) if failed else None
+        is_vain = bool(failed) and (tool is None or tool.reach != "none")  # a look is one also where it finds nothing
+        known = () if is_vain else self._known(turn)
+        fact = unsupported(asked, answer, effects, has_looked=bool(turn.calls) and not is_vain, known=known)
         return "no tool was used for this, and nothing was changed" if fact == NOTHING and not turn.calls else fact
 
     def _known(self, turn: Turn) -> Iterator[str]:
@@ -64,8 +65,7 @@ class Claims(Plugin):
 
 
 class _HeldBack:
-    """A stream of which nothing is shown before its end, and then only an answer that `is_right`: any other comes with
-    the outbox, once, as it ends up."""
+    """A stream of which only an answer that `is_right` is shown, at its end: any other comes once, with the outbox."""
 
     def __init__(self, is_right: Callable[[str], bool]) -> None:
         self._is_right, self._text = is_right, ""
@@ -78,7 +78,13 @@ class _HeldBack:
         return self._text if self._is_right(self._text) else ""
 
 
-def _asked(turn: Turn) -> str:
-    persons = (one.text for one in reversed(turn.history) if isinstance(one, UserMessage) and one.origin == "person")
-    text = next(persons, "")
-    return own_words(text) if "[outside " in text else text
+def _asked(turn: Turn) -> tuple[str, str]:
+    """The person's last words, and the name of the last tool if it failed."""
+    last: ToolResult | None = None
+    for one in reversed(turn.history):
+        if isinstance(one, ToolResult):
+            last = last or one
+        elif isinstance(one, UserMessage) and one.origin == "person":
+            failed = last.name if last and last.is_error else ""
+            return own_words(one.text) if "[outside " in one.text else one.text, failed
+    return "", ""

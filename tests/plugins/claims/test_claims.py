@@ -64,6 +64,14 @@ def test_done_is_not_believed_after_a_yes_or_a_look(tmp_path: Path) -> None:
     assert home.answers == ["Shall I delete old.txt?", f"Deleted.\n\n{note}"]
 
 
+@pytest.mark.parametrize("answer", ["Done.", "I moved the reminder to call Anna."])
+def test_a_call_that_failed_is_no_work(tmp_path: Path, answer: str) -> None:
+    looks, fails = call("cron", {"action": "list"}), call("cron", {"action": "pause", "id": 7})
+    begin, asked = ("/remind tomorrow at 9: call Anna", ()), "move the reminder to 10"
+    home = talk(tmp_path, begin, (asked, (looks, fails, answer, answer)))
+    assert home.answers[1] == f"{answer}\n\n(nanoclaw: nothing was changed, set, sent or run for this.)"
+
+
 WRITES = call("write_file", {"path": "notes/bird.txt", "content": "pelican"})
 FALSE = "I've saved it to notes/bird.txt."
 
@@ -72,28 +80,19 @@ def test_a_false_claim_is_mended_by_one_more_request(tmp_path: Path) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, WRITES, FALSE)))
     assert home.answers == [FALSE]
     assert (home.workspace / "notes/bird.txt").read_text() == "pelican"
-    remark = home.history[3]
-    assert isinstance(remark, UserMessage)
-    assert remark.origin == "runtime"
+    assert isinstance(remark := home.history[3], UserMessage) and remark.origin == "runtime"
     assert "nothing was changed. If your answer says or promises that it was done, do it now" in remark.text
 
 
 def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, FALSE)))
     assert home.answers == [f"{FALSE}\n\n(nanoclaw: {NOTHING}.)"] and home.streamed == ""
-    last = home.history[-1]
-    assert isinstance(last, AssistantMessage)
-    assert last.text == FALSE
+    assert isinstance(last := home.history[-1], AssistantMessage) and last.text == FALSE
 
 
 @pytest.mark.parametrize(
     "second",
-    [
-        "I really wrote notes/bird.txt.",
-        "Yes, notes/bird.txt now contains pelican.",
-        "Done.",
-        "好了",
-    ],
+    ["I really wrote notes/bird.txt.", "Yes, notes/bird.txt now contains pelican.", "Done.", "好了"],
 )
 def test_a_false_claim_is_corrected_in_whatever_words_it_is_kept_up(tmp_path: Path, second: str) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))

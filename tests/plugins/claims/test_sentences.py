@@ -2,9 +2,9 @@
 
 A line of `turns.jsonl` is a set, claim or honest, what was asked, calls (tool, whether it worked, outcome), answer.
 "seen" and "unseen" were written before the rule and parted by lot: at the first try on "unseen", 67 of 70 false answers
-were caught and 1 of 71 honest ones was marked. "texts" are requests for words that look like work. "first" to "fourth"
-and "plain" were written by others beside earlier rules; nothing was changed for "fourth": 49 of 60 are caught, 1 of 60
-is marked.
+were caught and 1 of 71 honest ones was marked. "texts" are requests for words that look like work, "failed"
+answers after a failed call. "first" to "fourth" and "plain" were written by others beside earlier rules; nothing was
+changed for "fourth": 49 of 60 are caught, 1 of 60 is marked.
 """
 
 from __future__ import annotations
