@@ -13,7 +13,7 @@ from nanoclaw import __version__
 from nanoclaw.channels import attach
 from nanoclaw.commands.doctor import doctor
 from nanoclaw.core.errors import NanoclawError, StoreError
-from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import counts, failures

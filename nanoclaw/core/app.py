@@ -31,8 +31,7 @@ from nanoclaw.core.purposes import Purposes
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.db import PANIC, Flags, Store
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions

@@ -72,7 +72,7 @@ class Chain:
         turn: Turn | Inbound | None,
         *,
         origin: str = "",
-        calls: Iterable[tuple[str, str]] | None = None,
+        calls: Sequence[tuple[str, str]] | None = None,
     ) -> Iterator[Plugin]:
         """The plugins that are called for a hook about a turn, a message or calls, as their `hears` says."""
         origin, channel = origin or getattr(turn, "origin", ""), turn.address.channel if turn else ""
@@ -255,10 +255,8 @@ class Chain:
         except FAULTS as error:
             if isinstance(one, Plugin):
                 self.fault(one, "before_tool", error)
-            name = one if isinstance(one, str) else f"the plugin {one.name}"
-            return Refuse(
-                f"{name} failed ({type(error).__name__}) when it was asked about this call, so it is not run."
-            )
+            name, kind = one if isinstance(one, str) else f"the plugin {one.name}", type(error).__name__
+            return Refuse(f"{name} failed ({kind}) when it was asked about this call, so it is not run.")
 
     def on_progress(self, text: str, turn: Turn) -> str:
         """Output of a running tool after the plugins' filters; "" if one fails."""

@@ -16,7 +16,7 @@ from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Later
-from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox, Row
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.core.wording import short

@@ -63,6 +63,24 @@ class ConversationStore:
         self.of(conversation).reset(tx)
         return paused.turn.texts if paused else ()
 
+    def erase(self, conversation: Address, tx: Tx) -> Sequence[str]:
+        """Keep only the cost of a conversation; the texts of its messages."""
+        session, own = self.of(conversation), "(body ->> '$.conversation[0]', body ->> '$.conversation[1]') = (?, ?)"
+        sql = (
+            f"SELECT id, body ->> 'text' FROM inbox WHERE CASE WHEN json_valid(body) THEN state = 'done' AND {own} END"
+        )
+        rows = tx.execute(sql, *conversation)
+        for row, _ in rows:
+            tx.execute("DELETE FROM outbox WHERE inbox = ?", row)
+        tx.execute("UPDATE usage SET session = NULL WHERE session = ?", session.id)
+        tx.execute("DELETE FROM compactions WHERE session = ?", session.id)
+        for (turn,) in tx.execute("SELECT id FROM turns WHERE session = ?", session.id):
+            self._app.sessions.drop(tx, session, turn)
+        for row, _ in rows:  # what had no turn
+            tx.execute("DELETE FROM inbox WHERE id = ?", row)
+        tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
+        return [text for _, text in rows]
+
     async def stop(self, conversation: Address) -> None:
         actor = self._app.conversations.of(conversation)
         if not actor.halt():

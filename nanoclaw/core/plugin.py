@@ -343,6 +343,7 @@ class Conversations(Protocol):
     # Begin a new context; what was said stays in the store. The texts that were waiting there, not answered any more.
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]: ...
     async def stop(self, conversation: Address) -> None: ...  # end what runs there
+    def erase(self, conversation: Address, tx: Tx) -> Sequence[str]: ...  # all but its cost; the texts that were said
     def leaves(self, conversation: Address) -> bool: ...  # the program ends, and the next start goes on there
     async def free(self, conversation: Address) -> None: ...  # wait until nothing is being answered there
     def reload(self) -> None: ...  # take up what another hand changed in the store

@@ -62,10 +62,7 @@ def load(text: str) -> Profile:
     try:
         fields = json.loads(text)
         limits, only = fields.pop("limits"), fields.pop("only")
-        return Profile(
-            **fields,
-            limits=Limits(**limits) if limits else None,
-            only=frozenset(only) if only is not None else None,
-        )
+        only = None if only is None else frozenset(only)
+        return Profile(**fields, limits=Limits(**limits) if limits else None, only=only)
     except (ValueError, TypeError, KeyError):
         return GUEST

@@ -16,7 +16,6 @@ RECENT = 1_000
 
 COLUMNS = "tool, kind, target, text, state, before, after, id, at, turn"
 
-
 INSERT = (
     "INSERT INTO ledger (at, address, turn, tool, kind, target, text, state, before, after)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

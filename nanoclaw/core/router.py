@@ -21,7 +21,7 @@ from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
-from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.wording import not_begun, short

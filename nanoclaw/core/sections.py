@@ -99,14 +99,8 @@ def of_files(files: Mapping[str, BootstrapFile], mode: Mode) -> list[Section]:
     hint = "This is your character. These files are yours to evolve; tell the person when you change them."
     head = "# Your character\n" + (f"{hint}\n" if mode == "full" else "")
     return [
-        _of(files, "soul", "Soul", head, ("SOUL.md", "IDENTITY.md")),
-        _of(
-            files,
-            "instructions",
-            "Instructions",
-            "# Instructions\n",
-            ("AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md"),
-        ),
+        _of(files, "soul", "Soul", head, PERSONA),
+        _of(files, "instructions", "Instructions", "# Instructions\n", FILES["full"][len(PERSONA) :]),
     ]
 
 
@@ -166,9 +160,7 @@ def _join(parts: Sequence[Section]) -> Section:
     return first._replace(
         title=first.title or first.id.capitalize(),
         text=text,
-        source=", ".join(
-            dict.fromkeys(part.source for part in parts if part.source and (part.text or len(parts) == 1))
-        ),
+        source=", ".join(dict.fromkeys(one.source for one in parts if one.source and (one.text or len(parts) == 1))),
         diagnostics=tuple(code for part in parts for code in part.diagnostics),
         notes=tuple(note for part in parts for note in part.notes),
     )

@@ -17,8 +17,7 @@ from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.delivery import Delivery, Judge, parts
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Outbound
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.db import PANIC, Flags, Store
 from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.message_split import size

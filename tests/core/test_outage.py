@@ -16,8 +16,7 @@ from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.flags import Flags
+from nanoclaw.core.store.db import Flags, Store
 from nanoclaw.core.store.outbox import Outbox, counts
 from nanoclaw.core.store.tx import Transactions
 from tests.program import NOON, AtOnce, FakeChannel

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 PAGE_BYTES = 2048
 """Page size of a new file: each step of a turn writes whole pages into the journal, mostly for one short row."""
+
+PANIC = "panic"
+"""On while everything is frozen; its value is the last outbox row before it."""
 
 FULL_BYTES = 1_000_000
 """Free bytes below which a disk counts as full."""
@@ -189,6 +193,29 @@ class Commit:
         """Wait for the end. Returns the error if it failed."""
         self._over.wait()
         return self._error
+
+
+class Flags:
+    """Switches that outlive the process."""
+
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+        self._store, self._clock = store, clock
+        self._on: dict[str, str] = dict(store.rows("SELECT name, value FROM flags"))
+
+    def get(self, name: str) -> str | None:
+        """The value of a switch that is on, None when it is off."""
+        return self._on.get(name)
+
+    def set(self, name: str, value: str) -> None:
+        with self._store.transaction() as db:
+            sql = "INSERT INTO flags (name, value, at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET value = ?2"
+            db.execute(sql, (name, value, self._clock().isoformat()))
+        self._on[name] = value
+
+    def clear(self, name: str) -> None:
+        with self._store.transaction() as db:
+            db.execute("DELETE FROM flags WHERE name = ?", (name,))
+        self._on.pop(name, None)
 
 
 def _connect(path: Path, read_only: bool, *, is_owner: bool) -> sqlite3.Connection:

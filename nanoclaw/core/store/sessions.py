@@ -297,7 +297,7 @@ class Sessions:
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)
         tx.after(session.unload)
 
-    def drop(self, tx: Transaction, session: Session, turn: int) -> None:
+    def drop(self, tx: Tx, session: Session, turn: int) -> None:
         """Keep only the cost of a turn that has ended, and drop a conversation that had nothing else."""
         tx.execute("UPDATE usage SET session = NULL, turn = NULL WHERE turn = ?", turn)
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)

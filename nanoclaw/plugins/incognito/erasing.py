@@ -11,35 +11,19 @@ from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Tx
 
 
-async def erase(host: Host, address: Address, conversation: Address, after: int, since: datetime) -> None:
-    """Delete all of a conversation but what it cost. Its messages at `address` came after that row of the inbox."""
-    typed = await host.write(lambda tx: _delete(tx, address, conversation, after))
+async def erase(host: Host, address: Address, conversation: Address, since: datetime) -> None:
+    """Delete all of a conversation but what it cost; it was at an address."""
+
+    def delete(tx: Tx) -> set[str]:
+        tx.execute("DELETE FROM incognito_chats WHERE address = ?", str(address))
+        return {text for text in host.conversations.erase(conversation, tx) if text}
+
+    typed = await host.write(delete)
     _forget_typed(host.program_home / "history", typed, since if address.channel == "terminal" else None)
     for copy in host.copies():
         if copy.stat().st_mtime >= since.timestamp():
             copy.unlink(missing_ok=True)
     host.drop_bytes()
-
-
-def _delete(tx: Tx, address: Address, conversation: Address, after: int) -> set[str]:
-    """The texts of its messages, once their rows are deleted."""
-    session = "SELECT id FROM sessions WHERE key = ?1"
-    turns = f"SELECT id FROM turns WHERE session IN ({session})"
-    said = f"(turn IN ({turns}) OR (id > ?2 AND channel = ?3 AND chat = ?4 AND state = 'done'))"
-    values = (str(conversation), after, address.channel, address.chat)
-    rows = tx.execute(f"SELECT id, body ->> 'text' FROM inbox WHERE {said}", *values)
-    tx.execute(f"UPDATE usage SET session = NULL, turn = NULL WHERE session IN ({session})", values[0])
-    tx.execute(f"DELETE FROM compactions WHERE session IN ({session})", values[0])
-    tx.execute(f"DELETE FROM messages WHERE session IN ({session})", values[0])
-    for row, _ in rows:
-        tx.execute("UPDATE inbox SET turn = NULL WHERE id = ?", row)
-    tx.execute(f"DELETE FROM turns WHERE session IN ({session})", values[0])
-    for row, _ in rows:
-        tx.execute("DELETE FROM outbox WHERE inbox = ?", row)
-        tx.execute("DELETE FROM inbox WHERE id = ?", row)
-    tx.execute("DELETE FROM sessions WHERE key = ?", values[0])
-    tx.execute("DELETE FROM incognito_chats WHERE address = ?", str(address))
-    return {text for _, text in rows if text}
 
 
 def _forget_typed(path: Path, typed: set[str], began: datetime | None) -> None:

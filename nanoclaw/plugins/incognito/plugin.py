@@ -25,8 +25,6 @@ REFUSED = "Commands and files would keep something: not in incognito. /incognito
 
 class _Chat(NamedTuple):
     conversation: Address
-    after: int
-    """The number of the last message before it."""
     since: datetime
 
 
@@ -51,8 +49,8 @@ class Incognito(Plugin):
         self.reload()
 
     def reload(self) -> None:
-        rows = self._host.read("SELECT address, conversation, after, since FROM incognito_chats")
-        self._chats = {row[0]: _Chat(Address(CHANNEL, row[1]), row[2], datetime.fromisoformat(row[3])) for row in rows}
+        rows = self._host.read("SELECT address, conversation, since FROM incognito_chats")
+        self._chats = {row[0]: _Chat(Address(CHANNEL, row[1]), datetime.fromisoformat(row[2])) for row in rows}
 
     def commands(self) -> Iterable[Command]:
         told = "talk without memory and tools, of which nothing is kept; /incognito off ends it"
@@ -83,19 +81,13 @@ class Incognito(Plugin):
         del self._chats[str(said.address)]
         from nanoclaw.plugins.incognito.erasing import erase
 
-        await erase(self._host, said.address, chat.conversation, chat.after, chat.since)
+        await erase(self._host, said.address, chat.conversation, chat.since)
         return "Only what it cost is kept. From here on everything is as usual."
 
     async def _begin(self, said: Said) -> str:
         now = self._host.now()
         name = f"{said.address}/{now.timestamp():.0f}"
-
-        def begin(tx: Tx) -> int:
-            ((after,),) = tx.execute("SELECT coalesce(max(id), 0) FROM inbox")
-            sql = "INSERT INTO incognito_chats (address, conversation, after, since) VALUES (?, ?, ?, ?)"
-            tx.execute(sql, str(said.address), name, after, now.isoformat())
-            return int(after)
-
-        after = await self._host.write(begin)
-        self._chats[str(said.address)] = _Chat(Address(CHANNEL, name), after, now)
+        sql = "INSERT INTO incognito_chats (address, conversation, after, since) VALUES (?, ?, 0, ?)"
+        await self._host.write(lambda tx: tx.execute(sql, str(said.address), name, now.isoformat()))
+        self._chats[str(said.address)] = _Chat(Address(CHANNEL, name), now)
         return BEGUN

@@ -20,8 +20,7 @@ import pytest
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.store import format as formats
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.flags import PANIC, Flags
+from nanoclaw.core.store.db import PANIC, Flags, Store
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
