@@ -96,9 +96,9 @@ def is_there(program: Program, sql: str) -> bool:
 
 async def asked(program: Program, count: int = 1) -> bool:
     """Wait until the person is asked. True when that was so often by now: a turn that was cut off twice ends before."""
-    while not program.app.asks.open() and is_busy(program):  # noqa: ASYNC110
+    while not program.public("approvals").open() and is_busy(program):  # noqa: ASYNC110
         await asyncio.sleep(0.001)
-    return is_there(program, f"SELECT 1 FROM asks LIMIT 1 OFFSET {count - 1}")
+    return is_there(program, f"SELECT 1 FROM approvals_asks LIMIT 1 OFFSET {count - 1}")
 
 
 async def say(program: Program, id: str, text: str) -> None:

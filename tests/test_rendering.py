@@ -129,7 +129,7 @@ def test_no_command_prints_any(tmp_path: Path) -> None:
 async def test_a_question_for_a_yes_shows_what_is_invisible_in_a_command(tmp_path: Path) -> None:
     write = call("write_file", {"path": "a.md", "content": "x"})
     async with running(tmp_path, ScriptedProvider(write, "Done."), without=["sandbox"]) as here:
-        asked = here.app.asks.ask(Ask("Run “rm\u200b -rf /tmp/a\u202eb”?"), HERE)
+        asked = here.public("approvals").ask(Ask("Run “rm\u200b -rf /tmp/a\u202eb”?"), HERE)
         here.app.spawn(asked, "test")
         assert "Run “rm⟨U+200B⟩ -rf /tmp/a⟨U+202E⟩b”?" in await here.answer()
 

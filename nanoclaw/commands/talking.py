@@ -459,7 +459,7 @@ class Attachable:
         return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]
 
     def questions(self, address: Address) -> list[str]:
-        return self._app.asks.reminders(address)
+        return asks.reminders(address) if (asks := self._app.public("approvals")) else []
 
     async def carry_out(self, command: str, *, as_json: bool) -> str | None:
         from nanoclaw.commands.plugins import reply

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from nanoclaw.core.asks import Asks
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.conversation import Conversation
@@ -19,18 +18,16 @@ class Actors:
     """One actor for each conversation, made when its first message arrives."""
 
     def __init__(
-        self, runner: Runner, commands: Commands, asks: Asks, channels: Channels, policy: QueuePolicy, inbox: Inbox
+        self, runner: Runner, commands: Commands, channels: Channels, policy: QueuePolicy, inbox: Inbox
     ) -> None:
-        self._runner, self._commands, self._asks = runner, commands, asks
+        self._runner, self._commands = runner, commands
         self._channels, self.policy, self._inbox = channels, policy, inbox
         self._actors: dict[Address, Conversation] = {}
-        asks.waiter = self
 
     def of(self, address: Address) -> Conversation:
         if address not in self._actors:
-            self._actors[address] = Conversation(
-                address, self._runner, self._commands, self._asks, self._channels, self, self.policy
-            )
+            parts = self._runner, self._commands, self._channels, self, self.policy
+            self._actors[address] = Conversation(address, *parts)
         return self._actors[address]
 
     def for_message(self, inbound: Inbound) -> Conversation:
@@ -45,8 +42,8 @@ class Actors:
         works = {one: work for one, work in found if work and work.message.origin != "person" and one != here}
         return {one: profile_of(work).words.format(one.chat) or f"a turn in {one}" for one, work in works.items()}
 
-    def answered(self, turn: int) -> None:
-        """The owner has answered all questions of a turn: it continues."""
+    def resume(self, turn: int) -> None:
+        """The owner has answered all questions of a turn."""
         if cut := self._inbox.open_turn(turn):
             self.for_message(cut.inbound).go_on(cut)
 
@@ -60,7 +57,6 @@ class Actors:
 
     async def close(self, *, leave: bool = False) -> None:
         """Stop what runs, or `leave` it to the next start; waiting messages are always left to it."""
-        self._asks.close()
         for actor in self._actors.values():
             actor.leaves_turn_open = leave
         await asyncio.gather(*(actor.close() for actor in list(self._actors.values())))

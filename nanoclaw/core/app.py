@@ -14,7 +14,6 @@ from nanoclaw import __version__
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import pause
 from nanoclaw.core.actors import Actors
-from nanoclaw.core.asks import Asks
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChannelTable
@@ -92,7 +91,6 @@ class App:
         """Add the plugins, in the order of their chain."""
         self.plugins = tuple(plugins)
         self.chain = Chain(self.plugins, self.store.rows)
-        self.asks = Asks(self.transactions, next((one.asker for one in self.plugins if one.asker), None))
         self.sessions = Sessions(self.transactions, self.chain.conversation_of)
 
     def assemble(self, models: Models, channels: Iterable[Channel]) -> None:
@@ -108,7 +106,7 @@ class App:
         )
         self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
         outputs = Outputs(settings.workspace)
-        self.call_runner = CallRunner(self.toolbox, self.chain, self.asks, outputs)
+        self.call_runner = CallRunner(self.toolbox, self.chain, outputs)
         parts = TurnParts(self.chain, self.builder, self.model_calls, self.channels, self.clock, settings.turn)
         self.runner = Runner(self.sessions, self.inbox, parts, self.call_runner)
         judge = self.chain.before_send if self.chain.has("before_send") else None
@@ -118,7 +116,7 @@ class App:
         commands = (*self._commands(), *self.chain.commands())
         self.commands = Commands(commands, self.transactions, self.redact)
         policy = QueuePolicy(settings.queue)
-        self.conversations = Actors(self.runner, self.commands, self.asks, self.channels, policy, self.inbox)
+        self.conversations = Actors(self.runner, self.commands, self.channels, policy, self.inbox)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.flags)
 
     # --- what follows a transaction ----------------------------------------------------------------------------------
@@ -172,7 +170,7 @@ class App:
         serving = [
             asyncio.create_task(self.channels.run(channel, self.deliver, again=self.is_gateway)) for channel in channels
         ]
-        self.asks.restore()
+        self.chain.asker.restore()
         self._wakes = wakes
         # before any of them has run, yet what it shows comes after a greeting; it may need the work of plugins
         is_resuming = self.router.resume(self.resumes)

@@ -10,7 +10,6 @@ from functools import partial
 from typing import NamedTuple
 
 from nanoclaw.core import records
-from nanoclaw.core.asks import Asks, sha256_of, without
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import ToolFinished, ToolProgress, ToolStarted
@@ -20,7 +19,6 @@ from nanoclaw.core.messages import (
     Effect,
     EffectState,
     OwnersAnswer,
-    Question,
     ToolCall,
     ToolResult,
 )
@@ -117,8 +115,8 @@ class CallEffects:
 class CallRunner:
     """Passes calls through every check: schema, plugins, the owner, the tool, plugins again, limits."""
 
-    def __init__(self, toolbox: Toolbox, chain: Chain, asks: Asks, outputs: Outputs) -> None:
-        self.toolbox, self.chain, self._asks, self._outputs = toolbox, chain, asks, outputs
+    def __init__(self, toolbox: Toolbox, chain: Chain, outputs: Outputs) -> None:
+        self.toolbox, self.chain, self._outputs = toolbox, chain, outputs
 
     def meant(self, answer: AssistantMessage) -> AssistantMessage:
         """The answer with the calls that the model meant, if it used CALL_TOOL for some."""
@@ -131,12 +129,9 @@ class CallRunner:
         if any(call.said or self.toolbox.find(call.name) is None for call in calls):
             await self.chain.before_context(turn)
             self.toolbox.use(self.chain.tools(anew=True))
-        answers = self._asks.of_turn(turn.id) if was_asked else {}
-        if was_asked:  # about this list of calls, not about another one of the turn
-            answers[ALL] = [one for one in answers.get(ALL, ()) if one.sha256 == sha256_of(_as_one_call(calls))]
-        judged, was_listed = list[Judged](), False
+        judged, was_listed, waited = list[Judged](), False, _as_one_call(calls) if was_asked else None
         for call in calls:
-            judged.append(await self._judge(call, turn, answers, lists=not was_listed))
+            judged.append(await self._judge(call, turn, waited, lists=not was_listed))
             was_listed = was_listed or self.toolbox.find(call.name) is None
         return judged if to_ask(judged) else [await self._handed_on(one, turn) for one in judged]
 
@@ -146,9 +141,7 @@ class CallRunner:
             return judged
         return judged._replace(result=await self.run(judged, turn, nobody))
 
-    async def _judge(
-        self, call: ToolCall, turn: RunningTurn, answers: Mapping[str, Sequence[Question]], *, lists: bool
-    ) -> Judged:
+    async def _judge(self, call: ToolCall, turn: RunningTurn, waited: CheckedCall | None, *, lists: bool) -> Judged:
         """Judge one call; of one that is unknown `lists` adds which tools there are."""
         failed, profile, tool = self.toolbox.failed, turn.profile, self.toolbox.find(call.name)
         if tool and not tool.is_open(profile):
@@ -157,8 +150,7 @@ class CallRunner:
             checked = self.toolbox.check(call, profile, lists=lists)
         except ToolError as error:
             return Judged(call, result=failed(call, str(error)))
-        asked = answers.get(call.id, ())
-        given = next((one.answer for one in asked if one.ask.options and one.sha256 == sha256_of(checked)), None)
+        given = self.chain.asker.chosen(checked, turn) if waited else None
         verdict = await self.chain.before_tool(checked, turn, None if given else tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
@@ -167,35 +159,22 @@ class CallRunner:
             instead = instead or "This is a rehearsal: it was not done. Go on as if it had been."
         if instead or isinstance(verdict, Instead):
             return Judged(call, checked, failed(call, instead)._replace(is_error=False))
-        return self._asked(Judged(call, checked, answer=given), checked, verdict or (), turn, answers)
+        return self._asked(Judged(call, checked, answer=given), checked, verdict or (), turn, waited)
 
     def _asked(
-        self,
-        judged: Judged,
-        checked: CheckedCall,
-        asks: Sequence[Ask],
-        turn: RunningTurn,
-        answers: Mapping[str, Sequence[Question]],
+        self, judged: Judged, checked: CheckedCall, asks: Sequence[Ask], turn: RunningTurn, waited: CheckedCall | None
     ) -> Judged:
         """Judge a call by the owner's answer, or by what the owner has to be asked: first for a yes, then to choose."""
-        asked = answers.get(checked.id, ())
-        if wanted := [ask for ask in asks if not ask.options]:
-            if _is_for_all(wanted):
-                said = next((one.answer for one in answers.get(ALL, ()) if one.answer), None)
-            else:
-                said = answer_to(checked, (), asked)
-            if said is None and (open_asks := [one for one in wanted if not self._asks.covers(one, checked, turn)]):
-                if turn.profile.can_allow and self._asks.place(turn.address) is not None:
-                    return judged._replace(asks=tuple(open_asks))
-                said = OwnersAnswer("no", "nobody")
-            if said and not said.is_yes:
-                return Judged(judged.call, checked, self.toolbox.failed(judged.call, _refusal(said, wanted)))
-        for ask in asks:
-            if ask.options:
-                found = answer_to(checked, ask.options, asked)
-                if found is None and turn.profile.can_ask and self._asks.place(turn.address) is not None:
-                    return judged._replace(asks=(ask,))
-                judged = judged._replace(answer=found or without(ask))
+        for some in ([ask for ask in asks if not ask.options], *([ask] for ask in asks if ask.options)):
+            if not some:
+                continue
+            said = self.chain.asker.says(checked, some, turn, waited if not waited or _is_for_all(some) else checked)
+            if not isinstance(said, OwnersAnswer):
+                return judged._replace(asks=said)
+            if some[0].options:
+                judged = judged._replace(answer=said)
+            elif not said.is_yes:
+                return Judged(judged.call, checked, self.toolbox.failed(judged.call, _refusal(said, some)))
         return judged
 
     def atomic(self, calls: Iterable[CheckedCall]) -> list[str]:
@@ -251,7 +230,7 @@ class CallRunner:
     async def _call(self, call: ToolCall, turn: RunningTurn) -> ToolResult:
         (judged,) = await self.judged([call], turn)
         if judged.asks and judged.asks[0].options:
-            judged = judged._replace(asks=(), answer=without(judged.asks[0]))
+            judged = judged._replace(asks=(), answer=judged.asks[0].otherwise)
         if judged.result or judged.asks or judged.checked is None:
             return judged.result or self.toolbox.failed(call, _refusal(OwnersAnswer("no", "nobody"), judged.asks))
         transactions, effects = turn.session.transactions, CallEffects(self.toolbox, {0: judged.checked})
@@ -265,25 +244,9 @@ class CallRunner:
         return result
 
 
-def answer_to(call: CheckedCall, options: tuple[str, ...], asked: Sequence[Question]) -> OwnersAnswer | None:
-    """The owner's answer about exactly this call; None for none yet. A yes to another call with the same id counts as a
-    no."""
-    for question in reversed(asked):
-        if question.answer and question.ask.options == options:
-            if question.sha256 == sha256_of(call):
-                return question.answer
-            if not options:
-                return OwnersAnswer("no", "nobody")
-    return None
-
-
-ALL = "*"
-"""Replaces a call's id where one question is about all calls of an answer."""
-
-
 def _as_one_call(calls: Sequence[ToolCall]) -> CheckedCall:
-    """All calls of an answer as one text, for a hash that no other list of calls has."""
-    return CheckedCall(ALL, ALL, {"calls": [[one.id, one.name, one.arguments] for one in calls]})
+    """All calls of an answer as one, which no other list of calls is."""
+    return CheckedCall("*", "*", {"calls": [[one.id, one.name, one.arguments] for one in calls]})
 
 
 def _is_for_all(asks: Iterable[Ask]) -> bool:
@@ -292,16 +255,11 @@ def _is_for_all(asks: Iterable[Ask]) -> bool:
 
 def _as_one(asks: Sequence[Ask]) -> Ask:
     """Several questions as one. Its yes can be extended if all of them have the same scope."""
-    if len(asks) == 1:
-        return asks[0]
-    scopes = {ask.scope for ask in asks}
-    return Ask(
-        "\n\n".join(dict.fromkeys(ask.question for ask in asks)),
-        seconds=min((ask.seconds for ask in asks if ask.seconds is not None), default=None),
-        exact="\n\n".join(dict.fromkeys(ask.exact for ask in asks if ask.exact)),
-        scope=scopes.pop() if len(scopes) == 1 else None,
-        for_all=_is_for_all(asks),
-    )
+    question = "\n\n".join(dict.fromkeys(ask.question for ask in asks))
+    exact = "\n\n".join(dict.fromkeys(ask.exact for ask in asks if ask.exact))
+    seconds = min((ask.seconds for ask in asks if ask.seconds is not None), default=None)
+    scope = asks[0].scope if len({ask.scope for ask in asks}) == 1 else None
+    return asks[0]._replace(question=question, exact=exact, seconds=seconds, scope=scope, for_all=_is_for_all(asks))
 
 
 def _refusal(said: OwnersAnswer, asks: Sequence[Ask]) -> str:

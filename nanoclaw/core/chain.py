@@ -27,7 +27,21 @@ from nanoclaw.core.messages import (
     TryAgain,
     Verdict,
 )
-from nanoclaw.core.plugin import Answer, Command, Draft, Ended, Filter, Hears, Later, Plugin, Profile, Reply, Tool, Turn
+from nanoclaw.core.plugin import (
+    Answer,
+    Asker,
+    Command,
+    Draft,
+    Ended,
+    Filter,
+    Hears,
+    Later,
+    Plugin,
+    Profile,
+    Reply,
+    Tool,
+    Turn,
+)
 from nanoclaw.core.store.tx import Transaction
 
 T = TypeVar("T")
@@ -58,6 +72,7 @@ class Chain:
 
     def __init__(self, plugins: Sequence[Plugin], read: Callable[[str], Sequence[object]]) -> None:
         self.plugins, self._read = tuple(plugins), read
+        self.asker = next((one.asker for one in plugins if one.asker), Asker())
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
         self._tools: list[Tool] = []

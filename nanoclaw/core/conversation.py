@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from nanoclaw.core.asks import Asks
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands, is_talk
 from nanoclaw.core.errors import NanoclawError, StoreError
@@ -32,12 +31,11 @@ class Conversation:
         address: Address,
         runner: Runner,
         commands: Commands,
-        asks: Asks,
         channels: Channels,
         peers: Peers,
         policy: QueuePolicy,
     ) -> None:
-        self.address, self._runner, self._commands, self._asks = address, runner, commands, asks
+        self.address, self._runner, self._commands, self._asker = address, runner, commands, runner.chain.asker
         self._channels, self._peers, self._policy = channels, peers, policy
         self._queue = MessageQueue(runner.inbox)
         self._worker: asyncio.Task[None] | None = None
@@ -280,7 +278,7 @@ class Conversation:
     def _pause_for_owner(self, turn: RunningTurn, paused: AsksOwner) -> None:
         """Pause a turn until the owner has answered."""
         turn.show(TurnPaused())
-        turn.journal.pause(paused.answer, lambda tx: self._asks.wait_for_all(tx, turn, paused.asks))
+        turn.journal.pause(paused.answer, lambda tx: self._asker.ask_owner(tx, turn, paused.asks))
         if cut := self._runner.inbox.open_turn(turn.id):
             self.paused = PausedTurn(cut)
 
@@ -288,11 +286,13 @@ class Conversation:
         """Resume a turn of an earlier process, or keep waiting if it waits for the owner."""
         if cut.waits_for_model or cut.waits_for_owner:
             self.paused = PausedTurn(cut, int(cut.waits_for_model))
-        if not (cut.waits_for_owner and self._asks.waits(cut.id)):
+        if not (cut.waits_for_owner and self._asker.waits(cut.id)):
             self.go_on(cut)
 
     def go_on(self, cut: OpenTurn) -> None:
         """Resume a turn; the messages behind it follow."""
+        if self.is_closing:
+            return
         paused, self.paused = self.paused, self.paused and self.paused.alone()
         self.enqueue(Resumed(cut))
         left = dict(self._runner.inbox.waiting()) if paused and paused.behind else {}  # some may be answers since
@@ -327,7 +327,7 @@ class Conversation:
             return None
         paused.alone()
         if paused.turn.waits_for_owner:
-            self._asks.drop(paused.turn.id)
+            self._asker.drop(paused.turn.id)
         for item in paused.behind:
             self.enqueue(item)
         return paused

@@ -12,20 +12,17 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import (
     Address,
-    Ask,
     AssistantMessage,
-    CheckedCall,
     Inbound,
     ModelRequest,
     Outbound,
-    OwnersAnswer,
     SystemPrompt,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from nanoclaw.core.model_call import silence
-from nanoclaw.core.plugin import AskedModel, AskedQuestions, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
+from nanoclaw.core.plugin import AskedModel, Asker, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.records import Records
@@ -119,6 +116,7 @@ class PluginHost:
         self.is_frozen, self.plugins = lambda: app.router.is_frozen, lambda: app.plugins
         self.copies, self.drop_bytes = app.store.copies, app.store.drop_bytes
         self.tools = lambda profile, *, anew=False: {one.name: one for one in app.chain.tools(profile, anew=anew)}
+        self.resume = lambda turn: app.conversations.resume(turn)
         self.help = lambda said: app.commands.help_text(said)
         self.carry_out = lambda command, said: app.commands.for_said(command, said)
         self.preview = lambda conversation, inbound, profile=None: app.runner.preview(conversation, inbound, profile)
@@ -195,14 +193,9 @@ class PluginHost:
         inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
         return self._app.runner.beside(said.conversation, inbound)
 
-    async def ask(
-        self, question: Ask, about: Address, turn: Turn | None = None, call: CheckedCall | None = None
-    ) -> OwnersAnswer:
-        return await self._app.asks.ask(question, about, turn, call)
-
     @property
-    def questions(self) -> AskedQuestions:
-        return self._app.asks
+    def asker(self) -> Asker:
+        return self._app.chain.asker
 
     async def tell(self, inbound: Inbound, text: str) -> None:
         if row := self._app.inbox.seen(inbound):

@@ -133,24 +133,10 @@ class Ask(NamedTuple):
     for_all: bool = False
     asks_back: bool = False
 
-
-class Question(NamedTuple):
-    """One that was asked. `turn` is 0 if none waits for it, `sender` and `conversation` are that turn's; `sha256` is of
-    the call that it is about; `place` is where it was asked, in the row `outbox`; `answer` is None while it is open."""
-
-    number: int
-    turn: int
-    call: str
-    sha256: str
-    ask: Ask
-    place: Address
-    about: Address
-    outbox: int
-    asked: datetime
-    expires: datetime
-    sender: str = ""
-    conversation: Address | None = None
-    answer: OwnersAnswer | None = None
+    @property
+    def otherwise(self) -> OwnersAnswer:
+        """The answer where nobody is there to be asked."""
+        return OwnersAnswer(self.default if self.options else "no", "nobody")
 
 
 Verdict = Refuse | Instead | Ask | None

@@ -25,7 +25,6 @@ from nanoclaw.core.messages import (
     NoteRef,
     Outbound,
     OwnersAnswer,
-    Question,
     Reach,
     Role,
     ToolCall,
@@ -352,30 +351,43 @@ class Conversations(Protocol):
     def forget(self, clean: Callable[[str, bool], str], conversation: Address | None) -> None: ...
 
 
-class Asker(Protocol):
-    """Decides where and how the owner is asked. `Plugin.asker` is one."""
+class Asker:
+    """Asks the owner, and keeps what was asked and answered; `Plugin.asker` is one, and calls `host.resume`. As it is
+    here nobody can be asked: each question is a no, or its default."""
 
-    def place(self, about: Address) -> Address | None: ...  # where the owner can be asked now about an address
-    # A question, with exactly what a yes allows and what the owner has to know about the turn.
-    def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask: ...
-    def ask(self, tx: Tx, question: Question) -> int: ...  # sends it: its row in the outbox
-    def still_open(self, question: Question) -> None: ...  # one of an earlier process is still to be answered
-    def reminder(self, question: Question, place: Address) -> str: ...  # for somebody who has not seen it yet; or ''
-    def over(self, tx: Tx, question: Question) -> None: ...  # one with options has expired: says what happens now
-    def settled(self, question: Question) -> None: ...  # it was answered or has expired
-    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool: ...  # a yes was extended to this call
+    def says(
+        self, call: CheckedCall, asks: Sequence[Ask], turn: Turn, waited: CheckedCall | None
+    ) -> OwnersAnswer | tuple[Ask, ...]:
+        """The owner's answer about a call, or what they are to be asked first. `asks` are for a yes, or it is one with
+        options; the turn has `waited` for what was asked about this: the call, or all of its answer as one."""
+        return asks[0].otherwise
 
+    def chosen(self, call: CheckedCall, turn: Turn) -> OwnersAnswer | None:
+        """The answer to a question with options about exactly this call, for which the turn has waited."""
 
-class AskedQuestions(Protocol):
-    """The questions to the owner, for who hears the answers."""
+    def ask_owner(self, tx: Tx, turn: Turn, asks: Sequence[tuple[CheckedCall, Ask]]) -> None:
+        """The turn waits from this transaction on."""
 
-    def place(self, about: Address) -> Address | None: ...  # where the owner is asked; None where nobody can be
-    def open(self) -> list[Question]: ...  # without an answer, the oldest first
-    def find(self, number: int) -> Question | None: ...  # open or not
-    def answer(self, number: int, text: str) -> Question | None: ...  # None if there is no such open question
-    def expire(self) -> None: ...  # those whose time is over, also if nobody has looked at the clock since
-    # True if the owner has refused exactly this since a time, in a turn that is still in the history.
-    def was_refused(self, call: CheckedCall, turn: Turn, since: datetime) -> bool: ...
+    def waits(self, turn: int) -> bool:
+        """True while not all is answered."""
+        return False
+
+    def drop(self, turn: int) -> None:
+        """It ends without the answers."""
+
+    def restore(self) -> None:
+        """The program serves from now on, before it resumes what an earlier one left."""
+
+    def place(self, about: Address) -> Address | None:
+        """The place where the owner can be asked now about an address."""
+        return None
+
+    async def ask(
+        self, ask: Ask, about: Address, turn: Turn | None = None, call: CheckedCall | None = None
+    ) -> OwnersAnswer:
+        """The owner's answer, also amid a call of `turn`; time over, nobody there or a restart mean no, or the default.
+        A yes with its scope that was given or extended to `call` counts."""
+        return ask.otherwise
 
 
 class KnownModels(Protocol):
@@ -453,13 +465,9 @@ class Host(Protocol):
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> tuple[list[str], ProviderError | None]: ...
     # A turn without a message of its own, in a command's conversation.
     def beside(self, said: Said) -> AbstractAsyncContextManager[Turn]: ...
-    # The owner's answer, also amid a call of `turn`; time over, nobody there or a restart mean no, or the default.
-    # A yes with its scope that was given or extended to `call` counts.
-    async def ask(
-        self, question: Ask, about: Address, turn: Turn | None = None, call: CheckedCall | None = None
-    ) -> OwnersAnswer: ...
     @property
-    def questions(self) -> AskedQuestions: ...
+    def asker(self) -> Asker: ...
+    def resume(self, turn: int) -> None: ...  # one that waits for the owner: all is answered
     # The text of a message sent to a chat, by the platform's id; '' if unknown. Then the sources of others' text that
     # had been read for it, where they differ from those of the conversation now.
     def sent_text(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]: ...
@@ -484,7 +492,7 @@ class Plugin:
     # By hook about turns and calls, where it is not asked each time; it may change while it runs.
     hears: Mapping[str, Hears] = {}
     public: Any = None  # what host.get(name) gives to others
-    asker: Asker | None = None  # without one of any plugin every question is a no, or its default
+    asker: Asker | None = None  # that of the first plugin with one is asked
 
     def __init__(self, host: Host, settings: Any) -> None:
         """No I/O but host.read. `settings` is an instance of its `settings`, None without."""

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from nanoclaw.core import records
-from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, Question, UserMessage
+from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Tool, Turn, Tx, Verdict
 from nanoclaw.core.tool import tool
+from nanoclaw.plugins.approvals.asks import Asks, Question
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, HandClock, Program, assert_legal, bare, results
 from tests.virtual_time import passed, virtual_time
@@ -35,8 +36,10 @@ class Asker(Plugin):
     name = "asker"
 
     def __init__(self, host: Host, settings: None) -> None:
-        self._host = host
-        self.asker = self.public = Terminal()
+        self.asker = self.public = Terminal(host)
+
+    async def aclose(self) -> None:
+        self.public.close()
 
     def commands(self) -> list[Command]:
         return [Command("yes", "does it", self._yes), Command("no", "does not", self._no)]
@@ -49,16 +52,17 @@ class Asker(Plugin):
 
     def _answer(self, said: Said, tx: Tx, is_yes: bool) -> str:
         number, word = int(said.argument), "yes" if is_yes else "no"
-        return "Fine." if self._host.questions.answer(number, word) else "Nothing is asked."
+        return "Fine." if self.public.note(number, word) else "Nothing is asked."
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         return Ask(f"May I send {call.arguments['text']}?") if call.name == "send" else None
 
 
-class Terminal:
+class Terminal(Asks):
     """Where the owner is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        super().__init__(host, lambda ask, call, turn: ask.scope is not None and ask.scope.key in self.granted)
         self.is_there = True
         self.settled_questions: list[int] = []
         self.granted: set[str] = set()
@@ -69,22 +73,17 @@ class Terminal:
     def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:
         return ask
 
-    def ask(self, tx: Tx, question: Question) -> int:
+    def send(self, tx: Tx, question: Question) -> int:
         number, options = question.number, question.ask.options
         how = f"{', '.join(options)}? /answer {number}" if options else f"/yes {number} or /no {number}"
         return tx.send(Outbound(question.place, f"{question.ask.question} {how}"))
 
-    def still_open(self, question: Question) -> None:
-        self.open_at_start = question.number
-
     def reminder(self, question: Question, place: Address) -> str:
+        self.open_at_start = question.number
         return question.ask.question if place == question.place else ""
 
     def over(self, tx: Tx, question: Question) -> None:
         tx.send(Outbound(question.place, f"Over: {question.answer}"))
-
-    def covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
-        return ask.scope is not None and ask.scope.key in self.granted
 
     def settled(self, question: Question) -> None:
         self.settled_questions.append(question.number)
@@ -125,7 +124,8 @@ async def test_a_turn_waits_on_disk_for_a_yes_and_then_does_exactly_this_call_on
             assert await program.ask("send it") == "May I send a letter? /yes 1 or /no 1"
             await program.app.conversations.idle()
             assert post.sent == []
-            ((turn, call_id, question, answer),) = program.rows("SELECT turn, call, question, answer FROM asks")
+            sql = "SELECT turn, call, question, answer FROM approvals_asks"
+            ((turn, call_id, question, answer),) = program.rows(sql)
             assert (question, answer) == ("May I send a letter?", "") and call_id
             assert program.rows("SELECT ended FROM turns WHERE id = ?", turn) == [(None,)]
             assert await program.ask("/yes 1") == "Fine."
@@ -214,8 +214,8 @@ async def test_a_question_whose_time_was_over_while_the_program_was_off_is_a_no(
 async def test_a_yes_that_the_end_of_the_program_overtook_is_carried_out_at_the_next_start(tmp_path: Path) -> None:
     post = Post()
     await asked_and_ended(tmp_path, post)
-    async with bare(tmp_path, ScriptedProvider(), tools=post.tools()) as program:  # nothing goes on in it
-        program.app.store.db.execute("UPDATE asks SET answer = 'yes', by = 'owner'")
+    async with bare(tmp_path, ScriptedProvider(), tools=post.tools(), plugins=[Asker]) as program:
+        program.app.store.db.execute("UPDATE approvals_asks SET answer = 'yes', by = 'owner'")
         await program.app.conversations.close(leave=True)
     post.sent.clear()
     with ScriptedProvider("It is sent.") as model:
@@ -278,7 +278,7 @@ async def test_where_nobody_can_be_asked_it_is_a_refusal_at_once(tmp_path: Path)
             program.public("asker").is_there = False
             assert await program.ask("send it") == "I may not."
             assert (post.sent, texts(program)) == ([], [nobody_for("May I send a letter?")])
-            assert program.rows("SELECT * FROM asks") == []
+            assert program.rows("SELECT * FROM approvals_asks") == []
 
 
 @virtual_time
@@ -337,7 +337,7 @@ async def test_a_call_whose_scope_was_allowed_is_not_asked_about(tmp_path: Path)
     with ScriptedProvider(send(), "It is sent.") as model:
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Twofold]) as program:
             assert await program.ask("send it") == "It is sent."
-            assert (post.sent, program.rows("SELECT * FROM asks")) == (["a letter"], [])
+            assert (post.sent, program.rows("SELECT * FROM approvals_asks")) == (["a letter"], [])
 
 
 @virtual_time
@@ -358,7 +358,7 @@ async def test_all_that_is_asked_about_one_call_is_one_question_whose_yes_is_for
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Twofold, Tainted]) as program:
             program.public("asker").granted.clear()
             assert await program.ask("send it") == "May I send it?\n\nA page says so. Really? /yes 1 or /no 1"
-            (question,) = program.app.asks.open()
+            (question,) = program.public("asker").open()
             assert (question.ask.scope, question.ask.exact) == (None, "a letter\n\nthe page")
             assert await program.ask("/yes 1") == "Fine."
             assert await program.answer() == "It is sent."
@@ -371,7 +371,7 @@ async def test_a_question_is_kept_whole_with_what_its_yes_may_be_extended_to(tmp
     async with bare(tmp_path, ScriptedProvider(send()), tools=post.tools(), plugins=[Twofold]) as program:
         program.public("asker").granted.clear()
         await program.ask("send it")
-        (question,) = program.app.asks.open()
+        (question,) = program.public("asker").open()
         assert question.ask == Ask("May I send it?", default="no", exact="a letter", scope=Scope("send", "letters"))
         assert (question.sender, question.conversation) == ("me", MAIN)
 
@@ -430,7 +430,7 @@ async def test_panic_ends_the_question_too(tmp_path: Path) -> None:
         await program.say("/panic")
         told = {await program.answer(), await program.answer()}
         assert "Stopped." in told
-        assert program.rows("SELECT answer FROM asks") == [("no",)]
+        assert program.rows("SELECT answer FROM approvals_asks") == [("no",)]
         assert program.app.inbox.open_turns() == []
     assert post.sent == []
 
@@ -451,16 +451,16 @@ class Wondering(Plugin):
 async def test_a_plugin_asks_outside_a_turn(tmp_path: Path) -> None:
     async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering]) as program:
         host: Host = program.public("wondering")
-        asking = asyncio.create_task(host.ask(Ask("Shall I?"), MAIN))
+        asking = asyncio.create_task(host.asker.ask(Ask("Shall I?"), MAIN))
         assert await program.answer() == "Shall I? /yes 1 or /no 1"
         assert await program.ask("/yes 1") == "Fine."
         assert (await asking).is_yes
-        asking = asyncio.create_task(host.ask(Ask("And now?"), MAIN))
+        asking = asyncio.create_task(host.asker.ask(Ask("And now?"), MAIN))
         await program.answer()
         assert await program.ask("/no 2") == "Fine."
         assert not (await asking).is_yes
         program.public("asker").is_there = False
-        assert not (await host.ask(Ask("Anybody?"), MAIN)).is_yes
+        assert not (await host.asker.ask(Ask("Anybody?"), MAIN)).is_yes
         assert "May I" not in "".join(message.text for message in program.history)
 
 
@@ -470,14 +470,14 @@ async def test_a_question_outside_a_turn_is_a_no_after_its_time_when_given_up_an
 ) -> None:
     async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering], seconds=1000) as program:
         host: Host = program.public("wondering")
-        assert not (await host.ask(Ask("Shall I?"), MAIN)).is_yes
+        assert not (await host.asker.ask(Ask("Shall I?"), MAIN)).is_yes
         assert passed() == 900
-        asking = asyncio.create_task(host.ask(Ask("Given up?"), MAIN))
+        asking = asyncio.create_task(host.asker.ask(Ask("Given up?"), MAIN))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        assert program.rows("SELECT answer FROM asks") == [("no",), ("no",)]
-        program.app.store.db.execute("UPDATE asks SET answer = '', by = '' WHERE id = 2")
+        assert program.rows("SELECT answer FROM approvals_asks") == [("no",), ("no",)]
+        program.app.store.db.execute("UPDATE approvals_asks SET answer = '', by = '' WHERE id = 2")
     async with bare(tmp_path, ScriptedProvider(), plugins=[Asker, Wondering]) as program:
-        assert program.rows("SELECT answer FROM asks") == [("no",), ("no",)]
+        assert program.rows("SELECT answer FROM approvals_asks") == [("no",), ("no",)]

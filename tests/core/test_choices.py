@@ -27,7 +27,7 @@ class Answering(Asker):
 
     def _words(self, said: Said, tx: Tx) -> str:
         number, _, text = said.argument.partition(" ")
-        return "Fine." if self._host.questions.answer(int(number), text) else "Nothing is asked."
+        return "Fine." if self.public.note(int(number), text) else "Nothing is asked."
 
 
 class Painter:
@@ -199,7 +199,7 @@ async def test_where_nobody_is_there_the_call_runs_at_once_with_the_default(tmp_
             await program.deliver(one)
             assert await program.answer() == "Red."
             assert texts(program)[-1] == "door: red by nobody"
-            assert program.rows("SELECT * FROM asks") == []
+            assert program.rows("SELECT * FROM approvals_asks") == []
 
 
 @virtual_time
@@ -220,10 +220,10 @@ async def test_a_plugin_asks_for_words_outside_a_turn(tmp_path: Path) -> None:
     ask = Ask("Which?", ("red", "blue"), "red", HOUR)
     async with bare(tmp_path, ScriptedProvider(), plugins=[Answering, Wondering], seconds=9000) as program:
         host: Host = program.public("wondering")
-        asking = asyncio.create_task(host.ask(ask, MAIN))
+        asking = asyncio.create_task(host.asker.ask(ask, MAIN))
         await program.answer()
         assert await program.ask("/answer 1 blue") == "Fine."
         assert await asking == OwnersAnswer("blue", "owner")
-        assert await host.ask(ask, MAIN) == OwnersAnswer("red", "time")
+        assert await host.asker.ask(ask, MAIN) == OwnersAnswer("red", "time")
         program.public("asker").is_there = False
-        assert await host.ask(ask, MAIN) == OwnersAnswer("red", "nobody")
+        assert await host.asker.ask(ask, MAIN) == OwnersAnswer("red", "nobody")

@@ -498,7 +498,8 @@ async def test_a_question_has_buttons_and_outlives_a_kill(one: Journey) -> None:
     assert "Model" in await one.says("/status")
     await one.end(signal.SIGKILL)
     with closing(one.store()) as store:
-        store.db.execute("UPDATE asks SET expires = ? WHERE id = 3", ((now() - timedelta(hours=3)).isoformat(),))
+        before = (now() - timedelta(hours=3)).isoformat()
+        store.db.execute("UPDATE approvals_asks SET expires = ? WHERE id = 3", (before,))
     one.model.script(says("Red, then."))
     await one.start()
     await one.hears("Question 3 (“Which colour?”) was not answered in time, so I take “red”.")

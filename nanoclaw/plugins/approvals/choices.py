@@ -10,9 +10,8 @@ from nanoclaw.yes_no import yes_or_no
 
 def listed(options: Sequence[str]) -> str:
     """The options on a line each; numbered where a number can mean nothing else."""
-    if are_numbered(options):
-        return "\n".join(f"{number}. {option}" for number, option in enumerate(options, 1))
-    return "\n".join(f"- {option}" for option in options)
+    numbered = are_numbered(options)
+    return "\n".join(f"{number}. {one}" if numbered else f"- {one}" for number, one in enumerate(options, 1))
 
 
 def are_numbered(options: Sequence[str]) -> bool:

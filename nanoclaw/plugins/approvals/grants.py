@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Scope
-from nanoclaw.core.plugin import Host, Reply, Tx
+from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.approvals.choices import until
 
@@ -83,9 +83,9 @@ class OwnerGrants:
 
     # --- the command -------------------------------------------------------------------------------------------------
 
-    def command(self, argument: str, tx: Tx) -> Reply:
+    def command(self, said: Said, tx: Tx) -> Reply:
         """/grants, /grants revoke 2, /grants revoke all. Raises NanoclawError."""
-        word, _, which = argument.strip().casefold().partition(" ")
+        word, _, which = said.argument.strip().casefold().partition(" ")
         if not word:
             return self._listed()
         which = which.strip().removeprefix("#")
@@ -103,15 +103,10 @@ class OwnerGrants:
     def _listed(self) -> Reply:
         now, there = self._host.now(), self.all()
         lines = [f"{one.number}. {one.in_words(now)}" for one in there]
-        data = [
-            {
-                **one._asdict(),
-                "conversation": str(one.conversation),
-                "until": one.until.isoformat() if one.until else None,
-                "given": one.given.isoformat(),
-            }
-            for one in there
-        ]
+        data = list[dict[str, Any]]()
+        for one in there:
+            times = {"until": one.until and one.until.isoformat(), "given": one.given.isoformat()}
+            data.append({**one._asdict(), "conversation": str(one.conversation), **times})
         how = "/grants revoke NUMBER takes one back, /grants revoke all takes back all."
         told = "\n".join(["Not asked about:", *lines, "", how])
         return Reply(told if lines else "There are no grants: whatever needs your yes asks for it.", {"grants": data})

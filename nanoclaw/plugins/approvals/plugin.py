@@ -12,6 +12,7 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import CheckedCall, Inbound
 from nanoclaw.core.plugin import Ask, Command, Finding, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx, Verdict
 from nanoclaw.plugins.approvals import elevated, grants, permissions
+from nanoclaw.plugins.approvals.asks import LOOK_SECONDS
 from nanoclaw.plugins.approvals.elevated import Elevated
 from nanoclaw.plugins.approvals.extents import EXTENT_WORDS
 from nanoclaw.plugins.approvals.grants import OwnerGrants
@@ -20,8 +21,6 @@ from nanoclaw.plugins.approvals.questions import OwnerQuestions
 
 STALE_DAYS = 30
 """From then on a grant is named as a stale one."""
-LOOK_SECONDS = 60.0
-"""Pause after which the clock is looked at: time continues while the machine sleeps."""
 
 
 class Approvals(Plugin):
@@ -33,7 +32,7 @@ class Approvals(Plugin):
         """
         CREATE TABLE approvals_copies (             -- messages that ask a question once more, in the terminal
             outbox INTEGER PRIMARY KEY REFERENCES outbox ON DELETE CASCADE,
-            ask INTEGER NOT NULL REFERENCES asks ON DELETE CASCADE,
+            ask INTEGER NOT NULL REFERENCES approvals_asks ON DELETE CASCADE,
             channel TEXT NOT NULL,
             chat TEXT NOT NULL
         ) STRICT;
@@ -46,10 +45,9 @@ class Approvals(Plugin):
     def __init__(self, host: Host, settings: ToolRules) -> None:
         self._host, self._permissions = host, Permissions(settings)
         self.hears = {} if self._permissions.asks else {"before_tool": Hears()}
-        self.hears["on_message"] = Hears(rows="asks WHERE by = ''")  # the open ones
+        self.hears["on_message"] = Hears(rows="approvals_asks WHERE by = ''")  # the open ones
         self._grants, self._elevated = OwnerGrants(host), Elevated(host)
-        self.asker = self._questions = OwnerQuestions(host, self._grants, self._is_allowed)
-        self.public: Elevated = self._elevated
+        self.asker = self.public = self._questions = OwnerQuestions(host, self._grants, self._covers)
         self._changed, self._is_checked = asyncio.Event(), False
 
     def banner(self) -> str:
@@ -63,7 +61,7 @@ class Approvals(Plugin):
             self._answering("yes", "allow what was asked: /yes 3, /yes 3 hour"),
             self._answering("no", "refuse it: /no 3"),
             Command("answer", answer, self._said, "safety", private=True),
-            Command("grants", grants, self._list, cli=True, private=True, part_of="answer"),
+            Command("grants", grants, self._grants.command, cli=True, private=True, part_of="answer"),
             Command("elevated", elevated, self._elevate, private=True, part_of="answer"),
         ]
 
@@ -78,7 +76,7 @@ class Approvals(Plugin):
         text = inbound.message.text.strip()
         if not is_talk or inbound.role != "owner" or inbound.is_group or text.startswith("/") or is_stop(text):
             return None
-        self._host.questions.expire()
+        self._questions.expire()
         said = self._questions.match_answer(tx, inbound)
         tx.after(self._changed.set)
         return Reply(said) if said else None
@@ -86,13 +84,13 @@ class Approvals(Plugin):
     def _said(self, said: Said, tx: Tx, word: str = "") -> str:
         """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""
         tx.after(self._changed.set)
-        self._host.questions.expire()
+        self._questions.expire()
         argument = said.argument.strip().removeprefix("#").replace(":", " ", 1)
         number, _, rest = argument.partition(" ")
         is_number = number.isascii() and number.isdigit() and len(number) < 10
         rest = " ".join((rest if is_number else argument).split())
         is_extent = word == "yes" and rest.casefold() in EXTENT_WORDS
-        if is_number and (not rest or is_extent if word else self._questions.knows(int(number))):
+        if is_number and (not rest or is_extent if word else self._questions.find(int(number))):
             return self._questions.answer(tx, int(number), f"{word} {rest}".strip(), said.address)
         return self._questions.answer_the_one(tx, f"{word} {said.argument}".strip(), said.address)
 
@@ -110,10 +108,12 @@ class Approvals(Plugin):
             return None
         return Ask(f"Run `{call.name}`?")
 
-    def _is_allowed(self, call: CheckedCall, turn: Turn, *, lifts_boundary: bool) -> bool:
-        """Tells whether the policy's question about a call is answered by the hour or by the configuration, which say
-        nothing of what others' text may want."""
-        is_listed = not lifts_boundary and self._permissions.rule(call.name, turn.profile.name) == "allow"
+    def _covers(self, ask: Ask, call: CheckedCall, turn: Turn) -> bool:
+        """Tells whether a yes was extended to a call by a grant, or the policy's question about it is answered by the
+        hour or by the configuration, which say nothing of what others' text may want."""
+        if ask.scope is None or self._grants.covers(ask.scope, turn.sender, turn.conversation):
+            return ask.scope is not None
+        is_listed = not ask.scope.lifts_boundary and self._permissions.rule(call.name, turn.profile.name) == "allow"
         others = (taint := self._host.get("taint")) and taint.learned(call, turn).sources
         return not others and (is_listed or self._elevated.covers(turn))
 
@@ -131,9 +131,6 @@ class Approvals(Plugin):
             raise ConfigError(f"{self._host.program_home / 'config.toml'}: {said}")
 
     # --- grants, elevated --------------------------------------------------------------------------------------------
-
-    def _list(self, said: Said, tx: Tx) -> Reply:
-        return self._grants.command(said.argument, tx)
 
     def _elevate(self, said: Said, tx: Tx) -> str:
         tx.after(self._changed.set)
@@ -158,6 +155,9 @@ class Approvals(Plugin):
             text = f"{conversation} is not asked until {ends:%H:%M}: /elevated off there"
             found.append(Finding(False, text, "elevated", risk="warning"))
         return [*found, *self._permissions.opened()]
+
+    async def aclose(self) -> None:
+        self._questions.close()
 
     async def run(self) -> None:
         """Say when something that was allowed for a time has ended."""

@@ -126,7 +126,7 @@ class Browse(Plugin):
         if taint and not is_named(host, taint.own_words(turn)) and (read := taint.untrusted(turn.outside)):
             taint.keep(call, turn, taint.learned(call, turn)._replace(sources=tuple(read)))
         ask = Ask(f"Let the page send this to {host}? I did this there: {use.words}.", exact=exact, scope=scope)
-        said = await self._host.ask(ask, turn.address, turn, call)
+        said = await self._host.asker.ask(ask, turn.address, turn, call)
         return "" if said.is_yes else _NOT_SENT[said.by]
 
     # --- for the sessions --------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ class BackgroundCommands:
             return ""
 
     async def _ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
-        asks = asks and self._host.questions.place(conversation) is not None
+        asks = asks and self._host.asker.place(conversation) is not None
         for step in self._steps.of(-process).values():  # a crash came between
             self.dropped(process)
             failed = await self._watch.put_back(self._steps.held(-process, step))

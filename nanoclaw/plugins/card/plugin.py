@@ -346,7 +346,7 @@ class PlanCard(Plugin):
     # --- the list ----------------------------------------------------------------------------------------------------
 
     def _can_ask(self, turn: Turn) -> bool:
-        return turn.profile.can_allow and self._host.questions.place(turn.address) is not None
+        return turn.profile.can_allow and self._host.asker.place(turn.address) is not None
 
     def _question(self, turn: Turn, steps: Sequence[CardStep]) -> Ask:
         exact = [self._exact(turn, one) for one in steps]

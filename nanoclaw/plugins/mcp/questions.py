@@ -69,7 +69,7 @@ class ServerQuestions:
     async def _address(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
         """Show an address to open; None where the person did not."""
         asked = f"The MCP server {server} wants you to open this address: {as_code(params.message, SHOWN)} Done?"
-        return {} if (await self._host.ask(Ask(asked, exact=params.url), place)).is_yes else None
+        return {} if (await self._host.asker.ask(Ask(asked, exact=params.url), place)).is_yes else None
 
     async def _form(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
         """Have a form filled in, field by field; None where the person did not."""
@@ -78,7 +78,7 @@ class ServerQuestions:
         named = ", ".join(_title(name, field) for name, field in fields.items())
         wanted = f"\nIt wants to know: {named}. Fill it in?" if named else ""
         ask = Ask(f"The MCP server {server} asks: {as_code(params.message, SHOWN)}{wanted}")
-        if not (await self._host.ask(ask, place)).is_yes:
+        if not (await self._host.asker.ask(ask, place)).is_yes:
             return None
         filled: dict[str, Any] = {}
         for name, field in fields.items():
@@ -96,7 +96,7 @@ class ServerQuestions:
         text, wrong = f"{server}: {_title(name, field)}{about} ({_kind(schema)})?", ""
         for _ in range(TRIES):
             ask = Ask(f"{wrong}{text}", (*_options(schema), LEFT_OUT), LEFT_OUT, SECONDS, is_free=True)
-            said = (await self._host.ask(ask, place)).text
+            said = (await self._host.asker.ask(ask, place)).text
             if said == LEFT_OUT:
                 return None
             try:
@@ -133,7 +133,7 @@ class ServerQuestions:
         """The model's answer, once the person has allowed it; or why there is none."""
         exact = "\n\n".join([plain(params.system_prompt or ""), *(one.text for one in messages)]).strip()
         asked = f"May the MCP server {server} ask your model this, at your cost?"
-        if not (await self._host.ask(Ask(asked, exact=exact), place)).is_yes:
+        if not (await self._host.asker.ask(Ask(asked, exact=exact), place)).is_yes:
             return "the person did not allow it"
         system = SystemPrompt(f"You answer for the MCP server {server}.\n{plain(params.system_prompt or '')}".strip())
         tokens = max(1, min(params.max_tokens, Limits().output_tokens))

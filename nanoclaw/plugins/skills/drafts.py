@@ -31,7 +31,7 @@ class Drafts:
 
     def offer(self, skills: Sequence[Skill], turn: Turn, tx: Tx) -> None:
         """After a turn of the owner's: ask about drafts, or mention them if nobody can be asked."""
-        if self._host.questions.place(turn.address) is None:
+        if self._host.asker.place(turn.address) is None:
             if told := self._pins.drafts(skills, "told"):
                 names = few([one.skill.name for one in told])
                 text = f"not used until you review {_them(told)}: {names} (nanoclaw skills show NAME)"
@@ -48,10 +48,10 @@ class Drafts:
         try:
             seconds, options = HOURS * 3600, ("yes", "no", "show")
             question = Ask(_question(drafts), options, "no", seconds=seconds)
-            answer = await self._host.ask(question, about)
+            answer = await self._host.asker.ask(question, about)
             if answer.text == "show":
                 await self._host.write(partial(self._show, drafts, about))
-                answer = await self._host.ask(question._replace(options=("yes", "no")), about)
+                answer = await self._host.asker.ask(question._replace(options=("yes", "no")), about)
             if answer.by == "nobody":  # asked anew after a start
                 return
             if answer.text == "yes":
@@ -69,7 +69,7 @@ class Drafts:
         text = "\n\n".join(self.in_full(one.skill) for one in drafts)
         if len(text) > MOST_SHOWN:
             text = f"{text[:MOST_SHOWN]}\n[{len(text) - MOST_SHOWN:,} characters more: nanoclaw skills show NAME]"
-        tx.send(Outbound(self._host.questions.place(about) or about, fenced(text)), is_news=False)
+        tx.send(Outbound(self._host.asker.place(about) or about, fenced(text)), is_news=False)
 
     def in_full(self, skill: Skill) -> str:
         """All of a skill, or what was changed in it since it was looked at. Raises SkillError."""

@@ -196,7 +196,7 @@ class Taint(Plugin):
         """True where the owner said no to exactly this a short time ago, and has not said it themselves since."""
         from nanoclaw.plugins.taint import sources, words
 
-        if not self._host.questions.was_refused(call, turn, turn.now() - REFUSED_FOR):
+        if not (asks := self._host.get("approvals")) or not asks.was_refused(call, turn, turn.now() - REFUSED_FOR):
             return False
         said = sources.last_said(turn.history)
         return not any(words.is_said(text, said) for text in act.contents or (act.said or act.exact or act.words,))

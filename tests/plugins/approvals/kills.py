@@ -48,7 +48,7 @@ async def go_on(root: Path, watch: Watch | None) -> None:
 
 async def broken(root: Path, kills: int) -> list[str]:
     async with alive(root, None, model, extra=[stamping(root)]) as program:
-        was_asked = bool(program.rows("SELECT 1 FROM asks")) or kills < 2
+        was_asked = bool(program.rows("SELECT 1 FROM approvals_asks")) or kills < 2
         grants = len(program.rows("SELECT 1 FROM approvals_grants"))
         is_known = any(one.name == "stamp" for one in results(program.history))  # or that it may have been done
     return different(

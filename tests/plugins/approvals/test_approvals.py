@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core import asks
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import Notice, Settled
 from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Address, Outbound, OwnersAnswer
 from nanoclaw.core.plugin import Ask
+from nanoclaw.plugins.approvals import asks
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import MAIN, FakeChannel, HandClock, Program, results, running
 
@@ -46,7 +46,7 @@ class Gate:
 
     async def ask(self, about: Address = ANNA) -> tuple[asyncio.Task[OwnersAnswer], Outbound]:
         host = PluginHost(self.home.app, "test")
-        task = asyncio.create_task(host.ask(Ask("May I?"), about))
+        task = asyncio.create_task(host.asker.ask(Ask("May I?"), about))
         return task, await self.home.channel.sent.get()
 
     async def settled(self) -> list[Any]:
@@ -165,7 +165,7 @@ async def test_in_a_chat_of_the_owners_the_question_itself_is_enough(tmp_path: P
     async with gate(tmp_path) as here:
         own = Address("telegram", "1")
         link(here.home, own)
-        task = asyncio.create_task(PluginHost(here.home.app, "test").ask(Ask("May I?"), own))
+        task = asyncio.create_task(PluginHost(here.home.app, "test").asker.ask(Ask("May I?"), own))
         assert (await here.chat.sent.get()).address == own
         assert here.chat.events == []
         await here.home.write_from(own, "1", "yes")
@@ -182,7 +182,7 @@ async def test_nobody_there_and_no_answer_in_time_are_a_no(tmp_path: Path, monke
     gone = FakeChannel("terminal")
     gone.serves = lambda outbound: False  # type: ignore[method-assign]
     async with gate(tmp_path / "alone", channel=gone) as here:
-        assert not (await PluginHost(here.home.app, "test").ask(Ask("May I?"), MAIN)).is_yes
+        assert not (await PluginHost(here.home.app, "test").asker.ask(Ask("May I?"), MAIN)).is_yes
 
 
 async def test_the_buttons_of_a_question_go_when_it_is_over_however_it_ends(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ async def test_a_word_of_somebody_else_at_the_owners_address_answers_nothing(tmp
     async with gate(tmp_path, "What do you mean?", settings='[channels.telegram]\npolicy = "open"\n') as here:
         own = Address("telegram", "1")
         link(here.home, own)
-        task = asyncio.create_task(PluginHost(here.home.app, "test").ask(Ask("May I?"), own))
+        task = asyncio.create_task(PluginHost(here.home.app, "test").asker.ask(Ask("May I?"), own))
         await here.chat.sent.get()
         await here.home.write_from(own, "somebody", "yes")
         assert (await here.chat.sent.get()).text == "What do you mean?"
@@ -262,7 +262,7 @@ async def test_in_a_shared_conversation_a_bare_word_said_elsewhere_is_told_which
     async with gate(tmp_path, "What?", settings=f'{RULES}[session]\nowner = "shared"\n') as here:
         own = Address("telegram", "1")
         link(here.home, own)
-        task = asyncio.create_task(PluginHost(here.home.app, "test").ask(Ask("May I?"), own))
+        task = asyncio.create_task(PluginHost(here.home.app, "test").asker.ask(Ask("May I?"), own))
         await here.chat.sent.get()
         assert (MAIN, Notice("question 1 waits in telegram:1: /yes 1 or /no 1")) in here.home.channel.events
         assert await here.home.ask("yes") == "Which question? Say /yes 1."

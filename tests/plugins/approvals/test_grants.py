@@ -44,7 +44,7 @@ class Git(Plugin):
             if command != "send":
                 return "done"
             call, turn = self._judged
-            return (await self._host.ask(ask, MAIN, turn, call)).by
+            return (await self._host.asker.ask(ask, MAIN, turn, call)).by
 
         yield tool(git)
 
@@ -139,9 +139,9 @@ async def test_a_yes_that_is_given_amid_a_call_goes_on_too_and_a_restart_gives_i
         assert await home.ask("send") == "Two."
         assert [one.text for one in results(home.history)] == ["owner", "owner"]
         home.hand.now += timedelta(hours=1)
-        home.app.store.db.execute("UPDATE asks SET answer = '', by = ''")  # as where the process was killed then
+        home.app.store.db.execute("UPDATE approvals_asks SET answer = '', by = ''")  # it was killed then
     async with program(tmp_path) as home:
-        assert home.rows("SELECT by FROM asks") == [("nobody",)]
+        assert home.rows("SELECT by FROM approvals_asks") == [("nobody",)]
 
 
 async def test_always_is_offered_for_a_place_alone_and_holds_until_it_is_revoked(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ async def test_a_yes_for_an_hour_is_one_to_the_other_calls_that_wait_with_the_sa
         await home.say("go")
         assert [(await home.answer())[:13] for _ in range(3)] == ["Run git push?", "Run git push?", "Run git pull?"]
         await home.ask("/yes 1 hour")
-        assert [one.number for one in home.app.asks.open()] == [3]
+        assert [one.number for one in home.public("approvals").open()] == [3]
         assert await said(home, "/no 3") == {"No: it is not done.", "Done."}
         assert RAN == ["push a", "push b"]
 
@@ -274,7 +274,7 @@ async def test_a_terminal_that_is_opened_later_is_told_what_waits_elsewhere(tmp_
         link(home.home, OWN)
         await home.write_from(OWN, "1", "push")
         await home.chat.sent.get()
-        assert home.app.asks.reminders(MAIN) == [
+        assert home.public("approvals").reminders(MAIN) == [
             "question 1 waits for your answer: “Run git push?”: /yes 1 or /no 1, and /answer 1 shows all of it"
         ]
         await home.write_from(OWN, "1", "no")

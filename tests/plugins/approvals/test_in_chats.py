@@ -43,7 +43,7 @@ async def test_nobody_elses_yes_counts_wherever_it_is_said(tmp_path: Path) -> No
         assert await here.hears(here.cyd, "/yes@nano_test_bot 1", here.garden) == "Only the owner can do that."
         here.server.press(question, "Yes", here.bob)  # as if the buttons came to him
         await here.taken()
-        assert RAN == [] and here.home.app.asks.open()
+        assert RAN == [] and here.home.public("approvals").open()
         here.server.say(here.anna, "/yes 1")
         told = {(await here.server.next(here.anna)).text for _ in range(3)}
         assert told == {"Only the owner can do that.", "Yes: it goes on.", "Pushed."}
@@ -56,7 +56,7 @@ async def test_in_a_group_the_owner_neither_answers_nor_shows_what_was_asked(tmp
         for words in ("/yes@nano_test_bot 1", "/answer@nano_test_bot 1", "/no@nano_test_bot 1"):
             told = await here.hears(here.anna, words, here.garden)
             assert told == "Others can read this: ask me in private."
-        assert RAN == [] and here.home.app.asks.open()
+        assert RAN == [] and here.home.public("approvals").open()
         here.server.say(here.anna, "yes")
         await here.server.next(here.anna)
 
@@ -100,13 +100,13 @@ async def test_words_that_are_not_the_owners_own_answer_nothing(tmp_path: Path) 
             for text in ("yes", "/yes 1", "1"):
                 here.server.raw({"message": {**said(here, text), **fields}})
                 await here.taken()
-                assert here.home.app.asks.open() and RAN == [], (fields, text)
+                assert here.home.public("approvals").open() and RAN == [], (fields, text)
         here.server.raw({"message": {**said(here, "yes"), "sender_chat": here.garden.fields()}})
         here.server.react(question, here.anna, "👍")
         await here.taken()
         here.server.edit(before, "/yes 1")
         await here.taken()
-        assert here.home.app.asks.open() and RAN == []
+        assert here.home.public("approvals").open() and RAN == []
 
 
 def said(here: Scene, text: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ async def test_an_edit_to_yes_of_words_that_were_said_before_is_no_answer(tmp_pa
         for text in ("yes", "/yes 1"):
             here.server.edit(message, text)
             await here.taken()
-            assert here.home.app.asks.open() and RAN == []
+            assert here.home.public("approvals").open() and RAN == []
         assert await here.hears(here.anna, "/no 1") in ("No: it is not done.", "Pushed.")
 
 
@@ -174,7 +174,7 @@ async def test_a_helper_asks_in_the_chat_where_it_was_begun_wherever_the_owner_i
             model.gate.set()
             question = await here.server.next(here.anna)
             assert question.text.startswith(f"{ASKED}\n\npush\n\n(This comes from helper 1, which is to do: a.)")
-            assert here.home.rows("SELECT channel FROM asks") == [("telegram",)]
+            assert here.home.rows("SELECT channel FROM approvals_asks") == [("telegram",)]
             here.home.app.is_gateway = restarts
             if not restarts:
                 here.server.say(here.anna, "yes")

@@ -188,7 +188,7 @@ async def test_a_named_page_costs_one_question_and_what_goes_elsewhere_or_tells_
             await it.program.say("yes")
             assert "Ordered." in {await it.program.answer() for _ in range(2)}
             assert "Ordered for Ann: Blue" in results(it.program.history)[-1].text
-            assert len(it.program.rows("SELECT 1 FROM asks")) == 1
+            assert len(it.program.rows("SELECT 1 FROM approvals_asks")) == 1
             await it.program.ask("/elevated 30m")
             posts, read = does("open", site.url + "/posts"), Say("", (("read_file", {"path": "notes.md"}),))
             secret = does("type", 'field "Q"', "tea for Ann")
@@ -272,9 +272,8 @@ async def test_elsewhere_an_hours_yes_holds_for_clicks_and_forms_too(tmp_path: P
         assert question.startswith(f'Type this into `field "Name"` at {site.place}?') and "others' text" in question
         assert f"3. Yes always: clicking, typing, sending and uploading at {site.place}\n" in question
         await it.program.say("hour")
-        assert (
-            "Hm." in {await it.program.answer() for _ in range(2)} and len(it.program.rows("SELECT 1 FROM asks")) == 1
-        )
+        assert "Hm." in {await it.program.answer() for _ in range(2)}
+        assert len(it.program.rows("SELECT 1 FROM approvals_asks")) == 1
 
 
 async def test_a_yes_for_a_page_is_none_for_another_that_came_since(tmp_path: Path, site: Site) -> None:

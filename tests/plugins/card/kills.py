@@ -47,7 +47,8 @@ def delete(root: Path) -> Tool:
     async def mcp_x_delete(number: int) -> str:
         """Leaves a mark, which says whether it was too early."""
         with closing(sqlite3.connect(root / "home" / "state.db")) as db:
-            ((is_allowed,),) = db.execute("SELECT count(*) FROM asks WHERE answer = 'yes' AND by = 'owner'").fetchall()
+            sql = "SELECT count(*) FROM approvals_asks WHERE answer = 'yes' AND by = 'owner'"
+            ((is_allowed,),) = db.execute(sql).fetchall()
         with (root / "marks").open("a") as file:
             file.write(f"{number} {'right' if is_allowed or number < FREE else 'early'}\n")
         return "deleted"
@@ -61,14 +62,14 @@ async def go_on(kind: str, answer: str, root: Path, watch: Watch | None) -> None
         if await asked(program):
             await say(program, "answer", answer)
         while is_busy(program) or is_there(program, "SELECT 1 FROM shell_processes WHERE state != 'told'"):
-            if program.app.asks.open():  # of the turn that hears late of a command's end
+            if program.public("approvals").open():  # of the turn that hears late of a command's end
                 await say(program, "late answer", answer)
             await asyncio.sleep(0.001)
 
 
 async def broken(kind: str, answer: str, root: Path, kills: int) -> list[str]:
     async with begun(kind, root, None) as program:
-        steps, cards = len(program.rows("SELECT 1 FROM card_steps")), len(program.rows("SELECT 1 FROM asks"))
+        steps, cards = len(program.rows("SELECT 1 FROM card_steps")), len(program.rows("SELECT 1 FROM approvals_asks"))
     look: Callable[[Path, int, int, bool], list[str]] = _of_calls if kind == "calls" else _of_command
     found = look(root, kills, cards, answer == "yes")
     if kind == "a command in the background" and kills < 2 and not (answer == "yes" and cards):

@@ -64,7 +64,7 @@ async def test_from_the_fourth_deletion_on_all_is_collected_and_one_yes_does_exa
         assert (program.workspace / "done.md").read_text() == "done"
         assert [one.name for one in results(program.history)[6:]] == ["carry_out", "exec", "write_file"]
         assert not any(one.is_error for one in results(program.history)[6:])
-        assert len(program.rows("SELECT 1 FROM asks")) == 1
+        assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
         assert not program.rows("SELECT 1 FROM card_steps")
         assert_legal(program.history)
 
@@ -86,7 +86,7 @@ async def test_time_over_does_nothing(tmp_path: Path) -> None:
         fill(program)
         await program.ask("Delete them one by one")
         clock.now = NOON.replace(hour=13)
-        program.app.asks._wait(1)
+        program.public("approvals").expire()
         assert await program.answer() == "Kept."
         assert there(program) == ["four.txt", "five.txt"]
 
@@ -260,7 +260,7 @@ async def test_messages_to_new_people_are_one_question(tmp_path: Path) -> None:
         await program.ask("yes")
         assert await program.answer() == "Sent."
         assert [(chat.sent.get_nowait()).text for _ in range(2)] == ["Hello 555", "Hello 556"]
-        assert len(program.rows("SELECT 1 FROM asks")) == 1
+        assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
 
 
 class Judge(Plugin):

@@ -40,14 +40,14 @@ async def go_on(kind: str, root: Path, watch: Watch | None) -> None:
         was_asked = await asked(program)
         if kind != "deadline" and was_asked:
             await say(program, "2", "2")
-        elif questions := program.app.asks.open():
+        elif program.public("approvals").open():
             program.clock.now += timedelta(hours=2)  # type: ignore[attr-defined]
-            program.app.asks._wait(questions[0].number)
+            program.public("approvals").expire()
 
 
 async def broken(kind: str, root: Path, kills: int) -> list[str]:
     async with begun(kind, root, None) as program:
-        was_asked = bool(program.rows("SELECT 1 FROM asks")) or kills < 2
+        was_asked = bool(program.rows("SELECT 1 FROM approvals_asks")) or kills < 2
         answers = [result.text for result in results(program.history) if result.name == "question"]
     calls = int(kind == "with a call")
     return different(

@@ -312,7 +312,7 @@ async def test_where_nobody_can_be_asked_the_default_is_taken_at_once(tmp_path: 
         if kind == "guest":
             await program.write_from(Address("telegram", "777"), "777", "Paint the door")
             assert (await chat.sent.get()).text == "Red."
-            assert program.rows("SELECT 1 FROM asks") == []
+            assert program.rows("SELECT 1 FROM approvals_asks") == []
             return
         if kind == "alone":
             inbound = Inbound(MAIN, "", "1", UserMessage("Look", program.clock(), "subagent"), role="owner")
@@ -326,7 +326,7 @@ async def test_where_nobody_can_be_asked_the_default_is_taken_at_once(tmp_path: 
             await program.deliver(Inbound(MAIN, "me", "1", message, role="owner", wait_limit=60.0))
         assert await program.answer() == "Red."
         assert said(program) == ["Nobody is there to be asked, so the default is taken: red"]
-        assert program.rows("SELECT 1 FROM asks") == []
+        assert program.rows("SELECT 1 FROM approvals_asks") == []
 
 
 async def test_a_task_asks_the_owner_in_their_chat(tmp_path: Path) -> None:

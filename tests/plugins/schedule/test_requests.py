@@ -168,7 +168,7 @@ async def test_words_that_are_no_time_go_to_the_model_and_silence_sets_nothing(t
         await program.ask("/jobs remove 1")
         await program.ask(EIGHT)
         clock.now += timedelta(hours=2)
-        program.app.asks.expire()
+        program.public("approvals").expire()
         assert "not answered in time" in await program.answer()
         assert (await program.answer()).startswith("Nothing was set, as nobody said")
         assert jobs(program) == []

@@ -58,7 +58,7 @@ async def test_a_yes_that_the_end_of_the_program_overtook_begins_a_command_at_th
     async with running(tmp_path, ScriptedProvider(begin("sleep 600")), settings=settings) as program:
         await program.ask("Go")
         await program.app.conversations.idle()
-        program.app.store.db.execute("UPDATE asks SET answer = 'yes', by = 'owner'")
+        program.app.store.db.execute("UPDATE approvals_asks SET answer = 'yes', by = 'owner'")
     async with running(tmp_path, ScriptedProvider("It runs."), wakes=True, after=100) as program:
         assert await program.answer() == "It runs."
         assert results(program.history)[0].text.startswith("Process 1 keeps running")

@@ -77,7 +77,7 @@ async def reading(
 
 def questions(home: Program) -> list[str]:
     """What the owner was asked, in order."""
-    return [text for (text,) in home.rows("SELECT question FROM asks ORDER BY id")]
+    return [text for (text,) in home.rows("SELECT question FROM approvals_asks ORDER BY id")]
 
 
 def last_result(home: Program) -> ToolResult:

@@ -133,7 +133,7 @@ async def asked(root: Path) -> tuple[list[str], list[str]]:
             came = Inbound(MAIN, "me", new_id(), message, quote=others, quote_from="Bob" if others else "")
             await home.deliver(came._replace(quoted="x") if others else came)
             await home.answer()
-            while home.rows("SELECT 1 FROM asks WHERE by = ''"):
+            while home.rows("SELECT 1 FROM approvals_asks WHERE by = ''"):
                 await home.ask("yes")
                 await home.answer()
             await home.app.conversations.idle()

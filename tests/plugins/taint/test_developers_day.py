@@ -79,7 +79,7 @@ async def test_ten_tasks_of_a_developer_cost_at_most_one_question(tmp_path: Path
         for said, calls in tasks(ada).items():
             model.calls = list(calls)
             await home.ask(said)
-            while home.rows("SELECT 1 FROM asks WHERE by = ''"):
+            while home.rows("SELECT 1 FROM approvals_asks WHERE by = ''"):
                 await home.ask("yes")
             await home.app.conversations.idle()
         bad = [one.text for one in home.history if isinstance(one, ToolResult) and one.is_error]
