@@ -13,14 +13,7 @@ from nanoclaw.core.errors import ContextTooLong, CutOff, ProviderError
 from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
-from nanoclaw.core.provider import (
-    MESSAGE,
-    Embedded,
-    EmbeddingModel,
-    Provider,
-    estimate_message,
-    estimate_request,
-)
+from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
 from nanoclaw.core.purposes import PurposeModel, Purposes
 from nanoclaw.core.store.usage import Call
 from nanoclaw.tokens.tokens import estimate

@@ -84,6 +84,16 @@ class Records(NamedTuple):
         sql = "UPDATE ledger SET address = ?, turn = coalesce(?, turn) WHERE address = ?"
         tx.execute(sql, str(to), turn, str(conversation))
 
+    # --- all of it, for who looks for words ---------------------------------------------------------------------------
+
+    def messages(self) -> list[tuple[int, str, bool]]:
+        """Of each message its turn, its JSON, and if that turn has ended."""
+        return self.read("SELECT turn, body, ended IS NOT NULL FROM messages JOIN turns ON turns.id = turn")
+
+    def turns(self) -> list[tuple[int, int, int, str]]:
+        """Of each turn its number, the rows of the message that began it and of its conversation, and running calls."""
+        return self.read("SELECT id, inbox, session, CASE WHEN ended IS NULL THEN running ELSE '' END FROM turns")
+
     # --- messages that came, and that were sent ----------------------------------------------------------------------
 
     def attached(self, turn: int | None = None) -> list[str]:

@@ -20,7 +20,6 @@ from nanoclaw.core.metadata import program_remark
 from nanoclaw.core.plugin import TurnRecord, Tx
 from nanoclaw.core.store import codec, history, outbox
 from nanoclaw.core.store.compactions import SHORT, Placed
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.tx import Transaction, Transactions
 
 Clean = Callable[[str, bool], str]
@@ -36,8 +35,8 @@ SENT = "Sent by the program."
 class Session:
     """One conversation's newest context. `history` is what the model will be sent, in order."""
 
-    def __init__(self, transactions: Transactions, id_: int, key: str, numbers: TurnNumbers) -> None:
-        self.transactions, self.id, self.key, self._numbers = transactions, id_, key, numbers
+    def __init__(self, transactions: Transactions, id_: int, key: str, next_turn: Callable[[], int]) -> None:
+        self.transactions, self.id, self.key, self._next_turn = transactions, id_, key, next_turn
         self._store, self._clock = transactions.store, transactions.clock
         self.context: int
         self.model: str
@@ -213,7 +212,7 @@ class Session:
         now = tx.now.isoformat()
         sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, '{}', 'done', ?)"
         row = tx.db.execute(f"{sql} RETURNING id", ("program", self.key, key, now)).fetchone()[0]
-        turn = self._numbers.next()
+        turn = self._next_turn()
         sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'told')"
         tx.db.execute(sql, (turn, self.id, row, now, now))
         messages: list[Message] = []
@@ -228,18 +227,6 @@ class Session:
             self.add_sent(tx, key, untold)
 
 
-class TurnNumbers:
-    """Gives each turn a number before it is in the store."""
-
-    def __init__(self, store: Store) -> None:
-        self._store, self._last = store, 0
-
-    def next(self) -> int:
-        newest = self._store.rows("SELECT coalesce(max(id), 0) FROM turns")[0][0]
-        self._last = max(self._last, newest) + 1
-        return self._last
-
-
 class Sessions:
     """All conversations; recently used ones are in memory."""
 
@@ -250,11 +237,13 @@ class Sessions:
         self.transactions, self.store, self._home_of = transactions, transactions.store, home_of
         self._open: dict[str, Session] = {}
         self._used: dict[str, datetime] = {}  # those whose history may be in memory, the longest unused first
-        self._numbers = TurnNumbers(transactions.store)
+        self._last_turn = 0
 
     def next_turn(self) -> int:
-        """The number of a turn that is about to begin."""
-        return self._numbers.next()
+        """The number of a turn that is about to begin, before it is in the store."""
+        newest = self.store.rows("SELECT coalesce(max(id), 0) FROM turns")[0][0]
+        self._last_turn = max(self._last_turn, newest) + 1
+        return self._last_turn
 
     def conversation(self, address: Address) -> Address:
         """The conversation that an address is part of."""
@@ -268,7 +257,7 @@ class Sessions:
                 with self.transactions.open() as tx:
                     found = tx.db.execute("INSERT INTO sessions (key) VALUES (?) RETURNING id", (key,)).fetchall()
                     tx.on_rollback(lambda: self._open.pop(key, None))
-            self._open[key] = Session(self.transactions, found[0][0], key, self._numbers)
+            self._open[key] = Session(self.transactions, found[0][0], key, self.next_turn)
         self._used.pop(key, None)
         self._used[key] = self.transactions.clock()
         self._unload_unused()

@@ -139,7 +139,7 @@ class Forgetter:
         known = {(passage.file, passage.start) for passage in found}
         similar = [each for each in self._similar(query) if not any(line in known for line in each.numbers)]
         has_words = _has_words(query)
-        messages = scrub.mentions(self._host.read, has_words)
+        messages = scrub.mentions(self._host.records, has_words)
         messages += sum(home_files.stands_in(path, has_words) for path in home_files.outputs(self._root))
         passages = (*found[:MOST_HITS], *similar[:MOST_SIMILAR])
         listing = Listing(query, passages, messages, max(0, len(found) - MOST_HITS))

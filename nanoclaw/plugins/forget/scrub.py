@@ -6,10 +6,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import closing, suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.core.plugin import Host, Plugin, Tx
 from nanoclaw.plugins.forget.words import Words
+
+if TYPE_CHECKING:
+    from nanoclaw.core.records import Records
 
 Read = Callable[..., list[Any]]
 """The rows of a statement."""
@@ -38,7 +41,7 @@ class Marks(NamedTuple):
 def scrub(host: Host, words: Words, running: str = "") -> list[Cell]:
     """Change every text of the store that has the words. Texts of a turn that has them, or that runs the tool
     `running`, are looked at closely. Raises StoreError; then nothing was changed."""
-    cells = list(_changes(host.read, words, _turns(host.read, words, running), marks_of(host.plugins())))
+    cells = list(_changes(host.read, words, _turns(host.records, words, running), marks_of(host.plugins())))
     if cells:
         host.write_now(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
     host.drop_bytes()
@@ -50,10 +53,9 @@ def restore(tx: Tx, cells: Iterable[Cell]) -> int:
     return _write(tx.execute, ((cell, cell.before) for cell in cells))
 
 
-def mentions(read: Callable[[str], list[Any]], has_words: Callable[[str], bool]) -> int:
+def mentions(records: Records, has_words: Callable[[str], bool]) -> int:
     """Count the messages of ended turns that have the words."""
-    sql = "SELECT body FROM messages JOIN turns ON turns.id = messages.turn WHERE ended IS NOT NULL"
-    return sum(1 for (body,) in read(sql) if has_words(body))
+    return sum(ended and has_words(body) for _, body, ended in records.messages())
 
 
 def scrub_copies(host: Host, words: Words) -> None:
@@ -63,7 +65,8 @@ def scrub_copies(host: Host, words: Words) -> None:
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as db:
                 read: Read = lambda sql, *values, db=db: db.execute(sql, values).fetchall()  # noqa: E731
-                cells = list(_changes(read, words, _turns(read, words, ""), marks_of(host.plugins())))
+                close = _turns(host.records._replace(read=read), words)
+                cells = list(_changes(read, words, close, marks_of(host.plugins())))
                 if cells:
                     db.execute("PRAGMA secure_delete = ON")
                     db.execute("BEGIN IMMEDIATE")
@@ -116,17 +119,12 @@ class _Close(NamedTuple):
         return key in (self.turns if table in ("messages", "turns", "ledger") else self.inbox)
 
 
-def _turns(read: Read, words: Words, running: str) -> _Close:
+def _turns(records: Records, words: Words, running: str = "") -> _Close:
     """Turns that contain the words, with the inbox rows that began them."""
     with suppress(sqlite3.OperationalError):  # an older format may lack these tables
-        turns = {turn for turn, body in read("SELECT turn, body FROM messages") if _has(words, body)}
-        if running:
-            sql = "SELECT id FROM turns WHERE ended IS NULL AND instr(running, ?)"
-            turns.update(id_ for (id_,) in read(sql, running))
-        rows = [row for row in read("SELECT id, inbox, session FROM turns") if row[0] in turns]
-        return _Close(
-            frozenset(turns), frozenset(inbox for _, inbox, _ in rows), frozenset(session for *_, session in rows)
-        )
+        turns = {turn for turn, body, _ in records.messages() if _has(words, body)}
+        rows = [row for row in records.turns() if row[0] in turns or (running and running in row[3])]
+        return _Close(*(frozenset(column) for column in list(zip(*rows, strict=True))[:3]))
     return _Close()
 
 

@@ -23,6 +23,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended, Plugin
+from nanoclaw.core.records import Records
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.journal import TurnJournal
 from nanoclaw.core.store.sessions import Sessions
@@ -52,6 +53,7 @@ class Home:
         self.transactions = Transactions(self.store, lambda: NOW)
         self.sessions = Sessions(self.transactions)
         self.host: Any = self
+        self.records = Records(self.store.rows)
         self.write_now, self.plugins = self.transactions.write_now, tuple[Plugin, ...]
         self.copies, self.drop_bytes = self.store.copies, self.store.drop_bytes
 
@@ -184,7 +186,7 @@ async def test_copies_of_older_formats_lose_the_words_too(store: Home, tmp_path:
 async def test_mentions_counts_messages_of_ended_turns_only(store: Home) -> None:
     await end(await begin(store, "zebra"), "a zebra")
     await begin(store, "forget zebra")
-    assert scrub.mentions(store.rows, lambda body: "zebra" in body) == 2
+    assert scrub.mentions(store.records, lambda body: "zebra" in body) == 2
 
 
 async def test_nothing_found_changes_nothing(store: Home) -> None:
