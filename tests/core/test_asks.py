@@ -42,17 +42,13 @@ class Asker(Plugin):
         self.public.close()
 
     def commands(self) -> list[Command]:
-        return [Command("yes", "does it", self._yes), Command("no", "does not", self._no)]
+        return [
+            Command("yes", "does it", lambda said, tx: self._answer(said, "yes")),
+            Command("no", "does not", lambda said, tx: self._answer(said, "no")),
+        ]
 
-    def _yes(self, said: Said, tx: Tx) -> str:
-        return self._answer(said, tx, True)
-
-    def _no(self, said: Said, tx: Tx) -> str:
-        return self._answer(said, tx, False)
-
-    def _answer(self, said: Said, tx: Tx, is_yes: bool) -> str:
-        number, word = int(said.argument), "yes" if is_yes else "no"
-        return "Fine." if self.public.note(number, word) else "Nothing is asked."
+    def _answer(self, said: Said, word: str) -> str:
+        return "Fine." if self.public.note(int(said.argument), word) else "Nothing is asked."
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         return Ask(f"May I send {call.arguments['text']}?") if call.name == "send" else None
@@ -282,7 +278,7 @@ async def test_where_nobody_can_be_asked_it_is_a_refusal_at_once(tmp_path: Path)
 
 
 @virtual_time
-async def test_without_a_plugin_that_asks_it_is_a_refusal_too(tmp_path: Path) -> None:
+async def test_without_a_plugin_that_asks_it_is_a_refusal_too_also_for_a_turn_that_waits(tmp_path: Path) -> None:
     class Careful(Plugin):
         name = "careful"
 
@@ -294,6 +290,10 @@ async def test_without_a_plugin_that_asks_it_is_a_refusal_too(tmp_path: Path) ->
         async with bare(tmp_path, model, tools=post.tools(), plugins=[Careful]) as program:
             assert await program.ask("send it") == "I may not."
             assert (post.sent, texts(program)) == ([], [nobody_for("May I?")])
+    await asked_and_ended(tmp_path / "waits", post)
+    with ScriptedProvider("I may not.") as model:
+        async with bare(tmp_path / "waits", model, tools=post.tools(), plugins=[Careful]) as program:
+            assert (await program.answer(), post.sent, texts(program)) == ("I may not.", [], [nobody_for("May I?")])
 
 
 @pytest.mark.parametrize("origin", ["heartbeat", "job"])
