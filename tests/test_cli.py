@@ -170,7 +170,6 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
         (("frobnicate",), "there is no command 'frobnicate'; nanoclaw --help and nanoclaw help list them."),
         (("docter",), "nanoclaw: there is no command 'docter'; did you mean 'doctor'?"),
         (("help", "recepits"), "nanoclaw: there is no command 'recepits'; did you mean 'receipts'?"),
-        (("memory", "serch", "x"), "nanoclaw: Say /memory add [--fact] TEXT, "),
         (("-m",), "expected one argument"),
         (("-m", ""), "nothing to answer"),
         (("-m", "hi", "--image", "no-such.png"), "no file 'no-such.png'"),

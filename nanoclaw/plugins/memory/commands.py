@@ -14,13 +14,14 @@ from nanoclaw.escapes import one_line, visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore, plain_entry
 from nanoclaw.plugins.memory.origins import Origins
-from nanoclaw.plugins.memory.tools import MOST_HITS, Find, noted
+from nanoclaw.plugins.memory.tools import MOST_HITS, Find, Found, noted
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
 
 FOUND = 8
 SNIPPET_CHARACTERS = 200
+_MORE = "More: `/search TEXT`, `/note TEXT`, `/memory add --fact TEXT`, `/memory log`, `/help memory`."
 LOGGED, DIFF_LINES = 20, 8  # changes that are listed, and lines of one that are shown
 
 
@@ -42,15 +43,19 @@ async def find(search: Find, said: Said) -> Reply:
     limit, query = FOUND, said.argument
     if match := re.match(r"--limit (\d{1,3}) ", query):
         limit, query = min(int(match[1]), MOST_HITS), query[match.end() :]
-    found = await search(query, limit)
+    return told(await search(query, limit))
+
+
+def told(found: Found) -> Reply:
     lines = [*map(_line, found.hits), *(f"- {visible(str(quote))}" for quote in found.quotes)]
-    text = "\n".join(lines) or "Nothing found: try other words."
-    text += f"\n({found.remark})" if found.remark else ""
+    text = "\n".join(
+        [*(lines or ["Nothing found: try other words."]), *([f"({found.remark})"] if found.remark else [])]
+    )
     return Reply(text, {"hits": list(map(as_json, found.hits)), "said": list(map(quote_as_json, found.quotes))})
 
 
 def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
-    """Show what is remembered, add to it, take back, or list, changes of memory files and what was forgotten."""
+    """Show what is remembered, add to it, take back, or list, changes of memory files; '' for words to search for."""
     if not said.argument:
         return _remembered(store)
     if said.argument.split()[:1] == ["add"]:
@@ -78,11 +83,7 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
     if said.argument == "allow" and undo:
         undo.allow_shrinking()
         return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
-    raise ConfigError(
-        "Say /memory add [--fact] TEXT, undo, log [--diff], restore 3 (the file as that change left it), restore "
-        "2026-05-03 (MEMORY.md as it was at the end of that day), others (what comes from others' text), clean 7 (that "
-        "counts as yours), or allow (let the next change take away more than half of a file)"
-    )
+    return ""
 
 
 def _remembered(store: MemoryStore) -> str:
@@ -92,9 +93,6 @@ def _remembered(store: MemoryStore) -> str:
     lines += [f"- {fact}" for fact in facts[-LOGGED:]] or ["MEMORY.md has no facts."]
     count = len(set(store.files()) - {"MEMORY.md"})
     return "\n".join([*lines, "", f"There {'is 1 daily note' if count == 1 else f'are {count} daily notes'}. {_MORE}"])
-
-
-_MORE = "More: `/search TEXT`, `/note TEXT`, `/memory add --fact TEXT`, `/memory log`, `/help memory`."
 
 
 def _log(undo: Any, origins: Origins, *, with_diff: bool) -> list[str]:
@@ -183,13 +181,9 @@ def as_json(hit: Hit) -> dict[str, object]:
 
 
 def quote_as_json(quote: Quote) -> dict[str, object]:
-    return {
-        "conversation": quote.conversation,
-        "date": quote.date.isoformat() if quote.date else None,
-        "by": "person" if quote.is_persons else "assistant",
-        "score": round(quote.score, 3),
-        "text": quote.text,
-    }
+    by, date_ = "person" if quote.is_persons else "assistant", quote.date and quote.date.isoformat()
+    said = {"conversation": quote.conversation, "date": date_, "by": by}
+    return {**said, "score": round(quote.score, 3), "text": quote.text}
 
 
 def _line(hit: Hit) -> str:

@@ -120,7 +120,9 @@ class Memory(Plugin):
         return self._tools
 
     def commands(self) -> Iterable[Command]:
-        memory = "notes and facts: /memory add [--fact] TEXT, log, undo, restore 3 (as change 3 of the log left it); "
+        memory = (
+            "notes and facts: /memory nuts, add [--fact] TEXT, log, undo, restore 3 (as change 3 of the log left it); "
+        )
         memory += "what comes from others' text: /memory others, and clean 7 makes entry 7 yours"
         search = "find notes, facts and what was said: /search plumber"
         return [
@@ -304,10 +306,13 @@ class Memory(Plugin):
         """Keep what will matter on another day."""
         return await self._flushes().keep(context, notes, facts)
 
-    def _memory(self, said: Said, tx: Tx) -> str:
+    def _memory(self, said: Said, tx: Tx) -> str | Reply:
         from nanoclaw.plugins.memory import commands
 
-        return commands.memory(self._host, self.public, self._origins, said, tx)
+        if done := commands.memory(self._host, self.public, self._origins, said, tx):
+            return done
+        asked = said.argument, commands.FOUND
+        return commands.told(Found(self._search.search(*asked), self._talk.quotes(*asked), ""))
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         names = (self._index_file.name, TALK_FILE)
