@@ -351,8 +351,8 @@ def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:
 
 def _outcome(last: Occurrence) -> str:
     late = time_words.late(timedelta(seconds=last.late)) if last.state in ("sent", "acknowledged") else ""
-    said = {"acknowledged": "done", "firing": "running"}.get(last.state, last.state)
-    return f"{said}{': ' + rows.cut(last.error) if last.error else ''}{', ' + late if late else ''}"
+    said = {"acknowledged": "done", "firing": "running", "sent": "sent" if last.outbox else "time nothing to tell"}
+    return f"{said.get(last.state, last.state)}{last.error and ': ' + rows.cut(last.error)}{late and ', ' + late}"
 
 
 def _name(job: Job) -> str:

@@ -74,8 +74,7 @@ class Job(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """`number` is the job's, while the person may answer; `again` is when it is sent or tried next; `late` is in
-    seconds."""
+    """`number` is the job's, while the person may answer; `again` is when it comes next; `late` is in seconds."""
 
     id: int
     job: int
@@ -88,6 +87,7 @@ class Occurrence(NamedTuple):
     again: datetime | None
     nags_left: int
     tries: int
+    outbox: int | None
 
 
 class Due(NamedTuple):
@@ -385,7 +385,7 @@ _JOB = (
     "id, kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, on_miss, state, next_due,"
     " nag_seconds, nag_times, may_schedule, failures, plans"
 )
-_OCCURRENCE = "id, job, due, state, number, fired, late, error, again, nags_left, tries"
+_OCCURRENCE = "id, job, due, state, number, fired, late, error, again, nags_left, tries, outbox"
 
 
 def _job(row: Any) -> Job:
@@ -399,9 +399,9 @@ def _job(row: Any) -> Job:
 
 
 def _occurrence(row: Any) -> Occurrence:
-    id_, job, due, state, number, fired, late, error, again, nags_left, tries = row
+    id_, job, due, state, number, fired, late, error, again, nags_left, tries, outbox = row
     times = (moment(fired) if fired else None, late, error, moment(again) if again else None)
-    return Occurrence(id_, job, moment(due), state, number, *times, nags_left, tries)
+    return Occurrence(id_, job, moment(due), state, number, *times, nags_left, tries, outbox)
 
 
 def _going_on(target: Address | None) -> tuple[str, tuple[str, ...]]:

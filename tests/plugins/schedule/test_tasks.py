@@ -79,11 +79,10 @@ async def test_a_task_brings_the_files_that_its_answer_names(tmp_path: Path, ans
 async def test_a_task_with_nothing_to_say_says_nothing(tmp_path: Path, silence: str) -> None:
     dial = Dial()
     async with ticking(tmp_path, dial, ScriptedProvider(silence)) as home:
-        home.ask_for("in 20 minutes", "Look at my mail", kind="task")
+        home.ask_for("every 20 minutes", "Look at my mail", kind="task")
         await dial.pass_(minutes=21)
-        assert home.sent() == []
-        assert home.program.history == ()
-        assert home.occurrences() == [("sent", "")]
+        assert home.sent() == [] and home.program.history == () and home.occurrences() == [("sent", "")]
+        assert "; last time nothing to tell" in await home.program.ask("/jobs")
 
 
 async def test_words_beside_a_token_of_silence_are_told(tmp_path: Path) -> None:
