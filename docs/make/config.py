@@ -21,10 +21,10 @@ PAGE = Path(__file__).resolve().parents[1] / "config.md"
 HEAD = """\
 # Settings
 
-All settings, written by `make docs` from the code. They go into `~/.nanoclaw/config.toml`, and all are optional: what
-you leave out has the default shown here. A default of `""` is text, `[]` a list of texts, `{}` a table. A misspelled
-key stops the start with a sentence that names the nearest one. Keys and passwords are better kept in `secrets.env`
-or the keyring ([secrets.md](secrets.md)).
+All settings, for `~/.nanoclaw/config.toml`. They are optional: what you leave out has the default shown here. A default
+of `""` is text, `[]` a list of texts, `{}` a table. A misspelled key is named, with the nearest one: nanoclaw starts
+with the last good settings, or not if there are none. Keys and passwords are better in `secrets.env` or the keyring
+([secrets.md](secrets.md)).
 
 ```toml
 [model]
