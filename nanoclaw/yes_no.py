@@ -1,22 +1,21 @@
-"""The words of yes and no in the languages of people."""
+"""The words of yes and no in the languages of people: yes_no.txt has them."""
 
-from __future__ import annotations
-
-YES = frozenset(
-    {
-        *("yes", "y", "yep", "yeah", "ja", "jo", "jawohl", "oui", "ouais", "sí", "si", "sì", "sim", "да", "tak"),
-        *("ano", "evet", "はい", "是", "是的", "好", "好的", "可以", "نعم", "👍", "✅", "yes please", "ja bitte"),
-    }
-)
-NO = frozenset(
-    {
-        *("no", "n", "nope", "nein", "nee", "non", "não", "nao", "нет", "nie", "hayır", "いいえ", "不", "不要"),
-        *("不行", "否", "لا", "👎", "❌", "no thanks", "nein danke"),
-    }
-)
+import re
+from functools import cache
+from pathlib import Path
 
 
 def yes_or_no(text: str) -> bool | None:
-    """The meaning of a bare yes or no; None for any other words."""
-    word = " ".join(text.replace(",", " ").split()).rstrip(".!").casefold()
-    return True if word in YES else False if word in NO else None
+    """The meaning of a plain yes or no with polite words around it; None for words that have anything else in them."""
+    (kinds, part), said, found, at = _words(), " ".join(text.replace("’", "'").casefold().split()), set[str](), 0
+    while at < len(said) <= 60 and (match := part.match(said, at)):
+        found, at = {*found, kinds[match[1]]}, match.end()
+    return "yes" in found if at == len(said) and len(found - {"with"}) == 1 else None
+
+
+@cache
+def _words() -> tuple[dict[str, str], re.Pattern[str]]:
+    lines = (line.split(": ") for line in Path(__file__).with_suffix(".txt").read_text("utf-8").casefold().splitlines())
+    kinds = {word: kind for kind, words in lines for word in words.split(", ")}
+    one, signs = "|".join(map(re.escape, sorted(kinds, key=len, reverse=True))), "👍✅👌🆗👎❌🚫🙏🙂😊"
+    return kinds, re.compile(rf"[^\w?？]*?({one})(?:(?!\w)|(?<=[\u3040-\u9fff]))[^\w?？{signs}]*")

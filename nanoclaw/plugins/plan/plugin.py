@@ -22,9 +22,6 @@ LONGEST = 8_000
 
 YES, NO = "Approve", "No"
 
-GO = frozenset({"ok", "okay", "go", "go ahead", "do it", "approved", "lgtm"})
-"""Bare words that approve a plan, beside those of a yes."""
-
 ON = (
     "Plan mode is on: calls that change anything are refused. Look into it, then present your plan by "
     f"{EXIT}(plan), through call_tool where you have no such tool."
@@ -255,7 +252,7 @@ def _is_of(mode: PlanMode, turn: int, call: str, plan: str) -> bool:
 
 def _is_yes(answer: OwnersAnswer) -> bool:
     word = " ".join(answer.text.split()).rstrip(".!").casefold()
-    return answer.by == "owner" and (answer.text == YES or word in GO or yes_or_no(answer.text) is True)
+    return answer.by == "owner" and (answer.text == YES or word in ("ok", "okay") or yes_or_no(answer.text) is True)
 
 
 def _not_yet(answer: OwnersAnswer, mode: str) -> str:
