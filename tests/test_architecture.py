@@ -32,7 +32,7 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 """Modules of the core that anybody's plugin may import."""
 
 FOR_OURS = FOR_PLUGINS | {
-    *("bootstrap", "metadata", "prompt_snapshot", "redact", "silence_token"),
+    *("bootstrap", "metadata", "prompt_snapshot", "records", "redact", "silence_token"),
     *("store.compactions", "store.format", "store.lock", "store.recovery"),
 }
 """And what the built-in ones use besides: values and pure functions."""

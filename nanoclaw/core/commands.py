@@ -143,8 +143,9 @@ class Commands:
         logger.warning("a message in {} was not answered: {}", inbound.address, error)
         return Reply(NOT_NOW)
 
-    def said(self, inbound: Inbound, argument: str) -> Said:
-        return Said(
+    def _said(self, inbound: Inbound) -> tuple[str, Said]:
+        name, argument = self.named(*(parse(inbound.message.text) or ("", "")))
+        return name, Said(
             argument,
             inbound.conversation or inbound.address,
             inbound.address,
@@ -153,10 +154,6 @@ class Commands:
             profile_of(inbound).name,
             inbound.is_group,
         )
-
-    def _said(self, inbound: Inbound) -> tuple[str, Said]:
-        name, argument = self.named(*(parse(inbound.message.text) or ("", "")))
-        return name, self.said(inbound, argument)
 
     def named(self, name: str, argument: str) -> tuple[str, str]:
         """The command that is meant, and its argument: "/memory search tea" is "/search tea", a part of /memory."""

@@ -181,7 +181,7 @@ class ModelCall:
             chain.after_model(request, answer, self._turn)
         self.said = ""
         if answer.usage:
-            self.usage = _sum(self.usage, answer.usage)
+            self.usage = Usage(*map(sum, zip(self.usage, answer.usage, strict=True)))
         return answer
 
     def _account(self, request: ModelRequest, answer: AssistantMessage | None) -> None:
@@ -201,10 +201,6 @@ def _bounded(answer: AssistantMessage) -> AssistantMessage:
         return answer
     cut = f"\n\n(Cut off here: this answer has {len(answer.text):,} characters.)"
     return answer._replace(text=answer.text[:LONGEST_ANSWER] + cut)
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(*map(sum, zip(one, other, strict=True)))
 
 
 class Calibration:

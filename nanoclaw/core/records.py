@@ -60,6 +60,21 @@ def effect_of(row: Any) -> Effect:
     return Effect(tool, kind, target, text, state, before, after, id_, datetime.fromisoformat(at), turn)
 
 
+_TALK = """FROM messages CROSS JOIN turns ON turns.id = messages.turn CROSS JOIN inbox ON inbox.id = turns.inbox
+    CROSS JOIN sessions ON sessions.id = messages.session"""  # in this order: by the rows of the messages
+
+_IS_OWNERS = """inbox.body ->> 'origin' = 'person' AND NOT coalesce(json_extract(inbox.body, '$.group[0]'), 0)
+    AND CASE json_type(inbox.body, '$.role') WHEN 'text' THEN inbox.body ->> 'role' = 'owner' WHEN 'null' THEN 0
+        ELSE 1 END"""
+"""True of what the owner wrote in private."""
+
+_IS_TALK = f"""CASE WHEN json_valid(messages.body) AND json_valid(inbox.body) THEN messages.body ->> 'text' <> ''
+    AND (messages.body ->> 'kind' = 'assistant'
+        OR (messages.body ->> 'kind' = 'user' AND messages.body ->> 'origin' = 'person'))
+    AND coalesce(inbox.body ->> 'profile', '') = '' AND {_IS_OWNERS} ELSE 0 END"""
+"""True of the owner's words and the answers to them, under no profile of its own."""
+
+
 class Records(NamedTuple):
     """`read` is that of the store. A line of the audit log is its number, the hash before, and the one after."""
 
@@ -84,7 +99,7 @@ class Records(NamedTuple):
         sql = "UPDATE ledger SET address = ?, turn = coalesce(?, turn) WHERE address = ?"
         tx.execute(sql, str(to), turn, str(conversation))
 
-    # --- all of it, for who looks for words ---------------------------------------------------------------------------
+    # --- what was said, for who notes or searches or forgets it -------------------------------------------------------
 
     def messages(self) -> list[tuple[int, str, bool]]:
         """Of each message its turn, its JSON, and if that turn has ended."""
@@ -93,6 +108,34 @@ class Records(NamedTuple):
     def turns(self) -> list[tuple[int, int, int, str]]:
         """Of each turn its number, the rows of the message that began it and of its conversation, and running calls."""
         return self.read("SELECT id, inbox, session, CASE WHEN ended IS NULL THEN running ELSE '' END FROM turns")
+
+    def conversations(self) -> dict[int, tuple[str, str]]:
+        """By row the address of each conversation, as text, and the model chosen for it."""
+        return {row: (key, model) for row, key, model in self.read("SELECT id, key, model FROM sessions")}
+
+    def settled(self) -> int:
+        """The first message of a turn under way, which may still be taken back: those before it stay."""
+        sql = "SELECT min(messages.id) FROM turns CROSS JOIN messages ON turn = turns.id WHERE ended IS NULL"
+        return next((row for (row,) in self.read(sql) if row), 2**63 - 1)
+
+    def talk(self, after: int, since: str = "") -> list[tuple[int, int, int, str, bool]]:
+        """The owner's words and the answers to them after a row, in turns that ended since a time: row, conversation,
+        size, end of the turn, and if it is of the newest context."""
+        what = "messages.id, messages.session, length(messages.body), ended, messages.context = sessions.context"
+        return self.read(f"SELECT {what} {_TALK} WHERE messages.id > ? AND ended > ? AND {_IS_TALK}", after, since)
+
+    def said(self, conversation: int, first: int, last: int) -> list[tuple[int, int, bool, str, str, str, str, str]]:
+        """All messages of a range: row, turn, if it is such talk, kind, time, text, sources of others' text, and calls
+        as JSON."""
+        body = ", ".join(f"messages.body {one}" for one in ("->> 'kind'", "->> 'at'", "->> 'text'", "->> 'outside'"))
+        sql = f"SELECT messages.id, messages.turn, {_IS_TALK} AND ended IS NOT NULL, {body}, messages.body -> 'calls'"
+        which = "messages.session = ? AND messages.id BETWEEN ? AND ? AND json_valid(messages.body)"
+        return self.read(f"{sql} {_TALK} WHERE {which} ORDER BY messages.id", conversation, first, last)
+
+    def last_spoke(self) -> datetime | None:
+        """When a person last wrote."""
+        sql = "SELECT max(received) FROM inbox WHERE CASE WHEN json_valid(body) THEN body ->> 'origin' = 'person' END"
+        return next((datetime.fromisoformat(at) for (at,) in self.read(sql) if at), None)
 
     # --- messages that came, and that were sent ----------------------------------------------------------------------
 
@@ -104,11 +147,7 @@ class Records(NamedTuple):
 
     def owners_chats(self, most: int) -> list[Address]:
         """Private chats in which the owner wrote, the newest first."""
-        is_owners = (
-            "CASE json_type(body, '$.role') WHEN 'text' THEN body ->> 'role' = 'owner' WHEN 'null' THEN 0 ELSE 1"
-        )
-        sql = f"SELECT channel, chat FROM inbox WHERE {is_owners} END AND body ->> 'origin' = 'person'"
-        sql += " AND NOT coalesce(json_extract(body, '$.group[0]'), 0) GROUP BY 1, 2 ORDER BY max(id) DESC LIMIT ?"
+        sql = f"SELECT channel, chat FROM inbox WHERE {_IS_OWNERS} GROUP BY 1, 2 ORDER BY max(id) DESC LIMIT ?"
         return [Address(*row) for row in self.read(sql, most)]
 
     def is_waiting(self, address: Address) -> bool:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from nanoclaw.core.actors import Actors
-from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands, is_talk, parse
@@ -180,7 +179,8 @@ class Router:
         if self.is_frozen:
             return False
         cuts, left = self._inbox.open_turns(), self._inbox.waiting()  # what comes of the cuts is taken up as it comes
-        ended = end_left_over(self._chain) if any(cut.calls for cut in cuts) else 0
+        public = (one.public for one in self._chain.plugins) if any(cut.calls for cut in cuts) else ()
+        ended = sum(one.end_left_over() for one in public if hasattr(one, "end_left_over"))  # processes
         for cut in cuts:
             begun_by = cut.inbound if cut.inbound.role else self._judged_again(cut.inbox, cut.inbound)
             if begun_by and is_served(begun_by.address):
@@ -262,8 +262,3 @@ class Router:
             self._conversations.for_message(inbound).halt()
         elif command and command[0] == "panic" and inbound.role == "owner":
             self._conversations.halt_all()
-
-
-def end_left_over(chain: Chain) -> int:
-    """Let plugins end processes that an earlier process of ours left running. Returns how many there were."""
-    return sum(one.public.end_left_over() for one in chain.plugins if hasattr(one.public, "end_left_over"))

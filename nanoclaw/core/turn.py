@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from nanoclaw.core import prompt_snapshot
+from nanoclaw.core import prompt_snapshot, records
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
@@ -120,7 +120,7 @@ class RunningTurn:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        return tuple(self.journal.effects())
+        return tuple(records.of_turn(self.session.transactions.store, self.id))
 
     @property
     def outside(self) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
-from nanoclaw.core.plugin import TurnRecord
+from nanoclaw.core.messages import Message, UserMessage
 from nanoclaw.core.store import codec
 from nanoclaw.core.store.compactions import Placed, shortened_upto
 from nanoclaw.core.store.db import Store
@@ -27,23 +26,10 @@ class SessionInfo(NamedTuple):
 def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> list[Message]:
     """The messages of a turn, up to that id, as they were said."""
     sql = "SELECT id, turn, body FROM messages WHERE session = ?1 AND turn = ?2 AND id <= coalesce(?3, id) ORDER BY id"
-    return [placed.message for placed in _placed(store, store.rows(sql, session, turn, upto))]
+    return [placed.message for placed in placed_of(store, store.rows(sql, session, turn, upto))]
 
 
 IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body, '$.kind') = 'result' END"
-
-
-def result(store: Store, session: int, number: int) -> tuple[ToolCall | None, ToolResult] | None:
-    """The tool result with a number, counted from 1, and its call."""
-    sql = f"SELECT id, turn, body FROM messages WHERE {IS_RESULT} ORDER BY id LIMIT 1 OFFSET ?"
-    found = store.rows(sql, session, max(1, number) - 1)
-    for placed in _placed(store, found):
-        assert isinstance(placed.message, ToolResult)
-        said = of_turn(store, session, placed.turn, placed.id)
-        made = [call for one in said if isinstance(one, AssistantMessage) for call in one.tool_calls]
-        call = next((call for call in reversed(made) if call.id == placed.message.call_id), None)
-        return call, placed.message
-    return None
 
 
 def list_sessions(store: Store) -> list[SessionInfo]:
@@ -57,33 +43,13 @@ def list_sessions(store: Store) -> list[SessionInfo]:
     return [SessionInfo(*row) for row in rows]
 
 
-def last_turn(store: Store, key: str) -> TurnRecord | None:
-    """The newest ended turn of a session's context, or None."""
-    found = store.rows(
-        "SELECT turns.id, manifest, turns.model, reason FROM turns"
-        " JOIN sessions ON sessions.id = turns.session JOIN messages ON messages.turn = turns.id"
-        " WHERE key = ? AND ended IS NOT NULL AND reason <> 'told' AND messages.context = sessions.context"
-        " ORDER BY turns.id DESC LIMIT 1",
-        key,
-    )
-    if not found:
-        return None
-    turn, manifest, model, reason = found[0]
-    bodies = store.rows("SELECT body FROM messages WHERE turn = ? ORDER BY id", turn)
-    messages = tuple(codec.load(json.loads(body), lambda sha256: _image(store, sha256)) for (body,) in bodies)
-    columns = "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cached_tokens), 0)"
-    sql = f"SELECT coalesce(min(is_reported), 1), {columns} FROM usage WHERE turn = ?"
-    ((is_reported, *tokens),) = store.rows(sql, turn)
-    return TurnRecord(manifest, messages, model, reason, Usage(*tokens), bool(is_reported))
-
-
 def whole_history(store: Store, key: str) -> list[Message] | None:
     """All that was ever said in a session, older contexts included; None when there is no such session."""
     found = store.rows("SELECT id FROM sessions WHERE key = ?", key)
     if not found:
         return None
     rows = store.rows("SELECT id, turn, body FROM messages WHERE session = ? ORDER BY id", found[0][0])
-    return [placed.message for placed in _placed(store, rows)]
+    return [placed.message for placed in placed_of(store, rows)]
 
 
 def _instead(
@@ -111,13 +77,13 @@ def shown(store: Store, session: int, context: int, *, with_lines: bool = True) 
     """Messages of a context as sent to the model. Without `with_lines` all that no summary replaces."""
     texts, upto, short = _instead(store, session, context, with_lines)
     sql = "SELECT id, turn, body FROM messages WHERE session = ? AND context = ? AND id > ? ORDER BY id"
-    found = _placed(store, store.rows(sql, session, context, upto))
+    found = placed_of(store, store.rows(sql, session, context, upto))
     for chars, last in short:
         found = shortened_upto(found, last, chars)
     return [*(Placed(0, 0, text) for text in texts), *found]
 
 
-def _placed(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:
+def placed_of(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:
     try:
         # one parse of the whole is several times quicker than one of each row
         bodies = json.loads(f"[{','.join(body for _, _, body in rows)}]")

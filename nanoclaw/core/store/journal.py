@@ -31,10 +31,6 @@ class TurnJournal:
         self._begun: list[int | None] = []  # lines of the audit log without an outcome
         self._later: list[Callable[[Transaction], object]] = []
 
-    @property
-    def history(self) -> tuple[Message, ...]:
-        return tuple(self.session.history)
-
     def called(self, call: usage.Call) -> None:
         """Record a request to a model; it is written with the next step."""
         self._calls.append(call)
@@ -235,7 +231,7 @@ class TurnJournal:
             session, last = self.session, hooks(ended, tx)
             said = session.clean(final)
             if last.outbound:
-                last = last._replace(outbound=_cleaned(session, last.outbound))
+                last = last._replace(outbound=last.outbound._replace(text=session.clean_text(last.outbound.text)))
             session.insert(tx, self.id, said)
             tx.db.execute(
                 "UPDATE turns SET ended = ?, reason = ?, running = '[]', took_effect = '[]', model = ? WHERE id = ?",
@@ -249,10 +245,6 @@ class TurnJournal:
             return last
 
         return end_in
-
-    def effects(self) -> list[Effect]:
-        """Effects of the turn so far, including those that have only begun."""
-        return records.of_turn(self.session.transactions.store, self.id)
 
     def _line(self) -> tuple[str, int, datetime]:
         """Columns that all lines of the audit log share."""
@@ -285,10 +277,6 @@ class TurnJournal:
 
     def _take_back(self, changes: list[Callable[[Transaction], object]], calls: list[usage.Call]) -> None:
         self._later, self._calls = changes + self._later, calls + self._calls
-
-
-def _cleaned(session: Session, outbound: Outbound) -> Outbound:
-    return outbound._replace(text=session.clean_text(outbound.text))
 
 
 def _mark_running(db: sqlite3.Connection, turn: int, inbox: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ from nanoclaw.core.messages import (
     Outbound,
     ToolCall,
     ToolResult,
+    Usage,
     UserMessage,
 )
 from nanoclaw.core.metadata import program_remark
@@ -80,8 +81,14 @@ class Session:
         return self._results
 
     def result(self, number: int) -> tuple[ToolCall | None, ToolResult] | None:
-        """The result with a number, and its call; None if there is none."""
-        return history.result(self._store, self.id, number)
+        """The result with a number, counted from 1, and its call; None if there is none."""
+        sql = f"SELECT id, turn, body FROM messages WHERE {history.IS_RESULT} ORDER BY id LIMIT 1 OFFSET ?"
+        for id_, turn, found in history.placed_of(self._store, self._store.rows(sql, self.id, max(1, number) - 1)):
+            assert isinstance(found, ToolResult)
+            said = self.of_turn(turn, id_)
+            made = [call for one in said if isinstance(one, AssistantMessage) for call in one.tool_calls]
+            return next((call for call in reversed(made) if call.id == found.call_id), None), found
+        return None
 
     def _add(self, messages: Sequence[Message], last: int) -> None:
         """Read the store, unless that was done meanwhile."""
@@ -124,7 +131,18 @@ class Session:
 
     def last_turn(self) -> TurnRecord | None:
         """The newest ended turn of this context."""
-        return history.last_turn(self._store, self.key)
+        sql = (
+            "SELECT turns.id, manifest, turns.model, reason FROM turns JOIN messages ON messages.turn = turns.id"
+            " WHERE turns.session = ? AND ended IS NOT NULL AND reason <> 'told' AND messages.context = ?"
+            " ORDER BY turns.id DESC LIMIT 1"
+        )
+        for turn, manifest, model, reason in self._store.rows(sql, self.id, self.context):
+            columns = "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cached_tokens), 0)"
+            sql = f"SELECT coalesce(min(is_reported), 1), {columns} FROM usage WHERE turn = ?"
+            ((is_reported, *tokens),) = self._store.rows(sql, turn)
+            messages = tuple(history.of_turn(self._store, self.id, turn))
+            return TurnRecord(manifest, messages, model, reason, Usage(*tokens), bool(is_reported))
+        return None
 
     def compact(self, upto: int, summary: str, snapshot: str) -> None:
         """From now on send the summary in place of all messages up to that id, after a new prompt snapshot."""

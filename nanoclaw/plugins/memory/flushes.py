@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
@@ -93,7 +94,7 @@ class Flushes:
 
     def begins_anew(self, conversation: Address, tx: Tx) -> None:
         """Put down that the context of a conversation has ended, in the transaction that ends it."""
-        tx.execute(_ENDED, self._now(), str(conversation))
+        self._put_down(conversation, tx)
         tx.execute(_CLEAR)
         tx.after(self._wake.set)
 
@@ -102,8 +103,8 @@ class Flushes:
             self._wake.clear()
             if self._idle:
                 await self._host.write(self._find_silent)
-            for row in self._host.read(f"{_SELECT} WHERE due <= ? ORDER BY memory_flushes.id", self._now()):
-                await self._host.write(partial(self._ask, Flush(*row)))
+            for flush in self._rows("due <= ? ORDER BY id", self._now()):
+                await self._host.write(partial(self._ask, flush))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds()):
                     await self._wake.wait()
@@ -118,12 +119,34 @@ class Flushes:
         return min([*waits, LOOK_SECONDS]) if waits or self._idle else None
 
     def _find_silent(self, tx: Tx) -> None:
-        from nanoclaw.plugins.memory.talk import OF_TURNS, SAID
-
         now, zone = self._now(), self._host.now().tzinfo
         least, most = (datetime.fromtimestamp(now - one, zone).isoformat() for one in (self._idle + LATEST, self._idle))
-        tx.execute(_SILENT.format(of_turns=OF_TURNS, said=SAID), now, least, most)
+        known, said = self._host.records.conversations(), defaultdict[int, list[tuple[int, str]]](list)
+        for row, session, _, ended, is_newest in self._host.records.talk(0, least):
+            if is_newest:
+                said[session].append((row, ended))
+        for session, rows in said.items():
+            if max(ended for _, ended in rows) <= most:
+                place = Address(*known[session][0].split(":", 1))
+                self._put_down(place, tx, sorted(row for row, _ in rows))
         tx.execute(_CLEAR)
+
+    def _put_down(self, conversation: Address, tx: Tx, said: Sequence[int] = ()) -> None:
+        """Put down what was not before: these rows after a silence, or all since the last summary at the end."""
+        stored = self._host.conversations.of(conversation)
+        ((mark,),) = tx.execute("SELECT coalesce(max(upto), 0) FROM memory_flushes WHERE session = ?", stored.id)
+        if said and said[-1] <= mark:
+            return
+        rows = [one.id for one in stored.unsummed() if one.id] or [2**63 - 1]
+        after, upto = max(mark, rows[0] - 1, (said or rows)[0] - 1), (said or rows)[-1]
+        if after < upto < 2**63 - 1:
+            sql = "INSERT INTO memory_flushes (session, after, upto, reached, is_new, due) VALUES (?, ?, ?, 0, ?, ?)"
+            tx.execute(sql, stored.id, after, upto, not said, self._now())
+
+    def _rows(self, where: str, *values: object) -> list[Flush]:
+        known, columns = self._host.records.conversations(), "id, session, after, upto, reached, is_new, tries, kept"
+        found = self._host.read(f"SELECT {columns} FROM memory_flushes WHERE {where}", *values)
+        return [Flush(row, session, *known[session], *rest) for row, session, *rest in found]
 
     def _ask(self, flush: Flush, tx: Tx) -> None:
         """Have the model asked about the next part of it; nothing is asked where nothing was said."""
@@ -135,11 +158,11 @@ class Flushes:
             self._later(flush._replace(tries=flush.tries + 1), str(error), tx)
             return
         is_local, window = models.is_local(name), models.window_of(name)
-        if is_local and (pause := self._until_calm(tx)):
+        if is_local and (pause := self._until_calm()):
             tx.execute("UPDATE memory_flushes SET due = ? WHERE id = ?", self._now() + pause, flush.id)
             return
         most = min(LOCAL_PART if is_local else PART, window // 2 if window else PART)
-        said = self._said(flush, tx, most)
+        said = self._said(flush, most)
         reached = said[-1].id if said else flush.upto
         rules = self._host.get("rules")
         if (rules and rules.refusal("memory_add", {})) or not _says_enough(said):
@@ -168,35 +191,31 @@ class Flushes:
         tx.execute(sql, reached, flush.id)
         tx.deliver(inbound, profile)
 
-    def _until_calm(self, tx: Tx) -> float:
-        sql = "SELECT max(received) FROM inbox WHERE CASE WHEN json_valid(body) THEN body ->> 'origin' = 'person' END"
-        ((last,),) = tx.execute(sql)
-        return max(0.0, CALM_SECONDS - (self._now() - datetime.fromisoformat(str(last)).timestamp())) if last else 0.0
+    def _until_calm(self) -> float:
+        last = self._host.records.last_spoke()
+        return max(0.0, CALM_SECONDS - (self._now() - last.timestamp())) if last else 0.0
 
-    def _said(self, flush: Flush, tx: Tx, most: int) -> list[Line]:
+    def _said(self, flush: Flush, most: int) -> list[Line]:
         """The first part of what was said, or of the newest parts where it was more than all of them hold."""
-        from nanoclaw.plugins.memory.talk import IN_RANGE
-
         lines = list[Line]()
         outside, day = set[int](), ""
-        for id_, turn, is_said, kind, at, text, source, calls in tx.execute(
-            IN_RANGE, flush.session, flush.after + 1, flush.upto
-        ):
+        found = self._host.records.said(flush.session, flush.after + 1, flush.upto)
+        for id_, turn, is_said, kind, at, text, source, calls in found:
             if source:
                 outside.add(turn)
             is_own = kind == "assistant" and turn not in outside
-            noted = [f"Noted: {one}" for one in _noted(str(calls or ""))] if is_own else []
+            noted = [f"Noted: {one}" for one in _noted(calls)] if is_own else []
             spoken = ""
             if is_said and not (kind == "assistant" and turn in outside):
                 speaker = "Person" if kind == "user" else "You"
-                words = without_documents(own_words(str(text))).strip()[:LONGEST_SAID]
+                words = without_documents(own_words(text)).strip()[:LONGEST_SAID]
                 spoken = f"{speaker}: {words}" if words else ""
             if not (shown := [*filter(None, [spoken]), *noted]):
                 continue
-            if kind == "user" and (on := _day(str(at), self._host.now())) != day:
+            if kind == "user" and (on := _day(at, self._host.now())) != day:
                 day = on
                 shown.insert(0, f"# {day}")
-            lines.append(Line(int(str(id_)), kind == "user", "\n\n".join(shown)))
+            lines.append(Line(id_, kind == "user", "\n\n".join(shown)))
         return _first_part(lines, most)
 
     # --- what the model keeps ----------------------------------------------------------------------------------------
@@ -208,9 +227,9 @@ class Flushes:
             raise ToolError("something was forgotten meanwhile: call keep once more, with what is above now.")
         entries = [[is_fact, *_parts(text)] for is_fact, texts in ((1, facts), (0, notes)) for text in texts]
         kept = json.dumps([one for one in entries if one[1]][:MOST_KEPT], ensure_ascii=False)
-        sql = "UPDATE memory_flushes SET kept = ? WHERE id = (SELECT CAST(substr(external_id, 7) AS INTEGER)"
-        sql += " FROM inbox JOIN turns ON turns.inbox = inbox.id WHERE turns.id = ?)"
-        await context.write(lambda tx: tx.execute(sql, kept, context.turn))
+        _, number, _, _ = self._host.records.answered(context.turn).split()
+        sql = "UPDATE memory_flushes SET kept = ? WHERE id = ?"
+        await context.write(lambda tx: tx.execute(sql, kept, int(number)))
         return "kept"
 
     def forgot(self) -> None:
@@ -220,8 +239,7 @@ class Flushes:
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
         """Note what the model keeps, and go on with the next part; a model that could not be asked is asked later."""
         _, number, _, _ = turn.external_id.split()
-        for row in tx.execute(f"{_SELECT} WHERE memory_flushes.id = ?", int(number)):
-            flush = Flush(*row)
+        for flush in self._rows("id = ?", int(number)):
             if flush.kept != "[]" or ended.reason == "answered":
                 self._note(flush, tx)
                 self._done(flush, tx)
@@ -278,26 +296,6 @@ class Flushes:
         return effect.text
 
 
-_SELECT = (
-    "SELECT memory_flushes.id, session, key, model, after, upto, reached, is_new, tries, kept"
-    " FROM memory_flushes JOIN sessions ON sessions.id = session"
-)
-_MARK = "(SELECT coalesce(max(upto), 0) FROM memory_flushes WHERE session = sessions.id)"
-_SUMMED_UP = (
-    "(SELECT coalesce(max(upto), 0) FROM compactions WHERE kind = 'summary' AND compactions.session = sessions.id"
-    " AND compactions.context = sessions.context)"
-)
-_ENDED = f"""
-    INSERT INTO memory_flushes (session, after, upto, reached, is_new, due)
-    SELECT sessions.id, max({_MARK}, {_SUMMED_UP}, min(messages.id) - 1), max(messages.id), 0, 1, ?
-    FROM sessions JOIN messages ON messages.session = sessions.id AND messages.context = sessions.context
-    WHERE key = ? GROUP BY sessions.id HAVING max(messages.id) > max({_MARK}, {_SUMMED_UP})"""
-_SILENT = f"""
-    INSERT INTO memory_flushes (session, after, upto, reached, is_new, due)
-    SELECT sessions.id, max({_MARK}, {_SUMMED_UP}, min(messages.id) - 1), max(messages.id), 0, 0, ?
-    FROM {{of_turns}} JOIN sessions ON sessions.id = messages.session AND messages.context = sessions.context
-    WHERE turns.ended > ? AND {{said}} GROUP BY sessions.id
-    HAVING max(messages.id) > max({_MARK}, {_SUMMED_UP}) AND max(turns.ended) <= ?"""
 _CLEAR = """
     DELETE FROM memory_flushes WHERE after >= upto
     AND upto < (SELECT max(upto) FROM memory_flushes AS newest WHERE newest.session = memory_flushes.session)"""
@@ -331,7 +329,7 @@ def _says_enough(said: Sequence[Line]) -> bool:
     return telling >= (LEAST_OF_ONESELF if wording.is_first_person(text) else LEAST)
 
 
-def _noted(calls: str) -> list[str]:
+def _noted(calls: str | None) -> list[str]:
     """Texts that an answer's calls have noted."""
     texts = list[str]()
     for call in json.loads(calls or "[]"):

@@ -7,12 +7,12 @@ guests and groups, and no turn with a profile of its own (incognito, a rehearsal
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nanoclaw.core.records import Records
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.memory.index import Index, Stamp
@@ -69,7 +69,7 @@ class TalkSearch(NoteSearch):
         if not self._store.exists():
             return []
         hits = self.search(query, limit)
-        keys = self._keys()
+        keys = _records(self._store).conversations()
         wanted = dict.fromkeys(tokens(query))
         quotes = list[Quote]()
         for hit in hits:
@@ -77,7 +77,7 @@ class TalkSearch(NoteSearch):
             text = " ".join(said.split())
             shown = window(text, wanted, SHOWN) if len(text) > SHOWN else text
             session = int(hit.file.partition("/")[2])
-            key = keys.get(session, "")
+            key, _ = keys.get(session, ("", ""))
             quotes.append(Quote(key, hit.date, speaker == _PERSON, shown, hit.score, speaker == _OF_OTHERS))
         return quotes
 
@@ -86,9 +86,6 @@ class TalkSearch(NoteSearch):
         if self._store.exists():
             self.search("", 1)  # nothing to find, but it begins the reader
 
-    def _keys(self) -> dict[int, str]:
-        return dict(_rows(self._store, "SELECT id, key FROM sessions"))
-
 
 class TalkIndex(Index):
     """Follows the store by the ids of its messages: what has ended is indexed, and never changes except by forgetting,
@@ -96,20 +93,20 @@ class TalkIndex(Index):
 
     def __init__(self, workspace: Path, path: Path, store: Path, zone: tzinfo | None) -> None:
         super().__init__(workspace, path, leaves=True)
-        self._store, self._zone = store, zone
+        self._records, self._zone = _records(store), zone
         self.about = "earlier conversations"
         self._seen = 0  # the last message that was looked at
 
     def text(self, name: str) -> str:
         """One line for each paragraph, under a heading for each day."""
         block, _, session = name.partition("/")
-        first = int(block) << _BLOCK_BITS
-        rows = _rows(self._store, _TEXTS, int(session), first - (1 << _BLOCK_BITS), first + (1 << _BLOCK_BITS) - 1)
+        first, settled = int(block) << _BLOCK_BITS, self._records.settled()
+        rows = self._records.said(int(session), first - (1 << _BLOCK_BITS), first + (1 << _BLOCK_BITS) - 1)
         lines, day, outside = list[str](), "", set[int]()
-        for id, turn, is_said, kind, at, text, source in rows:
+        for id, turn, is_said, kind, at, text, source, _ in rows:
             if source:
                 outside.add(turn)
-            if not is_said or id < first:
+            if not is_said or not first <= id < settled:
                 continue
             if (on := self._day(at)) != day:
                 day = on
@@ -129,13 +126,15 @@ class TalkIndex(Index):
 
     def _look(self) -> None:
         """Find what was said since the last look; from the beginning when the index was opened."""
-        is_all = not self._seen
+        is_all, settled = not self._seen, self._records.settled()
         found = dict[str, Stamp]()
-        for block, session, last, size in _rows(self._store, _NEW, self._seen):
-            name = f"{block}/{session}"
-            before = (0, 0) if is_all else self.unread.get(name) or self._stamps.get(name) or (0, 0)
-            found[name] = (last, before[1] + size)
-            self._seen = max(self._seen, last)
+        for row, session, size, *_ in self._records.talk(self._seen):
+            if row < settled:
+                name = f"{row >> _BLOCK_BITS}/{session}"
+                known = None if is_all else self.unread.get(name) or self._stamps.get(name)
+                last, length = found.get(name) or known or (0, 0)
+                found[name] = (max(last, row), length + size)
+        self._seen = max((self._seen, *(last for last, _ in found.values())))
         gone = [name for name in self._stamps if name not in found] if is_all else []
         stale = {
             name: found[name] for name in sorted(found, key=found.__getitem__) if self._stamps.get(name) != found[name]
@@ -155,39 +154,14 @@ class TalkIndex(Index):
         return int(block) << _SESSION_BITS | int(session)
 
 
-def _rows(store: Path, sql: str, *values: object) -> Sequence[Any]:
-    """Rows of the store, read beside its owner; none where it cannot be read just now."""
-    try:
-        with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", timeout=1, uri=True)) as db:
-            return db.execute(sql, values).fetchall()
-    except sqlite3.Error:
-        return ()
+def _records(store: Path) -> Records:
+    """Those of the store, read beside its owner; none where it cannot be read just now."""
 
+    def read(sql: str, *values: object) -> list[Any]:
+        try:
+            with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", timeout=1, uri=True)) as db:
+                return db.execute(sql, values).fetchall()
+        except sqlite3.Error:
+            return []
 
-# a turn that is under way may still be taken back: nothing from there on is taken up
-_ENDED = (
-    "messages.id < coalesce((SELECT min(open.id) FROM turns AS t JOIN messages AS open ON open.turn = t.id"
-    " WHERE t.ended IS NULL), 1 << 62)"
-)
-SAID = """CASE WHEN json_valid(messages.body) AND json_valid(inbox.body) THEN
-    messages.body ->> 'text' <> ''
-    AND (messages.body ->> 'kind' = 'assistant'
-        OR (messages.body ->> 'kind' = 'user' AND messages.body ->> 'origin' = 'person'))
-    AND inbox.body ->> 'origin' = 'person' AND coalesce(inbox.body ->> 'profile', '') = ''
-    AND NOT coalesce(json_extract(inbox.body, '$.group[0]'), 0)
-    AND CASE json_type(inbox.body, '$.role') WHEN 'text' THEN inbox.body ->> 'role' = 'owner' WHEN 'null' THEN 0
-        ELSE 1 END
-ELSE 0 END"""
-"""True of the owner's words and the answers to them."""
-OF_TURNS = "messages JOIN turns ON turns.id = messages.turn JOIN inbox ON inbox.id = turns.inbox"
-_NEW = f"""SELECT messages.id >> {_BLOCK_BITS}, messages.session, max(messages.id), sum(length(messages.body))
-    FROM {OF_TURNS} WHERE messages.id > ? AND {SAID} AND {_ENDED} GROUP BY 1, 2"""
-_TEXTS = f"""SELECT messages.id, messages.turn, {SAID} AND {_ENDED}, messages.body ->> 'kind',
-        messages.body ->> 'at', messages.body ->> 'text', messages.body ->> 'outside'
-    FROM {OF_TURNS} WHERE messages.session = ? AND messages.id BETWEEN ? AND ? AND json_valid(messages.body)
-    ORDER BY messages.id"""
-IN_RANGE = f"""SELECT messages.id, messages.turn, {SAID} AND turns.ended IS NOT NULL, messages.body ->> 'kind',
-        messages.body ->> 'at', messages.body ->> 'text', messages.body ->> 'outside', messages.body -> 'calls'
-    FROM {OF_TURNS} WHERE messages.session = ? AND messages.id BETWEEN ? AND ? AND json_valid(messages.body)
-    ORDER BY messages.id"""
-"""The same of turns that have ended, with the calls of tools that an answer makes."""
+    return Records(read)
