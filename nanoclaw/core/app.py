@@ -13,13 +13,13 @@ from typing import Any, Literal, NamedTuple
 from nanoclaw import __version__
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import pause
-from nanoclaw.core.actors import Actors
 from nanoclaw.core.calls import CallRunner
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChannelTable
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder, PromptLimits
+from nanoclaw.core.conversation import Actors
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.message_queue import Accepted, QueuePolicy
@@ -116,7 +116,7 @@ class App:
         commands = (*self._commands(), *self.chain.commands())
         self.commands = Commands(commands, self.transactions, self.redact)
         policy = QueuePolicy(settings.queue)
-        self.conversations = Actors(self.runner, self.commands, self.channels, policy, self.inbox)
+        self.conversations = Actors(self.runner, self.commands, self.channels, policy)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.flags)
 
     # --- what follows a transaction ----------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands, is_talk
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnBegan, TurnEnded, TurnPaused
-from nanoclaw.core.message_queue import Accepted, Item, MessageQueue, PausedTurn, Peers, QueuePolicy, Resumed
+from nanoclaw.core.message_queue import Accepted, Item, MessageQueue, PausedTurn, QueuePolicy, Resumed
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Reply
+from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.rounds import Rounds
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
@@ -26,18 +27,10 @@ from nanoclaw.core.wording import NO_MODEL, logged, not_begun, short, waits_firs
 class Conversation:
     """One conversation: its queue, its running turn, its paused turn, and the messages that a stop dropped."""
 
-    def __init__(
-        self,
-        address: Address,
-        runner: Runner,
-        commands: Commands,
-        channels: Channels,
-        peers: Peers,
-        policy: QueuePolicy,
-    ) -> None:
-        self.address, self._runner, self._commands, self._asker = address, runner, commands, runner.chain.asker
-        self._channels, self._peers, self._policy = channels, peers, policy
-        self._queue = MessageQueue(runner.inbox)
+    def __init__(self, address: Address, peers: Actors) -> None:
+        self.address, self._peers, self._policy, self._channels = address, peers, peers.policy, peers.channels
+        self._runner, self._commands, self._asker = peers.runner, peers.commands, peers.runner.chain.asker
+        self._queue = MessageQueue(peers.runner.inbox)
         self._worker: asyncio.Task[None] | None = None
         self._item: Item | None = None
         self._rounds: Rounds | None = None
@@ -404,3 +397,47 @@ class Conversation:
             session.unload()  # what was under way has ended there
         except StoreError:  # nothing can be kept, but it can still be shown
             self._channels.show(item.address, TurnEnded(text, "failed"))
+
+
+class Actors:
+    """All conversations: makes one for its first message, and stops, resumes and closes them together."""
+
+    def __init__(self, runner: Runner, commands: Commands, channels: Channels, policy: QueuePolicy) -> None:
+        self.runner, self.commands, self.channels, self.policy = runner, commands, channels, policy
+        self._actors: dict[Address, Conversation] = {}
+
+    def of(self, address: Address) -> Conversation:
+        if address not in self._actors:
+            self._actors[address] = Conversation(address, self)
+        return self._actors[address]
+
+    def for_message(self, inbound: Inbound) -> Conversation:
+        """The conversation that a message is part of."""
+        return self.of(inbound.conversation or inbound.address)
+
+    def background_elsewhere(self, inbound: Inbound, here: Address) -> dict[Address, str]:
+        """Conversations except `here`, in words, that run something nobody asked for just now, such as a task; only
+        where the sender of a message may stop them."""
+        from_owner = inbound.message.origin == "person" and inbound.role == "owner" and not inbound.is_group
+        found = ((address, actor.at_work_on) for address, actor in self._actors.items() if from_owner)
+        works = {one: work for one, work in found if work and work.message.origin != "person" and one != here}
+        return {one: profile_of(work).words.format(one.chat) or f"a turn in {one}" for one, work in works.items()}
+
+    def resume(self, turn: int) -> None:
+        """The owner has answered all questions of a turn."""
+        if cut := self.runner.inbox.open_turn(turn):
+            self.for_message(cut.inbound).go_on(cut)
+
+    def halt_all(self) -> dict[Address, bool]:
+        """Stop every conversation. Returns by address whether something was running there."""
+        return {address: actor.halt() for address, actor in list(self._actors.items())}
+
+    async def idle(self) -> None:
+        """Wait until every accepted message is answered, except those that wait for a model or the owner."""
+        await asyncio.gather(*(actor.idle() for actor in list(self._actors.values())))
+
+    async def close(self, *, leave: bool = False) -> None:
+        """Stop what runs, or `leave` it to the next start; waiting messages are always left to it."""
+        for actor in self._actors.values():
+            actor.leaves_turn_open = leave
+        await asyncio.gather(*(actor.close() for actor in list(self._actors.values())))

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.commands import is_talk
@@ -79,13 +79,6 @@ class PausedTurn(NamedTuple):
         if self.timer:
             self.timer.cancel()
         return self._replace(behind=(), timer=None)
-
-
-class Peers(Protocol):
-    """Tells a conversation what it must know of the others."""
-
-    # Other conversations, in words, where something runs that nobody asked for just now and the sender may stop.
-    def background_elsewhere(self, inbound: Inbound, here: Address) -> dict[Address, str]: ...
 
 
 class MessageQueue:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from nanoclaw.core.actors import Actors
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands, is_talk, parse
+from nanoclaw.core.conversation import Actors
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
 from nanoclaw.core.message_queue import Accepted
