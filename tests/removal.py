@@ -164,7 +164,7 @@ async def choose(root: Path, without: frozenset[str]) -> None:
     model = ScriptedProvider(call("question", {"text": "Which?", "options": ["red", "blue"]}), "Blue.")
     async with running(root, model, without=without) as program:
         assert (await program.ask("Go")).startswith("Which?")
-        assert await program.ask("b") == "“blue”: it goes on."
+        assert await program.ask("b") == "OK: “blue”."
         assert await program.answer() == "Blue."
 
 

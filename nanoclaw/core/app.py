@@ -264,7 +264,7 @@ class App:
             elif dropped := self.conversations.of(address).dropped():
                 rows = [row for row, _ in dropped]
                 self.inbox.done(rows, Outbound(address, f"Stopped.{not_begun(dropped)}"))
-        ran = f" Stopped: {stopped} running." if stopped else ""
+        ran = f" I stopped what was running ({stopped})." if stopped else ""
         return f"Everything is frozen: nothing is sent or started until /resume, also after a restart.{ran}"
 
     async def _resume(self, said: Said) -> Reply:

@@ -125,13 +125,13 @@ def test_an_answer_to_a_question_is_over_with_the_turn_that_goes_on() -> None:
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, TurnBegan("from the last run"))
-        await plain.send(Outbound(HERE, "“blue”: it goes on.", reply_to=inbound.external_id))
+        await plain.send(Outbound(HERE, "OK: “blue”.", reply_to=inbound.external_id))
         plain.show(HERE, TextDelta("Blue."))
         plain.show(HERE, TurnEnded("Blue.", "answered"))
         await plain.send(Outbound(HERE, "Blue.", reply_to="from the last run"))
 
     asyncio.run(plain.run(deliver))
-    assert out.getvalue() == "“blue”: it goes on.\nBlue.\n"
+    assert out.getvalue() == "OK: “blue”.\nBlue.\n"
 
 
 def test_a_turn_that_asks_once_more_is_not_waited_for() -> None:
@@ -139,7 +139,7 @@ def test_a_turn_that_asks_once_more_is_not_waited_for() -> None:
 
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, TurnBegan("from the last run"))
-        await plain.send(Outbound(HERE, "“blue”: it goes on.", reply_to=inbound.external_id))
+        await plain.send(Outbound(HERE, "OK: “blue”.", reply_to=inbound.external_id))
         plain.show(HERE, TurnPaused())
 
     asyncio.run(plain.run(deliver))

@@ -351,7 +351,7 @@ async def test_panic_stops_everything_and_holds_what_comes_until_resume_over_res
             await program.say("/panic")
             texts = {await program.answer(), await program.answer()}
             frozen = "Everything is frozen: nothing is sent or started until /resume, also after a restart."
-            assert texts == {"Stopped.", f"{frozen} Stopped: 1 running."}
+            assert texts == {"Stopped.", f"{frozen} I stopped what was running (1)."}
             kept = "Everything is frozen by /panic. This is kept until /resume."
             assert await program.ask("are you there?") == kept
     with ScriptedProvider("I am.") as model:

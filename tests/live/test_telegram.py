@@ -340,7 +340,7 @@ async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(on
         assert one.server.sent(ben) == []
         one.model.script(says("Sent."))
         one.server.press(first, "Yes", one.anna)
-        assert (await one.server.next(one.anna, SECONDS)).text == "Yes: it goes on."
+        assert (await one.server.next(one.anna, SECONDS)).text == "OK, going ahead."
         assert (await one.server.next(ben, SECONDS)).text == "see bank.com now"
         out, _ = await asyncio.to_thread(asking.communicate, None, SECONDS)
         assert out == "Sent.\n"
@@ -352,7 +352,7 @@ async def test_what_a_question_on_the_command_line_needs_is_asked_in_the_chat(on
     second = await one.server.next(one.anna, SECONDS)
     assert await one.says("yes", reply_to=first) == "Which question? Say /yes 2."
     one.model.script(says("Then not."))
-    assert await one.says("no", reply_to=second) == "No: it is not done."
+    assert await one.says("no", reply_to=second) == "OK, I won't do it."
     assert (await one.server.next(one.anna, SECONDS)).text == "Then not."
     await one.server.until(lambda: not second.buttons, SECONDS)
     one.model.script(calls("message", text="And again.", to="telegram:777"))
@@ -478,14 +478,14 @@ async def test_a_question_has_buttons_and_outlives_a_kill(one: Journey) -> None:
     await one.start()
     assert first.buttons, "it waits on"
     one.server.press(first, "blue", one.anna)
-    await one.hears("“blue”: it goes on.")
+    await one.hears("OK: “blue”.")
     assert (await one.server.next(one.anna, SECONDS)).text == "Blue it is."
     assert "The person chose: blue" in one.request() and typed <= 2
     one.model.script(asks(), says("I see."))
     one.server.say(one.anna, "And the wall")
     second = await one.server.next(one.anna, SECONDS)
     assert (await one.says("neither; as the old one was")).startswith("Kept.")
-    assert await one.says("/answer 2 #0") == "Passed on in your words."
+    assert await one.says("/answer 2 #0") == "OK, I passed it on."
     assert (await one.server.next(one.anna, SECONDS)).text == "I see."
     assert "words of their own: neither; as the old one was" in one.request()
     await one.server.until(lambda: not second.buttons, SECONDS)

@@ -183,10 +183,9 @@ class Asks(Asker):
 
     def _how(self, question: Question) -> str:
         """Say in a line how a question with options is answered, and what happens otherwise."""
-        own = " or your own words" if question.ask.is_free else ""
-        own = ", or in a reply with your own words" if question.ask.asks_back else own
+        own = f"{', or in a reply with' if question.ask.asks_back else ' or'} your own words" * question.ask.is_free
         at, default = until(question.expires, self._host.now()), question.ask.default
-        then = f"At {at} I take “{default}”." if default else f"At {at} I go on without."
+        then = f"At {at} I take “{default}”." if default else f"At {at} I carry on without an answer."
         return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
 
     def reminder(self, question: Question, place: Address) -> str:
@@ -196,16 +195,15 @@ class Asks(Asker):
         if not is_for or self._host.records.sent(row)[0] == "pending":
             return ""
         options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
-        is_whole = named(question) == question.ask.question
-        whole = "" if is_whole else f", and /answer {question.number} shows all of it"
+        is_cut = named(question) != question.ask.question
+        whole = f", and /answer {question.number} shows all of it" if is_cut else ""
         waits = f"question {question.number} waits for your answer: “{named(question)}”{options}"
         return f"{waits}: {commands(question)}{whole}"
 
     def over(self, tx: Tx, question: Question) -> None:
         """Say what happens with a question whose time is over."""
-        taken = (question.answer or NO).text
-        then = f"so I take “{taken}”" if taken else "so I go on without an answer"
-        text = f"Question {question.number} (“{named(question)}”) was not answered in time, {then}."
+        then = f"take “{taken}”" if (taken := (question.answer or NO).text) else "carry on without an answer"
+        text = f"Question {question.number} (“{named(question)}”) was not answered in time, so I {then}."
         tx.send(Outbound(question.place, text), is_news=False)
 
     def settled(self, question: Question) -> None:

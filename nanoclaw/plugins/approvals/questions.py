@@ -13,8 +13,8 @@ from nanoclaw.plugins.approvals.extents import extents, meaning
 from nanoclaw.plugins.approvals.grants import OwnerGrants
 from nanoclaw.yes_no import yes_or_no
 
-KEPT = "#0"
-"""An answer that stands for the message that was kept last."""
+KEPT, ANOTHER = "#0", "(with another message, which follows)"
+"""Answers that stand for the message that was kept last, and for none."""
 
 
 class OwnerQuestions(Asks):
@@ -39,17 +39,16 @@ class OwnerQuestions(Asks):
             return f"Question {number} (“{named(question)}”) wants {wanted}: {commands(question)}."
         if question.ask.options:
             self.note(number, answer)
-            return f"“{answer}”: it goes on." if answer in question.ask.options else "Passed on in your words."
+            return f"OK: “{answer}”." if answer in question.ask.options else "OK, I passed it on."
         if not self._may_answer(question, place):
             return f"Question {number} was asked in {question.place}: answer it there, or in a terminal."
         self.note(number, "no" if answer == "no" else "yes")
         if answer in ("yes", "no"):
-            return "Yes: it goes on." if answer == "yes" else "No: it is not done."
+            return "OK, going ahead." if answer == "yes" else "OK, I won't do it."
         told = self._grants.give(tx, question, always=answer == "always")
-        for other in self.open():
-            if _is_same(question, other):
-                self.note(other.number, "yes")
-        return f"Yes: it goes on. {told}"
+        for other in [one for one in self.open() if _is_same(question, one)]:
+            self.note(other.number, "yes")
+        return f"OK, going ahead. {told}"
 
     def _with_exact(self, question: Question, place: Address) -> str:
         exact = question.ask.exact
@@ -72,16 +71,17 @@ class OwnerQuestions(Asks):
         return self.answer(tx, sure[0].number, text, place) if len(reach) == len(sure) == 1 else self.which(text, place)
 
     def match_answer(self, tx: Tx, inbound: Inbound) -> str | None:
-        """Words of the owner to the question that they quote, else to the one that is open there: its options also
-        when something else was said since, where a turn of this chat waits for them; a yes, a no and words of the
-        owner's own only when it was the last thing said. None for words that may be meant for something else."""
+        """Words of the owner to the question that they quote, else to the one that is open there: its options
+        where a turn of this chat waits for them, any words where those end it, others if it was the last thing said.
+        None for words that may be meant for something else."""
         if not (asked := self.open()):
             return None
         text, place, quoted = inbound.message.text.strip(), inbound.address, inbound.quoted
         here = [one for one in asked if place in self._shown(one)]
         if inbound.attachments:
             return self._queued(tx, here, inbound)
-        replied = [one for one in here if quoted and self._is_quoted(one, quoted, place)]
+        ids = ((one, self._host.records.sent(self._shown(one).get(place, 0))[2]) for one in here if quoted)
+        replied = [one for one, sent in ids if quoted in sent.split()]
         if replied and _meaning(replied[0], text, is_said=True) is not None:
             return self.answer(tx, replied[0].number, text, place)
         heard = [one for one in here if _meaning(one, text) is not None]
@@ -89,14 +89,13 @@ class OwnerQuestions(Asks):
             heard = [one for one in heard if _meaning(one, text) in (one.ask.options or ("yes", "no"))]
         if not here:  # its turn is of this conversation, where nobody else would hear the word
             return self.which(text, place) if yes_or_no(text) is not None and self._in_reach(place) else None
-        last = [] if quoted else [one for one in heard if self._is_last_said(one, place)]
+        last = [] if quoted else [one for one in heard if _hears_all(one, place) or self._is_last_said(one, place)]
         named = [] if quoted else [one for one in heard if one.ask.options and option_of(text, one.ask.options)]
         owns = [one for one in named if one.turn and one.about == place]
         if len(here) == 1 and (meant := last or owns):
             return self.answer(tx, meant[0].number, text, place)
         if len(named) == len(heard) == 1 and (last or owns):
             return self.answer(tx, named[0].number, text, place)
-        # where the chat's own turn waits for the answer, nobody else would hear the word
         is_word = yes_or_no(text) is not None and any(one.about == place for one in heard)
         return self.which(text, place) if last or is_word else self._queued(tx, here, inbound)
 
@@ -109,9 +108,11 @@ class OwnerQuestions(Asks):
         return f"Which question? Say {named or bare[yes_or_no(text)]}."
 
     def _queued(self, tx: Tx, here: list[Question], inbound: Inbound) -> str | None:
-        """Say why a message is not answered yet: the turn of this chat waits for the owner."""
+        """Say why a message is not answered yet: the turn of this chat waits for the owner, unless this ends it."""
         one = next((one for one in here if one.turn and one.about == inbound.address), None)
-        if one and not inbound.wait_limit:
+        if one and not inbound.wait_limit and _hears_all(one, inbound.address):
+            self.note(one.number, ANOTHER)
+        elif one and not inbound.wait_limit:
             below = (Button("It is my answer", f"/answer {one.number} {KEPT}"),) if one.ask.is_free else ()
             told = Outbound(inbound.address, _kept(one), reply_to=inbound.external_id, buttons=below)
             tx.send(told, is_news=False)
@@ -123,15 +124,11 @@ class OwnerQuestions(Asks):
         asked = self.open()
         return [one for one in asked if place in self._shown(one) or self._conversation(one.about) == home]
 
-    def _is_quoted(self, question: Question, quoted: str, place: Address) -> bool:
-        return quoted in self._host.records.sent(self._shown(question).get(place, 0))[2].split()
-
     def _is_last_said(self, question: Question, place: Address) -> bool:
         """Tells whether nothing was sent there since it was asked there, except itself again, and no turn begun."""
-        if not (row := self._shown(question).get(place)):
-            return False
+        row = self._shown(question).get(place, 0)
         itself = self._whole(question, place), self._with_exact(question, place), _kept(question)
-        return self._host.records.is_last(place, row, itself, question.asked)
+        return bool(row) and self._host.records.is_last(place, row, itself, question.asked)
 
 
 def _meaning(question: Question, text: str, *, is_said: bool = False) -> str | None:
@@ -140,6 +137,11 @@ def _meaning(question: Question, text: str, *, is_said: bool = False) -> str | N
         return meaning(question, text)
     is_free = question.ask.is_free and (is_said or not question.ask.asks_back)
     return option_of(text, question.ask.options) or (text.strip() or None if is_free else None)
+
+
+def _hears_all(question: Question, place: Address) -> bool:
+    """True for a question of this chat without a default that takes any words: those that are no answer end it."""
+    return question.ask.is_free and not question.ask.asks_back and not question.ask.default and question.about == place
 
 
 def _is_same(question: Question, other: Question) -> bool:

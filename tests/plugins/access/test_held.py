@@ -117,7 +117,7 @@ async def test_a_yes_in_it_answers_the_question_of_its_chat(tmp_path: Path) -> N
         await write(chat, OWNER, "yes")
         await terminal(chat).sent.get()
         assert await say(chat, "/held yes 1") == "Message 1 is accepted as sent by 1."
-        assert {await chat.answer() for _ in range(3)} == {"Yes: it goes on.", "The party is at 8.", "Told her."}
+        assert {await chat.answer() for _ in range(3)} == {"OK, going ahead.", "The party is at 8.", "Told her."}
 
     call = ("message", {"to": "telegram:2", "text": "The party is at 8."})
     await story(tmp_path, play, Say(calls=(call,)), Say("Noted."), Say("Told her."))

@@ -74,7 +74,7 @@ async def test_a_question_names_its_number_on_its_buttons_and_in_words(tmp_path:
         assert question.text.startswith("May I?\n\n") and "/yes 1" in question.text
         assert "(This comes from telegram:555, not from this chat.)" in question.text
         assert [(one.label, one.text) for one in question.buttons] == [("Yes", "/yes 1"), ("No", "/no 1")]
-        assert await here.home.ask("/yes 1") == "Yes: it goes on."
+        assert await here.home.ask("/yes 1") == "OK, going ahead."
         assert (await task).is_yes
 
 
@@ -98,7 +98,7 @@ async def test_a_bare_word_answers_the_one_question_that_is_open_there(
     async with gate(tmp_path, "What?", "And now?") as here:
         task, _ = await here.ask()
         assert await here.home.ask(words, chat="other") == "What?"
-        assert await here.home.ask(words) in ("Yes: it goes on.", "No: it is not done.")
+        assert await here.home.ask(words) in ("OK, going ahead.", "OK, I won't do it.")
         assert (await task).is_yes is is_yes
         assert await here.home.ask(words) == "And now?"
 
@@ -135,7 +135,7 @@ async def test_a_bare_word_goes_elsewhere_once_something_was_said_and_a_quote_st
         assert await here.home.answer() == "Which one?"
         assert not task.done()
         await here.home.say("yes", quoted="message-1")
-        assert await here.home.answer() == "Yes: it goes on."
+        assert await here.home.answer() == "OK, going ahead."
         assert (await task).is_yes
 
 
@@ -146,7 +146,7 @@ async def test_any_message_after_a_question_ends_what_a_bare_word_means(tmp_path
         assert "Workspace: " in await here.home.ask("/status")
         assert await here.home.ask("Yes, please!") == "Which question? Say /yes 1."
         assert here.chat.sent.empty()
-        assert await here.home.ask("/yes 1") == "Yes: it goes on."
+        assert await here.home.ask("/yes 1") == "OK, going ahead."
         assert (await here.chat.sent.get()).text == "Hello."
         assert await here.home.answer() == "Sent."
 
@@ -156,7 +156,7 @@ async def test_what_is_said_while_a_call_waits_for_a_yes_is_kept_and_a_bare_yes_
         await here.home.say("greet Anna")
         assert "/yes 1" in await here.home.answer()
         assert (await here.home.ask("build it all")).startswith("Kept. First I need your answer to question 1 (“")
-        assert await here.home.ask("yes") == "Yes: it goes on."
+        assert await here.home.ask("yes") == "OK, going ahead."
         assert await here.home.answer() == "Sent and built."
 
 
@@ -226,7 +226,7 @@ async def test_a_guest_cannot_answer(tmp_path: Path) -> None:
         assert (await here.chat.sent.get()).text == "Only the owner can do that."
         await here.home.write_from(GUEST, "777", "yes")
         assert (await here.chat.sent.get()).text == "What do you mean?"
-        assert await here.home.ask("no") == "No: it is not done."
+        assert await here.home.ask("no") == "OK, I won't do it."
         assert await here.home.answer() == "Not sent."
         assert here.chat.sent.empty()
 
@@ -254,7 +254,7 @@ async def test_a_question_waits_over_a_restart_and_the_yes_is_to_exactly_that_ca
         here.home.app.is_terminated = True
     async with gate(tmp_path, "Sent.") as here:
         assert here.chat.sent.empty()
-        assert await here.home.ask(answer) == "Yes: it goes on."
+        assert await here.home.ask(answer) == "OK, going ahead."
         assert (await here.chat.sent.get()).text == "Hello."
         assert await here.home.answer() == "Sent."
         assert not results(here.home.history)[-1].is_error

@@ -34,13 +34,13 @@ async def test_it_says_what_it_opens_and_takes_the_policys_questions_as_yes(tmp_
         assert await home.ask("push") == "One."
         assert (await home.ask("rm")).startswith("Run git rm?"), "what has no scope is asked all the same"
         await home.say("/yes 1")
-        assert {await home.answer(), await home.answer()} == {"Yes: it goes on.", "Two."}
+        assert {await home.answer(), await home.answer()} == {"OK, going ahead.", "Two."}
         assert (await home.ask("/elevated")).startswith("Elevated until 12:30; /elevated off ends it.")
         assert await home.ask("/elevated off") == "Elevated is off: I ask again."
         assert await home.ask("/elevated off") == "Elevated is not on here."
         assert (await home.ask("push")).startswith("Run git push?")
         await home.say("/no 2")
-        assert {await home.answer(), await home.answer()} == {"No: it is not done.", "You said no."}
+        assert {await home.answer(), await home.answer()} == {"OK, I won't do it.", "You said no."}
         assert RAN == ["push", "rm x"]
         assert list(lines(home)) == ["elevated until 12:30: not asked (/elevated off)", ""]
 
@@ -158,7 +158,7 @@ async def test_a_clock_that_is_set_back_a_little_makes_it_no_longer(
         seconds[0] += 2 * 60
         assert (await home.ask("push")).startswith("Run git push?")
         await home.say("/no 1")
-        assert {await home.answer(), await home.answer()} == {"No: it is not done.", "You said no."}
+        assert {await home.answer(), await home.answer()} == {"OK, I won't do it.", "You said no."}
 
 
 async def test_in_another_zone_it_ends_at_the_same_moment_in_words_of_there(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def test_a_question_with_a_scope_offers_how_far_its_yes_reaches(tmp_path: 
         ]
         assert await home.ask("/answer 1") == question.text
         await home.say("yes")
-        assert await home.answer() == "Yes: it goes on."
+        assert await home.answer() == "OK, going ahead."
         assert "3. Yes always: commands like `git cd …`" in await home.answer()
         await home.ask("no")
         assert await home.answer() == "Done."
@@ -121,14 +121,14 @@ async def test_for_an_hour_calls_of_the_same_scope_are_not_asked_about(tmp_path:
     steps = git("push a"), "One.", git("push b"), "Two.", git("pull"), "Three.", git("push c"), "You said no."
     async with program(tmp_path, *steps) as home:
         await home.ask("push a")
-        told = f"Yes: it goes on. Until 13:00 I don't ask about {PUSH} here; /grants takes that back."
+        told = f"OK, going ahead. Until 13:00 I don't ask about {PUSH} here; /grants takes that back."
         assert await said(home, words) == {told, "One."}
         assert await home.ask("push b") == "Two."
         assert (await home.ask("pull")).startswith("Run git pull?")
-        assert await said(home, "no") == {"No: it is not done.", "Three."}
+        assert await said(home, "no") == {"OK, I won't do it.", "Three."}
         home.hand.now += timedelta(hours=1)
         assert (await home.ask("push c")).startswith("Run git push?")
-        assert await said(home, "no") == {"No: it is not done.", "You said no."}
+        assert await said(home, "no") == {"OK, I won't do it.", "You said no."}
         assert RAN == ["push a", "push b"]
 
 
@@ -153,7 +153,7 @@ async def test_always_is_offered_for_a_place_alone_and_holds_until_it_is_revoked
         assert "1. commands like `git cd …`, in terminal:main, until you revoke it" in await home.ask("/grants")
         assert await home.ask("/grants revoke 1") == "Revoked: commands like `git cd …`. I ask again."
         assert (await home.ask("go on")).startswith("Run git cd?")
-        assert await said(home, "no") == {"No: it is not done.", "Three."}
+        assert await said(home, "no") == {"OK, I won't do it.", "Three."}
 
 
 async def test_always_is_no_answer_where_it_is_not_offered(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ async def test_always_is_no_answer_where_it_is_not_offered(tmp_path: Path) -> No
         wants = "Question 1 (“Run git push?”) wants yes or yes for an hour or no: /yes 1 or /no 1."
         assert await home.ask("/yes 1 always") == wants
         await home.say("/yes 1")
-        assert {await home.answer(), (await home.answer())[:11]} == {"Yes: it goes on.", "Run git rm?"}
+        assert {await home.answer(), (await home.answer())[:11]} == {"OK, going ahead.", "Run git rm?"}
         assert await home.ask("/yes 2 hour") == "Question 2 (“Run git rm?”) wants yes or no: /yes 2 or /no 2."
-        assert await said(home, "/no 2") == {"No: it is not done.", "Done."}
+        assert await said(home, "/no 2") == {"OK, I won't do it.", "Done."}
         assert home.rows("SELECT * FROM approvals_grants") == []
 
 
@@ -174,7 +174,7 @@ async def test_a_yes_for_an_hour_is_one_to_the_other_calls_that_wait_with_the_sa
         assert [(await home.answer())[:13] for _ in range(3)] == ["Run git push?", "Run git push?", "Run git pull?"]
         await home.ask("/yes 1 hour")
         assert [one.number for one in home.public("approvals").open()] == [3]
-        assert await said(home, "/no 3") == {"No: it is not done.", "Done."}
+        assert await said(home, "/no 3") == {"OK, I won't do it.", "Done."}
         assert RAN == ["push a", "push b"]
 
 
@@ -237,7 +237,7 @@ async def test_a_question_from_a_chat_is_asked_there_and_in_the_terminal_and_set
         there, here = await home.chat.sent.get(), await home.channel.sent.get()
         assert there.text.startswith("Run git push?\n\n```\npush\n```\n\n1. Yes") and there.buttons == here.buttons
         assert "(This comes from telegram:1, not from this chat.)" in here.text
-        assert await home.ask("yes") == "Yes: it goes on."
+        assert await home.ask("yes") == "OK, going ahead."
         assert (await home.chat.sent.get()).text == "Pushed."
         settled = {(address, event.id) for address, event in home.chat.events if type(event).__name__ == "Settled"}
         assert settled == {(OWN, "message-1")}
@@ -245,7 +245,7 @@ async def test_a_question_from_a_chat_is_asked_there_and_in_the_terminal_and_set
         await home.chat.sent.get()
         await home.channel.sent.get()
         await home.write_from(OWN, "1", "no")
-        assert {(await home.chat.sent.get()).text for _ in range(2)} == {"No: it is not done.", "Not pushed."}
+        assert {(await home.chat.sent.get()).text for _ in range(2)} == {"OK, I won't do it.", "Not pushed."}
         assert (MAIN, Notice("question 2 (“Run git push?”) is over: it was answered: “no”")) in home.channel.events
         assert "no open question 2" in await home.ask("/yes 2")
         assert RAN == ["push"]
@@ -264,7 +264,7 @@ async def test_another_chat_of_the_owners_cannot_answer_for_this_one(tmp_path: P
         await home.write_from(GUEST, "777", "/yes 1")
         assert (await home.chat.sent.get()).text == "Only the owner can do that."
         await home.write_from(OWN, "1", "/no 1")
-        assert {(await home.chat.sent.get()).text for _ in range(2)} == {"No: it is not done.", "Not pushed."}
+        assert {(await home.chat.sent.get()).text for _ in range(2)} == {"OK, I won't do it.", "Not pushed."}
         assert RAN == []
 
 
@@ -292,7 +292,7 @@ async def test_a_yes_to_one_call_is_none_to_another_that_looks_the_same(tmp_path
     async with program(tmp_path, "Not done.") as home:
         home.app.store.db.execute("UPDATE turns SET running = replace(running, 'push a', ?)", (other,))
         assert other in home.rows("SELECT running FROM turns")[0][0]
-        assert await said(home, "/yes 1") == {"Yes: it goes on.", "Not done."}
+        assert await said(home, "/yes 1") == {"OK, going ahead.", "Not done."}
         assert RAN == []
         assert results(home.history)[-1].is_error
 

@@ -46,7 +46,7 @@ async def test_nobody_elses_yes_counts_wherever_it_is_said(tmp_path: Path) -> No
         assert RAN == [] and here.home.public("approvals").open()
         here.server.say(here.anna, "/yes 1")
         told = {(await here.server.next(here.anna)).text for _ in range(3)}
-        assert told == {"Only the owner can do that.", "Yes: it goes on.", "Pushed."}
+        assert told == {"Only the owner can do that.", "OK, going ahead.", "Pushed."}
         assert RAN == ["push"]
 
 
@@ -81,8 +81,8 @@ async def test_pressed_twice_it_runs_once_and_a_no_after_the_yes_changes_nothing
         here.server.press(question, "Yes", here.anna)
         here.server.press(question, "No", here.anna)
         told = sorted([(await here.server.next(here.anna)).text for _ in range(4)])
-        assert told[0] == "Pushed." and told[3] == "Yes: it goes on."
-        assert told[1:3] == ["There is no open question 1: it was answered: “yes”. Ask again if it still matters."] * 2
+        assert told[0] == "OK, going ahead." and told[1] == "Pushed."
+        assert told[2:] == ["There is no open question 1: it was answered: “yes”. Ask again if it still matters."] * 2
         assert RAN == ["push"]
 
 
@@ -124,7 +124,7 @@ async def test_an_edit_to_yes_of_words_that_were_said_before_is_no_answer(tmp_pa
             here.server.edit(message, text)
             await here.taken()
             assert here.home.public("approvals").open() and RAN == []
-        assert await here.hears(here.anna, "/no 1") in ("No: it is not done.", "Pushed.")
+        assert await here.hears(here.anna, "/no 1") in ("OK, I won't do it.", "Pushed.")
 
 
 async def test_of_two_open_questions_a_plain_yes_answers_none_and_a_reply_its_own(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ async def test_of_two_open_questions_a_plain_yes_answers_none_and_a_reply_its_ow
         first, second = [await here.server.next(here.anna) for _ in range(2)]
         told = await here.hears(here.anna, "yes")
         assert told == "Which question? Say /yes 1 or /yes 2."
-        assert await here.hears(here.anna, "yes", reply_to=second) == "Yes: it goes on."
+        assert await here.hears(here.anna, "yes", reply_to=second) == "OK, going ahead."
         assert RAN == []
         here.server.say(here.anna, "no", reply_to=first)
-        assert {(await here.server.next(here.anna)).text for _ in range(2)} == {"No: it is not done.", "Done."}
+        assert {(await here.server.next(here.anna)).text for _ in range(2)} == {"OK, I won't do it.", "Done."}
         assert RAN == ["rm b"]
 
 
@@ -178,7 +178,7 @@ async def test_a_helper_asks_in_the_chat_where_it_was_begun_wherever_the_owner_i
             here.home.app.is_gateway = restarts
             if not restarts:
                 here.server.say(here.anna, "yes")
-                assert {(await here.server.next(here.anna)).text for _ in range(2)} == {"Yes: it goes on.", "Fine."}
+                assert {(await here.server.next(here.anna)).text for _ in range(2)} == {"OK, going ahead.", "Fine."}
         if restarts:
             async with scene(tmp_path, model=model, server=server, extra=[Git], wakes=True) as here:
                 assert RAN == []
@@ -186,7 +186,7 @@ async def test_a_helper_asks_in_the_chat_where_it_was_begun_wherever_the_owner_i
                 told = [(await here.server.next(here.anna)).text for _ in range(4)]
                 interrupted = "(I was interrupted and continued.)\n\nFine."
                 report = "Helper 1 (a) reports after 0 s:\n\nA."
-                assert sorted(told) == sorted([interrupted, "Yes: it goes on.", report, "It is known."])
+                assert sorted(told) == sorted([interrupted, "OK, going ahead.", report, "It is known."])
     assert RAN == ["push"]
 
 
@@ -205,5 +205,5 @@ async def test_a_helper_of_the_terminal_asks_there_and_not_in_a_chat_that_was_us
         assert "asked in terminal:main" in await here.hears(here.anna, "/yes 1")
         assert len(here.server.posted) == before + 1 and RAN == []
         await here.home.say("yes")
-        assert {await here.home.answer(), await here.home.answer()} == {"Yes: it goes on.", "Fine."}
+        assert {await here.home.answer(), await here.home.answer()} == {"OK, going ahead.", "Fine."}
     assert RAN == ["push"]

@@ -74,9 +74,9 @@ async def test_what_asks_asks_each_time_also_when_elevated(tmp_path: Path) -> No
         question = await program.ask("look")
         assert question.startswith("Run `list_dir`?\n\n```\npath: .\n```\n\n(“/yes 1” or “/no 1” answers it")
         await program.say("/yes 1")
-        assert {(await program.answer())[:15] for _ in range(2)} == {"Yes: it goes on", "Run `list_dir`?"}
+        assert {(await program.answer())[:15] for _ in range(2)} == {"OK, going ahead", "Run `list_dir`?"}
         await program.say("/no 2")
-        assert {await program.answer() for _ in range(2)} == {"No: it is not done.", "Done."}
+        assert {await program.answer() for _ in range(2)} == {"OK, I won't do it.", "Done."}
 
 
 @pytest.mark.parametrize(("text", "is_asked"), [("hello", False), ("lift", True), ("others", True)])

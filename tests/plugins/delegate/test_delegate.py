@@ -365,7 +365,7 @@ async def test_panic_ends_all_and_what_is_to_tell_of_it_comes_after_resume(tmp_p
     async with running(tmp_path, cast, wakes=True) as program:
         await program.say("Go")
         await asyncio.gather(*(hang.reached.wait() for hang in hangs))
-        assert (await program.ask("/panic")).endswith("Stopped: 3 running.")
+        assert (await program.ask("/panic")).endswith("I stopped what was running (3).")
         await settled(program)
         assert states(program) == [("told", "cancelled")] * 2
         await program.say("/resume")
@@ -517,7 +517,7 @@ async def test_a_question_that_comes_up_in_a_helper_reaches_the_owner_where_it_w
             "May it look?\n\n```\npath: .\n```\n\n(This comes from helper 1, which is to do: a.)"
         )
         said = {await program.ask("yes"), await program.answer()}
-        assert said == {"Yes: it goes on.", "Fine."}
+        assert said == {"OK, going ahead.", "Fine."}
         assert not results(history_of(program, 1))[0].is_error
 
 

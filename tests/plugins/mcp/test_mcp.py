@@ -173,7 +173,7 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
         asked = await here.answer()
         assert "The MCP server l asks: `A trip.`" in asked
         assert "City, days, sea, by" in asked
-        assert await here.ask("yes") == "Yes: it goes on."
+        assert await here.ask("yes") == "OK, going ahead."
         for question, wrong, answer, said in (
             ("City — Where to? (text)", "", "Rome", "Passed on"),
             ("days (a whole number)", "many", "3", "Passed on"),
@@ -182,7 +182,7 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
         ):
             assert question in await here.answer()
             if wrong:
-                assert await here.ask(wrong) == "Passed on in your words."
+                assert await here.ask(wrong) == "OK, I passed it on."
                 assert "does not fit" in (again := await here.answer()) and question in again
             assert said in await here.ask(answer)
         assert "ask your model this, at your cost?\n\n```\none word?\n```\n" in await here.answer()
@@ -662,7 +662,7 @@ async def test_with_others_text_it_is_one_question_and_in_a_task_a_refusal(tmp_p
         asked = await here.ask("go")
         assert asked.startswith("Run `odd` of the MCP server t?\n\nMay I use t__odd with this?")
         await here.say("yes")
-        assert {await here.answer() for _ in range(2)} == {"Yes: it goes on.", "Done."}
+        assert {await here.answer() for _ in range(2)} == {"OK, going ahead.", "Done."}
         await here.ask("/new")
         inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
         here.app.transactions.write_now(lambda tx: tx.deliver(inbound))

@@ -110,7 +110,7 @@ async def test_another_chat_hears_it_once_the_owner_says_yes_and_remembers_it(tm
             ("No", "/no 1"),
         ]
         assert chat.sent.empty()
-        assert await home.ask("yes") == "Yes: it goes on."
+        assert await home.ask("yes") == "OK, going ahead."
         assert (await chat.sent.get()).text == "The party is at 8."
         assert await home.answer() == "Told her."
         there = home.app.sessions.of(ANNA).history
@@ -331,7 +331,7 @@ async def test_a_yes_is_to_the_file_as_it_was_when_it_was_asked_for(tmp_path: Pa
         await home.say("send Anna the plan")
         assert 'files: ["plan.txt"]\n' in (await home.channel.sent.get()).text
         (home.workspace / "plan.txt").write_text("secret!!" if is_changed else "harmless")
-        assert await home.ask("yes") == "Yes: it goes on."
+        assert await home.ask("yes") == "OK, going ahead."
         if not is_changed:
             assert (await chat.sent.get()).files[0].endswith("plan.txt")
         assert await home.answer() == ("Shall I ask again?" if is_changed else "Sent.")

@@ -67,7 +67,7 @@ async def test_only_looking_runs_until_the_person_says_yes_and_then_the_same_tur
         assert outcomes(program) == [("list_dir", False), ("write_file", True)]
         assert not is_written(program)
         assert "not run: plan mode is on" in results(program.history)[1].text
-        assert (await program.ask("yes")).startswith("“Approve”")
+        assert (await program.ask("yes")).startswith("OK: “Approve”")
         assert await program.answer() == "It is written."
         assert outcomes(program)[2:] == [("exit_plan_mode", False), ("write_file", False)]
         assert is_written(program)
@@ -109,7 +109,7 @@ async def test_other_words_reach_the_model_and_are_no_yes(tmp_path: Path, words:
     model = ScriptedProvider(present(), WRITE, present("1. Remove a"), "Well?")
     async with running(tmp_path, model) as program:
         await program.ask("/plan Tidy up")
-        assert await program.ask(words) == "Passed on in your words."
+        assert await program.ask(words) == "OK, I passed it on."
         assert (await program.answer()).startswith("The plan:\n\n1. Remove a\n\n")
         told, refused = results(program.history)
         assert f"“{words}”" in told.text and told.is_error and refused.is_error

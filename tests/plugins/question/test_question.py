@@ -65,7 +65,7 @@ async def test_a_number_an_option_or_its_beginning_is_the_answer(tmp_path: Path)
     async with running(tmp_path, ScriptedProvider(*steps * len(ANSWERS))) as program:
         for number, (words, answer) in enumerate(ANSWERS.items(), 1):
             await program.ask("Paint the door")
-            assert await program.ask(words.format(number)) == f"“{answer}”: it goes on."
+            assert await program.ask(words.format(number)) == f"OK: “{answer}”."
             assert await program.answer() == "So be it."
         assert said(program) == [f"The person chose: {answer}" for answer in ANSWERS.values()]
 
@@ -81,7 +81,7 @@ async def test_other_words_are_kept_as_a_message_until_they_are_said_to_be_the_a
                 assert kept.text.startswith("Kept.") and f" If this is it: /answer {number} #0. /stop" in kept.text
                 assert [one.text for one in kept.buttons] == [f"/answer {number} #0"]
             passed_on = await program.ask(words if words.startswith("/") else f"/answer {number} #0")
-            assert passed_on == "Passed on in your words." and await program.answer() == "I see."
+            assert passed_on == "OK, I passed it on." and await program.answer() == "I see."
         own = [words.removeprefix("/answer ") for words in OWN]
         assert said(program) == [f"The person answered in words of their own: {words}" for words in own]
         asked = [one.text for one in program.history if isinstance(one, UserMessage) and one.origin == "person"]
@@ -92,8 +92,8 @@ async def test_other_words_are_kept_as_a_message_until_they_are_said_to_be_the_a
 async def test_options_that_are_numbers_have_none(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(ask(options=["2", "1"], default=""), "One.")) as program:
         shown = await program.ask("How many?")
-        assert "\n- 2\n- 1\n" in shown and "At 13:00 I go on without." in shown
-        assert await program.ask("1") == "“1”: it goes on."
+        assert "\n- 2\n- 1\n" in shown and "At 13:00 I carry on without an answer." in shown
+        assert await program.ask("1") == "OK: “1”."
         await program.answer()
 
 
@@ -102,8 +102,8 @@ async def test_a_yes_or_a_no_means_the_option_that_is_one(tmp_path: Path) -> Non
     async with running(tmp_path, ScriptedProvider(first, second, "Well.")) as program:
         await program.ask("Go")
         await program.say("ja!")
-        assert "“go ahead”: it goes on." in (await program.answer(), await program.answer())
-        assert await program.ask("/no 2") == "“No”: it goes on."
+        assert "OK: “go ahead”." in (await program.answer(), await program.answer())
+        assert await program.ask("/no 2") == "OK: “No”."
         await program.answer()
 
 
@@ -126,7 +126,7 @@ async def test_without_a_default_it_goes_on_and_the_model_hears_why(tmp_path: Pa
     model = ScriptedProvider(ask(default="", deadline=""), "I left it.")
     async with running(tmp_path, model, settings=settings, seconds=9000) as program:
         await program.ask("Paint the door")
-        assert (await program.answer()).endswith("was not answered in time, so I go on without an answer.")
+        assert (await program.answer()).endswith("was not answered in time, so I carry on without an answer.")
         assert await program.answer() == "I left it."
         assert passed() == 7200
         assert said(program)[0].startswith("Nobody answered in time. There is no default: do only what is safe")
@@ -245,7 +245,7 @@ async def test_commands_reminders_and_files_are_no_answer_and_nothing_is_lost(tm
             " /stop drops the question and what is kept."
         )
         assert (await program.ask("and that")).startswith("Kept."), "something else was said since"
-        assert await program.ask("2") == "“blue”: it goes on.", "what else could it mean?"
+        assert await program.ask("2") == "OK: “blue”.", "what else could it mean?"
         told = [await program.answer(), await program.answer()]
         assert told == ["Blue.", "A picture of a door."]
         assert said(program) == ["The person chose: blue"]
@@ -261,7 +261,7 @@ async def test_a_quote_answers_it_after_other_things_were_said(tmp_path: Path) -
         await program.app.delivery.flush("terminal")
         (platform_id,) = program.rows("SELECT platform_id FROM outbox WHERE text LIKE 'Which colour?%'")[0]
         await program.say("the one of the garage", quoted=platform_id)
-        assert await program.answer() == "Passed on in your words."
+        assert await program.answer() == "OK, I passed it on."
         await program.answer()
         assert said(program) == ["The person answered in words of their own: the one of the garage"]
 
@@ -335,7 +335,7 @@ async def test_a_task_asks_the_owner_in_their_chat(tmp_path: Path) -> None:
         inbound = Inbound(job, "", "1", UserMessage("Paint the door", program.clock(), "job"), role="owner")
         program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
         assert "(This comes from job:7, not from this chat.)" in await program.answer()
-        assert await program.ask("2") == "“blue”: it goes on."
+        assert await program.ask("2") == "OK: “blue”."
         await program.app.conversations.idle()
         history = program.app.sessions.of(job).history
         assert [result.text for result in results(history)] == ["The person chose: blue"]

@@ -191,7 +191,7 @@ async def test_a_task_that_panic_stopped_has_ended_and_the_person_learns_of_it_a
         await dial.pass_(minutes=6)
         await home.program.say("/panic")
         await dial.pass_(minutes=6)
-        assert "Stopped: 1 running" in home.sent()[0]
+        assert "I stopped what was running (1)" in home.sent()[0]
         await home.program.say("/resume")
         await dial.pass_(seconds=5)
         assert any("Task 1 did not work. It was stopped." in text for text in home.sent())

@@ -107,7 +107,7 @@ async def test_a_name_that_a_stranger_chose_passes_for_nobody_elses(tmp_path: Pa
             assert len(line) < 300
             here.server.say(here.anna, f"/no {number}")
             told = {(await here.server.next(here.anna)).text.partition("\n")[0] for _ in range(2)}
-            assert told == {"No: it is not done.", "Done."}
+            assert told == {"OK, I won't do it.", "Done."}
     assert paid == []
 
 
