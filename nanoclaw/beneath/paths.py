@@ -213,9 +213,8 @@ def _locate(reach: Reach, path: str, for_writing: bool = False) -> _Place:
     free of links at the time of asking."""
     if "\0" in path:
         raise PathRefused(f"the path {path[:80]!r} has a NUL character in it: leave it out.")
-    beyond = (*reach.write, *reach.read)
     if path.startswith("~"):
-        if not path.startswith("~/") or not beyond:
+        if not path.startswith("~/"):
             raise PathRefused(f"{path[:80]!r}: '~' is not expanded. Give a relative path, like 'notes/today.md'.")
         path = os.path.expanduser(path)  # noqa: PTH111  (a string)
     try:
@@ -233,10 +232,10 @@ def _locate(reach: Reach, path: str, for_writing: bool = False) -> _Place:
         if real == base and os.path.isfile(base):  # noqa: PTH113
             base = os.path.dirname(base)  # noqa: PTH120
         return _Place(reach, base, tuple(real[len(base) :].strip("/").split("/")) if real != base else (), is_guarded)
-    if for_writing and any(_is_in(real, os.path.realpath(one)) for one in reach.read):
-        raise PathRefused(f"{path[:200]!r} is outside the workspace and may only be read.")
+    is_read = for_writing and any(_is_in(real, os.path.realpath(one)) for one in reach.read)
+    where = f"outside the workspace{' and may only be read' if is_read else ''}"
     allow = f"[files] {'write' if for_writing else 'read'} in config.toml"
-    raise PathRefused(f"{path[:200]!r} is outside the workspace. The person can add its folder to {allow}.")
+    raise PathRefused(f"{path[:200]!r} is {where}. The person can add its folder to {allow}.")
 
 
 def _is_in(path: str, base: str) -> bool:
