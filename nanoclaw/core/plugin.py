@@ -172,6 +172,10 @@ class Turn(Protocol):
     def begin_again(self, upto: int, summary: str, query: str) -> None: ...
 
 
+OPEN_TO = ("person", "job", "heartbeat", "helper")
+"""Names of the profiles that a tool is open to unless it says otherwise: never guests."""
+
+
 class ToolOutput(NamedTuple):
     """The result of a tool where plain text is not enough."""
 
@@ -200,7 +204,7 @@ class Tool(NamedTuple):
     atomic: bool = False  # a call does nothing but one `context.write`
     side_by_side: bool = False  # calls of one answer run side by side, whatever its reach
     # Names of profiles. A tool that is open to guests keeps by itself to the conversation of its context.
-    open_to: frozenset[str] = frozenset()
+    open_to: frozenset[str] = frozenset(OPEN_TO)
     is_there: bool = True  # False: no new context has it; a call by an older one is run, and says why it cannot be
     # True: the schema is of others, and may be any; a call's arguments are handed on as they are.
     is_foreign: bool = False

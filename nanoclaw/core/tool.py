@@ -25,7 +25,7 @@ from nanoclaw.core.messages import (
     ToolResult,
     ToolSpec,
 )
-from nanoclaw.core.plugin import Profile, Tool, ToolOutput, Tx
+from nanoclaw.core.plugin import OPEN_TO, Profile, Tool, ToolOutput, Tx
 from nanoclaw.escapes import plain
 from nanoclaw.tool_schema import ArgumentsError, check, parse, schema_of
 
@@ -37,10 +37,6 @@ _OF_CALL = {"name", "arguments"}
 
 MOST_LISTED = 30
 """Most names of tools in an error about an unknown one."""
-
-
-OPEN_TO = ("person", "job", "heartbeat", "helper")
-"""Names of the profiles that a tool is open to unless it says otherwise: never guests."""
 
 
 def nobody(effect: Effect) -> None:

@@ -12,8 +12,7 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.plugin import Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
-from nanoclaw.core.tool import OPEN_TO
+from nanoclaw.core.plugin import OPEN_TO, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
 
 CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it."
 ANSWERS = "This answers a message of yours that repeats others' text, set in a block."

@@ -11,7 +11,7 @@ from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
 from nanoclaw.core.plugin import Host, Mode, Plugin, Profile, Tool
 from nanoclaw.core.provider import tools_text
-from nanoclaw.core.tool import OPEN_TO, ToolContext, tool
+from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.tokens.tokens import estimate
 
 SEARCH = "tool_search"
@@ -143,7 +143,7 @@ async def _not_called(name: str, arguments: dict[str, Any] | None = None) -> str
 _GIVEN = {"name": {"type": "string"}, "arguments": {"type": "object", "description": "its own ones"}}
 _SCHEMA = {"type": "object", "properties": _GIVEN, "required": ["name"], "additionalProperties": False}
 _SPEC = ToolSpec(CALL_TOOL, "Run a tool that tool_search has found.", _SCHEMA)
-_CALL = Tool(_SPEC, _not_called, "none", False, open_to=frozenset(OPEN_TO))
+_CALL = Tool(_SPEC, _not_called, "none", False)
 """The core takes a call of it for one of the tool that it names."""
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nanoclaw.core.messages import ModelRequest, ToolSpec
-from nanoclaw.core.plugin import Plugin, Tool
+from nanoclaw.core.plugin import OPEN_TO, Plugin, Tool
 from nanoclaw.core.provider import chat_messages, chat_tools
-from nanoclaw.core.tool import OPEN_TO, ToolContext
+from nanoclaw.core.tool import ToolContext
 
 SERVERS = ("github", "slack", "jira", "gmail", "stripe", "notion", "spotify", "drive", "maps", "linear")
 THINGS = ("issue", "message", "page", "invoice", "playlist", "file", "route", "ticket", "label", "comment")
