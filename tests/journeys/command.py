@@ -113,11 +113,11 @@ def make_owner(config: Config, channel: str, *senders: str) -> None:
 
 def mounted() -> int:
     """The command, which alone sees what $MOUNT mounts over its home. Runs in what is forked."""
-    from nanoclaw.__main__ import main
+    from nanoclaw.__main__ import run
 
     assert not ctypes.CDLL(None).unshare(0x20000), "no namespace of mounts"
     subprocess.run(["sh", "-ec", f"mount --make-rprivate /; {os.environ.pop('MOUNT')}"], check=True)
-    return main()
+    return run()
 
 
 @dataclass(frozen=True)

@@ -423,8 +423,8 @@ def test_the_version_imports_nothing(argv: list[str], tmp_path: Path) -> None:
 
 
 MODULES = """
-from nanoclaw.__main__ import main
-status = main()
+from nanoclaw.__main__ import run
+status = run()
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 sys.exit(status)
 """
