@@ -35,7 +35,6 @@ from nanoclaw.plugins.files.looking import check_short, found, in_words, listing
 from nanoclaw.plugins.files.reading import HEAD_BYTES, PAGE_LINES, TextPage, coding_of, is_image, picture
 
 LONGEST_EDIT_BYTES = 10_000_000
-LOOK = " list_dir and find_files show what is there."
 
 
 class Files(Plugin):
@@ -70,15 +69,16 @@ class Files(Plugin):
         limit: Annotated[int, "number of lines"] = PAGE_LINES,
     ) -> str | ToolOutput:
         """Read a text file with line numbers, or look at an image."""
+        shown, skills = "", self._host.get("skills")
+        if skills and path.startswith("skill:"):
+            shown = f"[{visible(path := str(await asyncio.to_thread(skills.located, path[6:])))}]\n"
         with open_for_reading(self._readable(path, context), path) as file:
             head = file.read(HEAD_BYTES)
             if is_image(head):
                 image = await asyncio.to_thread(picture, file, path)
                 return ToolOutput(f"[image {visible(path)}]", (image,))
             page = TextPage(file, path, coding_of(head, path), max(1, offset), min(max(1, limit), PAGE_LINES))
-            if len(head) < HEAD_BYTES:
-                return page.text(head)
-            return await asyncio.to_thread(page.text, head)
+            return shown + (page.text(head) if len(head) < HEAD_BYTES else await asyncio.to_thread(page.text, head))
 
     async def _list_dir(self, path: str = ".") -> str:
         """List a folder: folders first, then files with sizes."""
@@ -231,7 +231,7 @@ def _in_our_words(run: Callable[..., Awaitable[str | ToolOutput]]) -> Callable[.
             return await run(*arguments, **named)
         except (PathError, NotSaved) as error:
             kind = Refused if isinstance(error, PathRefused) else ToolError
-            look = LOOK if isinstance(error, PathError) and error.look else ""
+            look = " list_dir and find_files show what is there." if isinstance(error, PathError) and error.look else ""
             raise kind(f"{error}{look}") from None
 
     return told

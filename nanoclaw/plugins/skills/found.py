@@ -19,9 +19,6 @@ from nanoclaw.plugins.skills.skills import MOST_LISTED, Means, Skill, summary
 ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
 
-SEARCH = "tool_search"
-"""The tool that finds skills which the prompt has no room for."""
-
 
 class PromptSkills(NamedTuple):
     """Skills in the prompt: bodies of always-on ones by name, a summary of the others, ids of sections cut short."""
@@ -62,6 +59,10 @@ class FoundSkills:
         found = skills.survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
         return [(skill, self._sources[skill.folder.parent]) for skill in found]
 
+    def located(self, name: str) -> Path:
+        """The SKILL.md of a skill that may be used, also if it lacks something. Raises SkillError."""
+        return skills.find([skill._replace(missing=()) for skill, _ in self.surveyed()], name).path
+
     def drafts(self) -> list[Skill]:
         """Those that the owner has not looked at as they are now, looked for when something has changed."""
         if (stamp := self.stamp) != self._drafts[0]:
@@ -71,7 +72,7 @@ class FoundSkills:
     def searchable(self, profile: Profile) -> tuple[Skill, ...]:
         """All skills, if they don't all fit into the prompt and tool_search has to find some; otherwise none."""
         means = self._means(profile)
-        if profile.mode != "full" or not {SEARCH, "read_file"} <= means.tools:
+        if profile.mode != "full" or not {"tool_search", "read_file"} <= means.tools:
             return ()
         found = skills.discover(self._sources, means, judge=self.pins.judge())
         return found if len(found) > MOST_LISTED else ()
@@ -85,9 +86,8 @@ class FoundSkills:
         bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
         broken, means = list[Skill](), self._means(profile)
         every = found = skills.discover(self._sources, means, broken.append, self.pins.judge())
-        always = [
-            framed(skill.name, skills.body(skill)) if skill.always and not skill.missing else "" for skill in found
-        ]
+        whole = {skill for skill in found if skill.always and not skill.missing}
+        always = [framed(skill.name, skills.body(skill)) if skill in whole else "" for skill in found]
         texts = dict(zip(found, always, strict=True))
         if sum(map(len, always)) > ACTIVE_LIMIT:
             found = skills.by_fit(found, query)
@@ -100,7 +100,7 @@ class FoundSkills:
                 shortened |= {"active_skills"} if text else set()
         listed.sort(key=lambda skill: skill.name)
         self.broken = frozenset(f"the skill {skills.shown(one.path)} is off: {one.problem}" for one in broken)
-        choice, most = summary(tuple(listed), sys.maxsize), MOST_LISTED if SEARCH in means.tools else None
+        choice, most = summary(tuple(listed), sys.maxsize), MOST_LISTED if "tool_search" in means.tools else None
         if len(choice) > skills.SUMMARY_CHARACTERS or (most and len(listed) > most):
             choice = summary(skills.by_fit(listed, query), most=most)
             shortened.add("skills")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.skills.skills import Skill
 
 ABOUT = (
-    "Know-how on file. When one fits the task, read its SKILL.md with read_file and follow it; "
+    "Know-how on file. When one fits the task, read its location with read_file and follow it; "
     "never more than one up front. {baseDir} and relative paths in it mean its folder."
 )
 

@@ -353,7 +353,7 @@ def _xml(elements: Iterable[str]) -> str:
 
 def _element(skill: Skill, description: str = "") -> str:
     missing = f' available="false" missing="{_escape(", ".join(skill.missing))}"' if skill.missing else ""
-    start = f'<skill name="{_escape(skill.name)}" location="{_escape(shown(skill.path))}"{missing}'
+    start = f'<skill name="{_escape(skill.name)}" location="skill:{_escape(skill.name)}"{missing}'
     return f"{start}>{_escape(description)}</skill>" if description else f"{start}/>"
 
 

@@ -51,6 +51,20 @@ async def test_a_skill_for_always_is_whole_in_the_prompt_and_one_that_lacks_some
     assert model.requests[0].system == model.requests[1].system
 
 
+async def test_a_skill_is_read_by_its_name_and_says_in_which_folder_it_is(tmp_path: Path) -> None:
+    path = skill(tmp_path / "skills", "mail", requires(bins=["no-such-command"]), body="Run {baseDir}/send.py.")
+    reads = [call("read_file", {"path": f"skill:{name}"}) for name in ("mail", "male", "new")]
+    model = ScriptedProvider(*reads, "Sent.")
+    async with running(tmp_path, model, plugins=PLUGINS) as here:
+        trust_all(here)
+        skill(tmp_path / "skills", "new", body="Not looked at yet.")
+        await here.ask("send it")
+        shown, unknown, new = results(model.requests[-1].history)
+    assert shown.text.startswith(f"[{path}]\n") and "Run {baseDir}/send.py." in shown.text
+    assert "There is no skill 'male'. Near: mail." in unknown.text and unknown.is_error
+    assert "is new, so it isn't used yet" in new.text and "Not looked at" not in new.text
+
+
 async def test_without_skills_there_is_no_word_of_them(tmp_path: Path) -> None:
     for without in ("skills", "files"):  # nothing reads a SKILL.md without the file tools
         model = ScriptedProvider("Hm.")

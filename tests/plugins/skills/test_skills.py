@@ -516,7 +516,7 @@ def test_the_summary_is_xml_whatever_a_skill_says_of_itself() -> None:
     assert parsed.text == odd.description
     assert parsed.attrib == {
         "name": "a&b",
-        "location": '/a "b"/SKILL.md',
+        "location": "skill:a&b",
         "available": "false",
         "missing": '"gh" <x> (command)',
     }
@@ -539,7 +539,7 @@ def test_a_summary_over_budget_has_names_and_places_only() -> None:
     elements = list(ET.fromstring(text))
     assert len(elements) == 200
     assert {element.text for element in elements} == {None}
-    assert all(element.attrib["location"].endswith("/SKILL.md") for element in elements)
+    assert all(element.attrib["location"] == f"skill:{element.attrib['name']}" for element in elements)
     assert sum(element.attrib.get("available") == "false" for element in elements) == 100
 
 
