@@ -173,7 +173,7 @@ def test_a_command_that_takes_too_much_of_the_disk_is_ended_and_its_files_stay(
     assert ended.why == "disk", ended
     written = sum(-(-one.stat().st_size // 4096) * 4096 for one in (disk / "home" / "workspace").iterdir())  # in pages
     is_counted = way != "not to be looked into"  # of what can't be, all that is gone counts, others' writes too
-    assert written >= (20_000_000 if is_counted else 1_000_000)
+    assert written >= (10_000_000 if is_counted else 1_000_000)  # what others reserve unwritten counts meanwhile
 
 
 def test_on_a_kernel_that_counts_nobodys_writes_all_that_is_gone_is_the_commands(
