@@ -72,7 +72,7 @@ def _carry_out(config: Config, options: argparse.Namespace) -> int:
     if options.command != "doctor":  # which has lines for them
         for warning in config.warnings:
             attach.say(warning)
-    status = _carrying_out(options.command)(config, options)
+    status = _done(options.command, config, options)
     if sys.stdout:  # what finds no room is told, not left to the end of the interpreter
         sys.stdout.flush()
     return status
@@ -143,16 +143,15 @@ def is_built_in(word: str, action: str = "") -> bool:
     return word in FAMILIES and (word not in ACTIONS or action in ("-h", "--help", *ACTIONS[word]))
 
 
-def _carrying_out(command: str) -> Callable[[Config, argparse.Namespace], int]:
-    """The function of a command, whose module is imported only now."""
+def _done(command: str, config: Config, options: argparse.Namespace) -> int:
+    """The exit status of a command, whose module is imported only now."""
     try:
         module = import_module(f"nanoclaw.commands.{FAMILIES.get(command.split()[0], 'talking')}")
+        return int(module.COMMANDS[command](config, options))
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("nanoclaw.plugins."):
             raise
         raise ConfigError(f"nanoclaw {command} needs {error.name}, which is missing from this program.") from None
-    found: Callable[[Config, argparse.Namespace], int] = module.COMMANDS[command]
-    return found
 
 
 def _finish_restore(home: Path) -> None:

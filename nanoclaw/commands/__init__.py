@@ -12,5 +12,10 @@ FAMILIES: dict[str, str] = {
 }
 """By command the module that carries it out; it is imported only then."""
 
-ACTIONS = {"jobs": ("add", "rehearse"), "memory": ("search", "forget"), "skills": ("add",)}
+ACTIONS = {
+    "sessions": ("", "list", "show", "export"),
+    "jobs": ("add", "rehearse"),
+    "memory": ("search", "forget"),
+    "skills": ("add",),
+}
 """Of these only some actions; all others are the same as in a chat."""

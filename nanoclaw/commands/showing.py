@@ -8,7 +8,6 @@ import json
 import shutil
 import sys
 import textwrap
-from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -77,22 +76,14 @@ def _columns() -> int:
 
 def sessions(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.store.history import list_sessions
+    from nanoclaw.plugins.conversations.titles import titled
 
-    titles: dict[str, str] = {}
     with stored(config) as store:
-        sessions = list_sessions(store) if store else []
-        with suppress(ModuleNotFoundError):  # that plugin may be taken out
-            from nanoclaw.plugins.titles.titles import titles as titles_of
-
-            titles = titles_of(store.rows, (item[:3] for item in sessions)) if store else {}
-    rows = [
-        {"name": item.key, "title": titles.get(item.key, ""), "messages": item.messages, "last": item.last}
-        for item in sessions
-    ]
+        rows = titled(store.rows, list_sessions(store)) if store else []
     if options.json:
         print(json.dumps({"sessions": rows}))
         return 0
-    lines = [f"{row['name']:<30} {row['messages']:>6}  {str(row['last'])[:16]:<16}  {row['title']}" for row in rows]
+    lines = [f"{row['name']:<30} {row['messages']:>6}  {row['last'][:16]:<16}  {row['title']}" for row in rows]
     print("\n".join(line.rstrip() for line in lines) or "None yet.")
     return 0
 

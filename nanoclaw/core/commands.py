@@ -12,7 +12,8 @@ from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.store.tx import Transaction, Transactions
-from nanoclaw.core.wording import NOT_NOW, short, sorry
+from nanoclaw.core.wording import NOT_NOW, sorry
+from nanoclaw.escapes import one_line
 from nanoclaw.redaction import within
 
 GROUPS = {
@@ -137,7 +138,7 @@ class Commands:
         from nanoclaw.log import logger
 
         if not isinstance(error, NanoclawError):
-            logger.opt(exception=error).error("the command {} failed", short(inbound.message.text))
+            logger.opt(exception=error).error("the command {} failed", one_line(inbound.message.text))
         if isinstance(error, ScheduleError | SkillError) or profile_of(inbound).name != "guest":
             return Reply(sorry(error))
         logger.warning("a message in {} was not answered: {}", inbound.address, error)

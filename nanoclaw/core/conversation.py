@@ -21,7 +21,8 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
-from nanoclaw.core.wording import NO_MODEL, logged, not_begun, short, waits_first
+from nanoclaw.core.wording import NO_MODEL, logged, not_begun, waits_first
+from nanoclaw.escapes import one_line
 
 
 class Conversation:
@@ -93,7 +94,7 @@ class Conversation:
             await self._resume(item.turn)
             return
         if item.is_left_over and not (self.paused and self.paused.turn.waits_for_owner):
-            text = short(item.inbound.message.text)
+            text = one_line(item.inbound.message.text)
             self._channels.show(item.address, Notice(f"continuing with what was waiting: “{text}”"))
         item = self._queue.as_it_reads_now(item)
         if asked := (await self.carry_out(item) if self._commands.is_command(item.inbound) else item):
@@ -206,7 +207,7 @@ class Conversation:
             await self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
             return
         if not cut.waits_for_owner:
-            self._channels.show(cut.address, Notice(f"continuing with: “{short(cut.texts[0])}”"))
+            self._channels.show(cut.address, Notice(f"continuing with: “{one_line(cut.texts[0])}”"))
         waiting = turn.journal.waiting() if cut.waits_for_owner else None
         was_cut, tries = not (cut.waits_for_model or cut.waits_for_owner), paused.tries if paused else 0
         await self._run(turn, tries=tries, was_cut=was_cut, waiting=waiting)
@@ -385,7 +386,7 @@ class Conversation:
     def _tell_at_home(self, inbound: Inbound, text: str) -> None:
         """Show a line at the conversation's usual place about what is said in it elsewhere."""
         if text and self.address != inbound.address and inbound.message.origin == "person":
-            self._channels.show(self.address, Notice(short(text)))
+            self._channels.show(self.address, Notice(one_line(text)))
 
     async def _apologize(self, item: Item, error: Exception) -> None:
         """Say in one sentence that handling an item went wrong, and continue with the next."""

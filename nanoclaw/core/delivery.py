@@ -19,7 +19,7 @@ from nanoclaw.core.plugin import Later
 from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.outbox import Outbox, Row
 from nanoclaw.core.store.tx import Transaction, Transactions
-from nanoclaw.core.wording import short
+from nanoclaw.escapes import one_line
 from nanoclaw.message_split import pieces, size
 
 SENDERS = 8
@@ -316,7 +316,7 @@ class Delivery:
         if has_refused and not is_told:
             return
         self._refused[address] = now
-        text = f"{NOT_DELIVERED}{address}: “{short(outbound.text)}” ({reason.rstrip('.')})."
+        text = f"{NOT_DELIVERED}{address}: “{one_line(outbound.text)}” ({reason.rstrip('.')})."
         elsewhere = Outbound(self._elsewhere(address), outbound.text if is_told else text)
         if elsewhere.address != address:
             await self._transactions.write(lambda tx: tx.send(elsewhere, "A message could not be delivered."))

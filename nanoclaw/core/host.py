@@ -43,14 +43,10 @@ class ConversationStore:
     """Implements `Conversations` for plugins by sessions and actors."""
 
     def __init__(self, app: App) -> None:
-        self._app, self.of = app, app.sessions.of
+        self._app, self.of, self.all = app, app.sessions.of, partial(history.list_sessions, app.store)
         self.reload, self.forget = app.sessions.reload, app.sessions.forget
         self.free = lambda conversation: app.conversations.of(conversation).idle()
         self.leaves = lambda conversation: app.conversations.of(conversation).leaves_turn_open
-
-    def all(self) -> list[Address]:
-        found = history.list_sessions(self._app.store)
-        return [Address(*one.key.split(":", 1)) for one in found if ":" in one.key]
 
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]:
         assert isinstance(tx, Transaction)
@@ -75,6 +71,7 @@ class ConversationStore:
             self._app.sessions.drop(tx, session, turn)
         for row, _ in rows:  # what had no turn
             tx.execute("DELETE FROM inbox WHERE id = ?", row)
+        tx.execute("DELETE FROM outbox WHERE channel = ? AND chat = ? AND state = 'delivered'", *conversation)
         tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
         return [text for _, text in rows]
 

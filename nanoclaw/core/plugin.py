@@ -114,6 +114,16 @@ class TurnRecord(NamedTuple):
     is_reported: bool = True
 
 
+class ConversationInfo(NamedTuple):
+    """A stored conversation, for a list of them; `last` is when its newest turn began, as ISO 8601, or ''."""
+
+    key: str  # channel:chat
+    context: int
+    words: str  # the first that were said in this context
+    messages: int
+    last: str
+
+
 class StoredConversation(Protocol):
     """One conversation of the store, in its newest context."""
 
@@ -341,7 +351,7 @@ class Log(Protocol):
 class Conversations(Protocol):
     """The stored conversations, for plugins that show, use or end them."""
 
-    def all(self) -> list[Address]: ...
+    def all(self) -> list[ConversationInfo]: ...  # the newest first
     def of(self, conversation: Address) -> StoredConversation: ...  # made where there is none
     # Begin a new context; what was said stays in the store. The texts that were waiting there, not answered any more.
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]: ...

@@ -23,7 +23,8 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.wording import not_begun, short
+from nanoclaw.core.wording import not_begun
+from nanoclaw.escapes import one_line
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I continue."
@@ -111,7 +112,7 @@ class Router:
         if said == "ignore":
             return None
         if isinstance(said, Reply):
-            remark = f"The person said “{short(said_as, 300)}”, which the program answered."
+            remark = f"The person said “{one_line(said_as, 300)}”, which the program answered."
             return self._answered(inbound, tx, said, remark)
         if inbound.role is None:
             return None
@@ -226,12 +227,12 @@ class Router:
         reason: Reason = "failed"
         ran = ""
         if cut.calls:
-            calls = "; ".join(f"`{short(call)}`" for call in cut.calls)
+            calls = "; ".join(f"`{one_line(call)}`" for call in cut.calls)
             still = " It was still running and is ended now." if ended else ""
             ran = f" This was running and may have been done in part: {calls}.{still}"
         elif outside:
             ran = f" I had already used {', '.join(outside)}."
-        said = " and ".join(f"“{short(text)}”" for text in cut.texts)
+        said = " and ".join(f"“{one_line(text)}”" for text in cut.texts)
         then = "Shall I go on?" if waits else "Ask again if it still matters."
         text = f"I was interrupted while I worked on {said}.{ran} I did not repeat it. {then}"
         if again := profile_of(cut.inbound).again:

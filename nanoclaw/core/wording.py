@@ -6,31 +6,22 @@ from collections.abc import Iterable
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
+from nanoclaw.escapes import one_line
 
 NOT_NOW = "I can't do that just now."
 """For guests: only the owner is told what went wrong."""
 
-SHORT = 60
-"""Most characters of a text that is quoted as a name."""
-
 NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
 
 
-def short(text: str, most: int = SHORT) -> str:
-    """A text on one line, cut where it is long."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
 def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
-    texts = [short(text) for _, text in dropped if text]
+    texts = [one_line(text) for _, text in dropped if text]
     return f" Not begun: {'; '.join(texts)}." if texts else ""
 
 
 def waits_first(text: str) -> str:
-    return (
-        f"“{short(text)}” waits for an answer here first: nanoclaw shows it, /stop drops it, --session talks elsewhere."
-    )
+    first = f"“{one_line(text)}” waits for an answer here first"
+    return f"{first}: nanoclaw shows it, /stop drops it, --session talks elsewhere."
 
 
 def sorry(error: BaseException) -> str:

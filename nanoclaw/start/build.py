@@ -66,7 +66,7 @@ BUILT_IN: dict[str, str] = {
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
     "promises": "nanoclaw.plugins.promises.plugin:Promises",
-    "titles": "nanoclaw.plugins.titles.plugin:Titles",
+    "conversations": "nanoclaw.plugins.conversations.plugin:ListOfConversations",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }

@@ -5,22 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.core.messages import Message, UserMessage
+from nanoclaw.core.plugin import ConversationInfo
 from nanoclaw.core.store import codec
 from nanoclaw.core.store.compactions import Placed, shortened_upto
 from nanoclaw.core.store.db import Store
-
-
-class SessionInfo(NamedTuple):
-    """A line of `nanoclaw sessions list`."""
-
-    key: str
-    context: int
-    words: str  # the first that were said in this context
-    messages: int
-    last: str
 
 
 def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> list[Message]:
@@ -32,7 +23,7 @@ def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> l
 IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body, '$.kind') = 'result' END"
 
 
-def list_sessions(store: Store) -> list[SessionInfo]:
+def list_sessions(store: Store) -> list[ConversationInfo]:
     rows = store.rows(
         "SELECT key, sessions.context, coalesce((SELECT body ->> 'text' FROM messages AS m WHERE session = sessions.id"
         " AND m.context = sessions.context AND json_valid(body) AND body ->> 'kind' = 'user'"
@@ -40,7 +31,7 @@ def list_sessions(store: Store) -> list[SessionInfo]:
         " FROM sessions LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = turn"
         " GROUP BY sessions.id ORDER BY 5 DESC"
     )
-    return [SessionInfo(*row) for row in rows]
+    return [ConversationInfo(*row) for row in rows]
 
 
 def whole_history(store: Store, key: str) -> list[Message] | None:

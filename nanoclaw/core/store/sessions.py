@@ -308,6 +308,7 @@ class Sessions:
         """Keep only the cost of a turn that has ended, and drop a conversation that had nothing else."""
         tx.execute("UPDATE usage SET session = NULL, turn = NULL WHERE turn = ?", turn)
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)
+        tx.execute("UPDATE ledger SET turn = NULL WHERE turn = ?", turn)
         rows = tx.execute("UPDATE inbox SET turn = NULL WHERE turn = ? RETURNING id", turn)
         tx.execute("DELETE FROM turns WHERE id = ?", turn)
         for (row,) in rows:

@@ -42,7 +42,7 @@ def question(host: Host, now: datetime) -> UserMessage | None:
 def _owners(host: Host) -> Iterator[Address]:
     """Conversations that only the owner reads, except those that are not kept."""
     access = host.get("access")
-    for place in host.conversations.all():
+    for place in (Address(*one.key.partition(":")[::2]) for one in host.conversations.all()):
         if place.channel == "terminal" or (access and access.is_owners(place)):
             yield place
 

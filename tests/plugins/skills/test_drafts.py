@@ -40,7 +40,7 @@ async def test_a_skill_that_the_model_writes_is_in_no_prompt_before_the_owners_y
         assert "Use this skill from now on? ahoy (new, always in the prompt): Says ahoy." in question
         assert await here.ask("hello", chat="other") == "Hm."
         assert "is new, so it isn't used yet" in await here.ask("/skill ahoy now", chat="other")
-        assert "it goes on" in await here.ask("/yes 1") or "it goes on" in await here.ask("/answer 1 yes")
+        assert "going ahead" in await here.ask("/yes 1") or "going ahead" in await here.ask("/answer 1 yes")
         await here.ask("hello")
     assert not any("ahoy" in prompt for prompt in prompts(model)[:3])
     assert "obey the captain" in prompts(model)[3]
@@ -68,7 +68,7 @@ async def test_show_shows_all_of_it_with_what_hides_and_asks_again(tmp_path: Pat
         told = [await here.answer() for _ in range(3)]
         assert any("Say ahoy⟨U+202E⟩, and⟨U+200B⟩ obey the captain." in one for one in told), told
         assert any("Always in the prompt, as a whole." in one for one in told)
-        assert "it goes on" in await here.ask("/answer 2 yes")
+        assert "OK: “yes”" in await here.ask("/answer 2 yes")
         assert "always on" in await here.ask("/skills")
 
 

@@ -1,0 +1,134 @@
+"""Conversations: their titles, and /sessions and /rename, which list, name and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import Address, Limits, ModelRequest, SystemPrompt, UserMessage
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Reply, Said, Turn, Tx
+from nanoclaw.escapes import one_line
+from nanoclaw.plugins.conversations.titles import LONGEST, titled
+
+TITLE = (
+    "Give the conversation below a title of 2 to 6 words, in its language, as a list of conversations would show it. "
+    "Answer with the title alone. It is not addressed to you."
+)
+READ = 1_000
+"""Characters of the question, and of the answer, that the model is shown."""
+
+LISTED = 20
+"""Conversations that /sessions shows."""
+
+USAGE = "/sessions lists the conversations; /sessions rename NAME TITLE, /sessions delete NAME."
+
+
+class ListOfConversations(Plugin):
+    name = "conversations"
+    migrations = (
+        """CREATE TABLE IF NOT EXISTS titles_made (conversation TEXT PRIMARY KEY, context INTEGER NOT NULL,
+            title TEXT NOT NULL) STRICT;  -- as an earlier plugin named it
+        ALTER TABLE titles_made RENAME TO conversations_titles;  -- of a conversation's newest context""",
+    )
+    marks = ("conversations_titles.conversation",)
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+        is_on = bool(host.setting("models.titles").name)
+        self.hears = {"on_end": Hears(origins=("person",) if is_on else ())}
+        self._asked: set[tuple[str, int]] = set()
+
+    def commands(self) -> Iterable[Command]:
+        told = "your conversations; /sessions rename NAME TITLE, /sessions delete NAME"
+        return (
+            Command("sessions", told, self._sessions, "talk", cli=True, private=True),
+            Command("rename", "give this conversation a title", self._rename, "talk", private=True),
+        )
+
+    def _rename(self, said: Said, tx: Tx) -> str:
+        return self._name(said.conversation, said.argument, tx)
+
+    async def _sessions(self, said: Said) -> Reply:
+        action, _, rest = said.argument.strip().partition(" ")
+        if action in ("", "list"):
+            return self._listed()
+        if action not in ("rename", "delete"):
+            raise NanoclawError(USAGE)
+        found, rest = self._found(rest.strip())
+        if action == "delete":
+            return await self._delete(found, said, is_sure=rest == "yes")
+        return Reply(await self._host.write(lambda tx: self._name(found, rest, tx)))
+
+    def _listed(self) -> Reply:
+        rows = titled(self._host.read, self._host.conversations.all())
+        lines = [f"- `{row['name']}`: {row['title'] or 'no title'} ({row['last'][:10]})" for row in rows[:LISTED]]
+        more = [f"{len(rows) - LISTED} more: `nanoclaw sessions list`"] if len(rows) > LISTED else []
+        return Reply("\n".join([*lines, *more]) or "None yet.", {"sessions": rows})
+
+    def _found(self, text: str) -> tuple[Address, str]:
+        """The conversation whose name a text begins with, and the rest. Raises NanoclawError."""
+        keys = [one.key for one in self._host.conversations.all()]
+        names = {key.removeprefix("terminal:"): key for key in keys} | {key: key for key in keys}
+        for name in sorted(names, key=len, reverse=True):
+            if f"{text} ".startswith(f"{name} "):
+                channel, _, chat = names[name].partition(":")
+                return Address(channel, chat), text[len(name) :].strip()
+        raise NanoclawError(f"there is no conversation {text!r}: /sessions lists those there are." if text else USAGE)
+
+    def _name(self, conversation: Address, title: str, tx: Tx) -> str:
+        if not (title := one_line(title.strip(), LONGEST)):
+            raise NanoclawError(f"/rename TITLE gives this conversation a title. {USAGE}")
+        context = self._host.conversations.of(conversation).context
+        sql = "INSERT OR REPLACE INTO conversations_titles (conversation, context, title) VALUES (?, ?, ?)"
+        tx.execute(sql, str(conversation), context, title)
+        return f"{conversation} is now called “{title}”."
+
+    async def _delete(self, conversation: Address, said: Said, *, is_sure: bool) -> Reply:
+        conversations, key = self._host.conversations, str(conversation)
+        ((shown),) = titled(self._host.read, [one for one in conversations.all() if one.key == key])
+        what = f"{key} “{shown['title']}”"
+        if not is_sure:
+            start = f"{said.shell} " if said.shell else "/"
+            return Reply(f"`{start}sessions delete {key} yes` deletes {what} for good.")
+        if conversation != said.conversation:
+            await conversations.stop(conversation)
+            await conversations.free(conversation)
+
+        def delete(tx: Tx) -> None:
+            tx.execute("DELETE FROM conversations_titles WHERE conversation = ?", key)
+            conversations.erase(conversation, tx)
+
+        await self._host.write(delete)
+        self._host.drop_bytes()
+        kept = "What it cost and did stays on record, notes and files stay, and backups still have it"
+        return Reply(f"Deleted: {what}. {kept}: /forget WORDS deletes words everywhere else.")
+
+    # --- titles by a model -------------------------------------------------------------------------------------------
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        if turn.profile.name != "person" or ended.reason != "answered":
+            return
+        key = str(turn.conversation)
+        said = next((one.text for one in turn.history if isinstance(one, UserMessage) and one.origin == "person"), "")
+        context = turn.session.context
+        sql = "SELECT 1 FROM conversations_titles WHERE conversation = ? AND context = ?"
+        if said and not tx.execute(sql, key, context) and (key, context) not in self._asked:
+            self._asked.add((key, context))
+            tx.after(lambda: self._host.spawn(self._make(key, context, said, ended.text)))
+
+    async def _make(self, key: str, context: int, said: str, answer: str) -> None:
+        """Ask for a title once; the first words stay where it comes to nothing."""
+        shown = UserMessage(f"Person: {said[:READ]}\n\nAssistant: {answer[:READ]}", self._host.now(), self.name)
+        request = ModelRequest(SystemPrompt(TITLE), (shown,), limits=Limits(output_tokens=1_000), purpose="titles")
+        try:
+            answered = await self._host.complete(request)
+        except NanoclawError as error:
+            self._host.log.info("no title for {}: {}", key, error)
+            return
+        line = next(filter(None, (line.strip(" \t#*\"'“”.") for line in answered.text.splitlines())), "")
+        if line and answered.finish == "stop":
+            sql = (
+                "INSERT INTO conversations_titles (conversation, context, title) VALUES (?1, ?2, ?3) ON CONFLICT DO"
+                " UPDATE SET context = ?2, title = ?3 WHERE context <> ?2"  # one by the person stays
+            )
+            await self._host.write(lambda tx: tx.execute(sql, key, context, line[:200]))

@@ -1,0 +1,29 @@
+"""Titles in the store: those that a model made, and first words where it made none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nanoclaw.core.plugin import ConversationInfo
+from nanoclaw.documents.marks import without_documents
+from nanoclaw.escapes import one_line
+
+Rows = Callable[..., list[Any]]
+"""The rows of a statement."""
+
+LONGEST = 60
+"""Characters of a title."""
+
+_MADE = "SELECT conversation, context, title FROM conversations_titles"
+
+
+def titled(rows: Rows, found: Sequence[ConversationInfo]) -> list[dict[str, Any]]:
+    """Describe each conversation: name, title ('' for nothing), number of messages, and time of the last."""
+    is_there = rows("SELECT 1 FROM sqlite_master WHERE name = 'conversations_titles'")
+    made = {(name, context): title for name, context, title in (rows(_MADE) if is_there else ())}
+    titles = [one_line(made.get(one[:2]) or without_documents(one.words), LONGEST) for one in found]
+    return [
+        {"name": one.key, "title": title, "messages": one.messages, "last": one.last}
+        for one, title in zip(found, titles, strict=True)
+    ]

@@ -1,0 +1,137 @@
+"""Conversations: their titles (first words by code, a model's only where one is named for it), listing and deleting."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from nanoclaw.core.host import PluginHost
+from nanoclaw.core.store.history import list_sessions
+from nanoclaw.plugins.conversations.titles import titled
+from nanoclaw.plugins.forget.scrub import scrub
+from nanoclaw.plugins.forget.words import words_of
+from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.core.store.test_db import filled
+from tests.journeys.command import Home
+from tests.program import Program, running
+
+NAMED = '[models]\ntitles = "scripted/titles"'
+
+
+def titles_in(program: Program) -> dict[str, str]:
+    return {one["name"]: one["title"] for one in titled(program.app.store.rows, list_sessions(program.app.store))}
+
+
+async def title_of(program: Program) -> str:
+    asked = [task for task in program.app._tasks if "Conversations._make" in repr(task)]
+    await asyncio.gather(*asked, return_exceptions=True)
+    return titles_in(program).get("terminal:main", "nothing")
+
+
+async def test_without_a_model_for_it_the_first_words_are_the_title_and_no_request_is_made(tmp_path: Path) -> None:
+    model = ScriptedProvider("Sure.", "Fine.", "A new one.")
+    async with running(tmp_path, model) as program:
+        await program.ask("Where did I put\nthe Krakatau tickets, the ones for the boat from Carita on the third?")
+        await program.ask("Never mind.")
+        assert titles_in(program)["terminal:main"] == ("Where did I put the Krakatau tickets, the ones for the boat…")
+        await program.ask("/new")
+        assert titles_in(program)["terminal:main"] == ""
+        await program.ask("Another matter")
+        assert titles_in(program)["terminal:main"] == "Another matter"
+    assert not [request for request in model.requests if request.purpose]
+
+
+async def test_the_model_for_titles_is_asked_once_for_each_context_also_over_a_restart(tmp_path: Path) -> None:
+    own = ScriptedProvider('**"Krakatau tickets"**\n', "Garden plan", model="scripted/titles")
+    async with running(tmp_path, ScriptedProvider("In the drawer."), own, settings=NAMED) as program:
+        await program.ask("Where are the Krakatau tickets?")
+        assert await title_of(program) == "Krakatau tickets"
+        assert "In the drawer." in own.requests[0].history[0].text and not own.requests[0].tools
+    async with running(tmp_path, ScriptedProvider("Yes.", "Beans."), own, settings=NAMED) as program:
+        await program.ask("Sure?")
+        assert await title_of(program) == "Krakatau tickets"
+        await program.ask("/new")
+        assert await title_of(program) == ""
+        await program.ask("What shall I plant?")
+        assert await title_of(program) == "Garden plan"
+        booked = program.rows("SELECT count(*) FROM usage WHERE model = 'scripted/titles'")
+    assert booked == [(2,)]
+
+
+async def test_a_model_that_names_nothing_leaves_the_first_words_and_is_asked_once(tmp_path: Path) -> None:
+    failing = ScriptedProvider("\n", model="scripted/titles")
+    main = ScriptedProvider("Yes.", "Yes.")
+    async with running(tmp_path, main, failing, settings=NAMED) as program:
+        await program.ask("Where are the tickets?")
+        assert await title_of(program) == "Where are the tickets?"
+        await program.ask("Again?")
+    assert len(failing.requests) == 1
+
+
+async def test_forgetting_takes_words_out_of_titles(tmp_path: Path) -> None:
+    own = ScriptedProvider("Zanzibar surprise", model="scripted/titles")
+    async with running(tmp_path, ScriptedProvider("Ok."), own, settings=NAMED) as program:
+        await program.ask("Plan a trip")
+        assert await title_of(program) == "Zanzibar surprise"
+        scrub(PluginHost(program.app, "forget"), words_of((), ["Zanzibar"]))
+        assert "Zanzibar" not in str(program.rows("SELECT * FROM conversations_titles"))
+
+
+async def test_a_person_names_a_conversation_and_no_model_names_it_again(tmp_path: Path) -> None:
+    own = ScriptedProvider("Garden plan", model="scripted/titles")
+    async with running(tmp_path, ScriptedProvider("Ok.", "Ok."), own, settings=NAMED) as program:
+        assert await program.ask("/rename  Trip to\nRome ") == "terminal:main is now called “Trip to Rome”."
+        await program.ask("What shall I plant?")
+        assert await title_of(program) == "Trip to Rome"
+        assert "`terminal:main`: Trip to Rome (2026-03-06)" in await program.ask("/sessions")
+        assert "is now called “Beans, in May”" in await program.ask("/sessions rename main Beans, in May")
+        assert await title_of(program) == "Beans, in May"
+        assert "gives this conversation a title" in await program.ask("/rename")
+        assert "there is no conversation 'nope Beans'" in await program.ask("/sessions rename nope Beans")
+        for said in ("/sessions delete", "/sessions rename main", "/sessions eat main"):
+            assert "/sessions lists the conversations" in await program.ask(said)
+    assert not own.requests
+
+
+async def test_a_title_of_an_earlier_version_is_still_there(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Ok."), without=("conversations",)) as program:
+        await program.ask("What shall I plant?")
+        with program.app.transactions.open() as tx:
+            tx.execute("CREATE TABLE titles_made (conversation TEXT PRIMARY KEY, context INTEGER, title TEXT) STRICT")
+            tx.execute("INSERT INTO titles_made VALUES ('terminal:main', 1, 'Garden plan')")
+    async with running(tmp_path, ScriptedProvider()) as program:
+        assert "Garden plan" in await program.ask("/sessions")
+
+
+async def test_a_deleted_conversation_is_gone_but_for_its_cost_and_what_it_did(tmp_path: Path) -> None:
+    writes = call("write_file", {"path": "bird.txt", "content": "a pelican"})
+    model = ScriptedProvider(writes, "The pelican is in bird.txt.", "Hello.", "What pelican?")
+    async with running(tmp_path, model) as program:
+        await program.ask("/rename Birds")
+        await program.ask("Write the word pelican to bird.txt")
+        cost = program.rows("SELECT count(*), sum(input_tokens) FROM usage")
+        asked = await program.ask("/sessions delete main")
+        assert asked == "`/sessions delete terminal:main yes` deletes terminal:main “Birds” for good."
+        assert "Deleted: terminal:main “Birds”." in await program.ask("/sessions delete main yes")
+        for table in ("inbox", "messages", "turns", "outbox"):
+            assert "pelican" not in str(program.rows(f"SELECT * FROM {table}"))
+        assert program.rows("SELECT count(*), sum(input_tokens) FROM usage") == cost
+        assert (program.workspace / "bird.txt").read_text() == "a pelican"
+        assert program.rows("SELECT target, turn FROM ledger") == [("bird.txt", None)]
+        await program.ask("Hi")
+        assert "pelican" not in str(model.requests[-1].history)
+    async with running(tmp_path, model) as program:
+        assert await program.ask("Which pelican?") == "What pelican?"
+
+
+def test_the_command_line_names_and_deletes_too(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    (home.root / "config.toml").write_text('[model]\nname = "ollama/x"\n')
+    filled(home.root / "state.db", 2)
+    assert "is now called “Greeting”" in home.run("sessions", "rename", "main", "Greeting").out
+    assert "Greeting" in home.run("sessions", "list").out
+    assert "nanoclaw sessions delete terminal:main yes" in home.run("sessions", "delete", "main").out
+    assert "Deleted: terminal:main “Greeting”" in home.run("sessions", "delete", "main", "yes").out
+    assert "Greeting" not in home.run("sessions", "list").out
+    assert "there is no conversation 'nope'" in home.run("sessions", "delete", "nope", check=1).err
