@@ -58,7 +58,7 @@ async def test_from_the_fourth_deletion_on_all_is_collected_and_one_yes_does_exa
         assert there(program) == ["four.txt", "five.txt"]
         assert texts(program)[3].endswith(f"[put back as it was: this command deletes 1 file (`four.txt`). {NOTED}]")
         assert texts(program)[4:] == [NOTED] * 2
-        assert "goes on" in await program.ask("yes")
+        assert "going ahead" in await program.ask("yes")
         assert await program.answer() == "All gone."
         assert there(program) == []
         assert (program.workspace / "done.md").read_text() == "done"
@@ -111,7 +111,7 @@ async def test_what_was_changed_on_disk_after_it_was_shown_is_not_done(tmp_path:
             tx.execute("UPDATE turns SET running = replace(running, 'five.txt', 'one*.txt')")
             tx.execute("UPDATE card_steps SET arguments = replace(arguments, 'five.txt', 'one*.txt')")
     async with running(tmp_path, ScriptedProvider("Kept.")) as program:
-        assert "goes on" in await program.ask("/yes 1")
+        assert "going ahead" in await program.ask("/yes 1")
         assert "/yes 2" in await program.answer(), "it is another list, which is asked about anew"
         assert there(program) == ["four.txt", "five.txt"]
 

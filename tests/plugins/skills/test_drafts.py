@@ -40,7 +40,7 @@ async def test_a_skill_that_the_model_writes_is_in_no_prompt_before_the_owners_y
         assert "Use this skill from now on? ahoy (new, always in the prompt): Says ahoy." in question
         assert await here.ask("hello", chat="other") == "Hm."
         assert "is new, so it isn't used yet" in await here.ask("/skill ahoy now", chat="other")
-        assert "going ahead" in await here.ask("/yes 1") or "going ahead" in await here.ask("/answer 1 yes")
+        assert "“yes”" in await here.ask("/yes 1")
         await here.ask("hello")
     assert not any("ahoy" in prompt for prompt in prompts(model)[:3])
     assert "obey the captain" in prompts(model)[3]
