@@ -66,7 +66,6 @@ class ConversationStore:
         for row, _ in rows:
             tx.execute("DELETE FROM outbox WHERE inbox = ?", row)
         tx.execute("UPDATE usage SET session = NULL WHERE session = ?", session.id)
-        tx.execute("DELETE FROM compactions WHERE session = ?", session.id)
         for (turn,) in tx.execute("SELECT id FROM turns WHERE session = ?", session.id):
             self._app.sessions.drop(tx, session, turn)
         for row, _ in rows:  # what had no turn

@@ -307,6 +307,7 @@ class Sessions:
     def drop(self, tx: Tx, session: Session, turn: int) -> None:
         """Keep only the cost of a turn that has ended, and drop a conversation that had nothing else."""
         tx.execute("UPDATE usage SET session = NULL, turn = NULL WHERE turn = ?", turn)
+        tx.execute("DELETE FROM compactions WHERE upto IN (SELECT id FROM messages WHERE turn = ?)", turn)
         tx.execute("DELETE FROM messages WHERE turn = ?", turn)
         tx.execute("UPDATE ledger SET turn = NULL WHERE turn = ?", turn)
         rows = tx.execute("UPDATE inbox SET turn = NULL WHERE turn = ? RETURNING id", turn)

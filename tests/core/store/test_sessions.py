@@ -91,6 +91,16 @@ async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: P
     store.close()
 
 
+async def test_a_turn_of_which_nothing_is_kept_can_have_been_shortened(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    session = (every := sessions(store)).of(MAIN)
+    await TurnJournal(session, 1, accept(store, inbound()) or 0, "person").begin([1], EVERY_KIND[:2])
+    session.shorten(session.placed()[-1].id, lines="They said hello.")
+    session.transactions.write_now(lambda tx: every.drop(tx, session, 1))
+    assert [store.rows(f"SELECT 1 FROM {table}") for table in ("compactions", "messages", "sessions")] == [[], [], []]
+    store.close()
+
+
 async def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
     store = Store(tmp_path / "state.db")
     for number in range(3):
