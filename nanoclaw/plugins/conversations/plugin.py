@@ -41,8 +41,8 @@ class ListOfConversations(Plugin):
     def commands(self) -> Iterable[Command]:
         told = "your conversations; /sessions rename NAME TITLE, /sessions delete NAME"
         return (
-            Command("sessions", told, self._sessions, "talk", cli=True, private=True),
-            Command("rename", "give this conversation a title", self._rename, "talk", private=True),
+            Command("sessions", told, self._sessions, cli=True, private=True, part_of="history"),
+            Command("rename", "give this conversation a title", self._rename, private=True, part_of="history"),
         )
 
     def _rename(self, said: Said, tx: Tx) -> str:
