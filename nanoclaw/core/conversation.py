@@ -62,7 +62,7 @@ class Conversation:
         return self._item.inbound
 
     async def idle(self) -> None:
-        if self._worker:
+        if self._worker and self._worker is not asyncio.current_task():
             await asyncio.wait([self._worker])
 
     async def close(self) -> None:
@@ -350,10 +350,9 @@ class Conversation:
         return dropped
 
     def _cancel(self) -> bool:
-        """Cancel what is being handled, which may still end well. False if there is nothing."""
-        if self.is_working and self._worker:
-            self._worker.cancel()
-        return self.is_working
+        """Cancel what is being handled, which may still end well. False if there is nothing but who asks for it."""
+        worker = self._worker if self.is_working else None
+        return worker is not None and worker is not asyncio.current_task() and worker.cancel()
 
     def _cut(self, inbound: Inbound) -> tuple[str, list[int]]:
         """The text about a turn that was stopped, and the rows that end with it."""

@@ -90,9 +90,8 @@ class ListOfConversations(Plugin):
         if not is_sure:
             start = f"{said.shell} " if said.shell else "/"
             return Reply(f"`{start}sessions delete {key} yes` deletes {what} for good.")
-        if conversation != said.conversation:
-            await conversations.stop(conversation)
-            await conversations.free(conversation)
+        await conversations.stop(conversation)
+        await conversations.free(conversation)
 
         def delete(tx: Tx) -> None:
             tx.execute("DELETE FROM conversations_titles WHERE conversation = ?", key)

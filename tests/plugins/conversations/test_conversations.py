@@ -6,14 +6,15 @@ import asyncio
 from pathlib import Path
 
 from nanoclaw.core.host import PluginHost
+from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.conversations.titles import titled
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of
-from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home
-from tests.program import Program, running
+from tests.program import MAIN, Program, running
 
 NAMED = '[models]\ntitles = "scripted/titles"'
 
@@ -118,6 +119,27 @@ async def test_a_deleted_conversation_is_gone_but_for_its_cost_and_what_it_did(t
         assert program.rows("SELECT target, turn FROM ledger") == [("bird.txt", None)]
     async with running(tmp_path, model) as program:
         assert await program.ask("Which pelican?") == "What pelican?"
+
+
+async def test_a_turn_that_runs_where_its_own_conversation_is_deleted_is_stopped_first(tmp_path: Path) -> None:
+    hang = Hang("The first half")
+    async with running(tmp_path, ScriptedProvider(hang, "Hello.")) as program:
+        await program.say("Tell me about the pelican")
+        await hang.reached.wait()
+        await program.say("/sessions delete main yes")
+        assert "Deleted: terminal:main" in await program.answer_with("Deleted")
+        assert [one.reason for one in program.channel.ended][:1] == ["cancelled"]
+        assert "pelican" not in str(program.rows("SELECT * FROM messages"))
+        assert await program.ask("Are you there?") == "Hello."
+
+
+async def test_a_deletion_that_waited_for_the_next_start_does_not_wait_for_itself(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Ok.")) as program:
+        await program.ask("Tell me about the pelican")
+        said = UserMessage("/sessions delete main yes", program.clock())
+        await program.app.router.keep(Inbound(MAIN, "me", "left", said, role="owner"))
+    async with running(tmp_path, ScriptedProvider()) as program:
+        assert "Deleted: terminal:main" in await program.answer()
 
 
 def test_the_command_line_names_and_deletes_too(tmp_path: Path) -> None:
