@@ -11,9 +11,10 @@ import pytest
 from nanoclaw.commands.usage_table import as_json, cells, short, table
 from nanoclaw.core.messages import Origin, Usage
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.usage import Call, Total, record
+from nanoclaw.core.store.usage import Call, record
 from nanoclaw.dollars import dollars
 from nanoclaw.providers import prices
+from nanoclaw.usage_totals import Total
 from tests.journeys.command import Home
 
 TODAY = date(2026, 3, 6)

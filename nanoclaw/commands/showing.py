@@ -52,14 +52,15 @@ def context(config: Config, options: argparse.Namespace) -> int:
 
 def usage(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.commands import usage_table
-    from nanoclaw.core.store.usage import totals
+    from nanoclaw.core.store.usage import spent
     from nanoclaw.dollars import dollars
     from nanoclaw.providers import prices
+    from nanoclaw.usage_totals import totals
 
     today = config.clock()().date()
     since = today - timedelta(days=options.days - 1)
     with stored(config) as store:
-        found = totals(store, options.by, prices.cost, since) if store else []
+        found = totals(spent(store, options.by, since), prices.cost) if store else []
     if options.json:
         print(json_line(json.dumps(usage_table.as_json(found, options.by, since, today), ensure_ascii=False)))
     else:

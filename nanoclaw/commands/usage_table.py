@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from nanoclaw.core.store.usage import By, Total
+from nanoclaw.core.store.usage import By
 from nanoclaw.escapes import plain
+from nanoclaw.usage_totals import Total
 
 SHADES = "░▓█"
 """Parts of a bar: input from the cache, other input, output."""
@@ -92,8 +93,8 @@ def _sum(totals: Iterable[Total]) -> Total:
 def _every_day(totals: Sequence[Total], today: date) -> list[Total]:
     """From the first day with a call until today, those without one too."""
     known = {total.key: total for total in totals}
-    first = date.fromisoformat(totals[0].key)
-    last = max(today, date.fromisoformat(totals[-1].key))  # a day may have begun where the person was before
+    first = date.fromisoformat(min(known))
+    last = max(today, date.fromisoformat(max(known)))  # a day may have begun where the person was before
     days = (first + timedelta(days=number) for number in range((last - first).days + 1))
     return [known.get(day.isoformat(), Total(day.isoformat())) for day in days]
 

@@ -35,9 +35,14 @@ class Channels:
         self._channels = {channel.name: channel for channel in channels}
         self._clock, self._redact = clock, redact
         self._troubles: dict[str, tuple[datetime | None, str]] = {}  # the last sign of life before, and the reason
+        self._watchers: list[Callable[[Address, Event], None]] = []
 
     def add(self, channel: Channel) -> None:
         self._channels[channel.name] = channel
+
+    def watch(self, watcher: Callable[[Address, Event], None]) -> None:
+        """Tell it of each event, wherever that is shown."""
+        self._watchers.append(watcher)
 
     def all(self) -> list[Channel]:
         return list(self._channels.values())
@@ -50,13 +55,15 @@ class Channels:
         return found.hints if found else None
 
     def show(self, address: Address, event: Event) -> None:
+        if isinstance(event, ToolStarted | ToolProgress | ToolFinished):
+            call = event.call
+            given, said = self._redact(call.arguments), self._redact(call.said)
+            event = event._replace(call=call._replace(arguments=given, said=said))
         channel = self._channels.get(address.channel)
         if channel and channel.hints.can_show(event):
-            if isinstance(event, ToolStarted | ToolProgress | ToolFinished):
-                call = event.call
-                given, said = self._redact(call.arguments), self._redact(call.said)
-                event = event._replace(call=call._replace(arguments=given, said=said))
             channel.show(address, event)
+        for watcher in self._watchers:
+            watcher(address, event)
 
     def stays(self, address: Address) -> bool:
         """False if nobody is there for an answer that comes much later."""

@@ -622,6 +622,7 @@ class Plugin:
     def before_send(self, outbound: Outbound, why: str, tx: Tx) -> Outbound | Later | Literal["drop"] | None:
         """Judge a message that is about to go out: an "answer", "reminder", "question" (it has buttons) or "notice"."""
 
+    def on_event(self, address: Address, event: Event) -> None: ...  # of any turn, with the place where it is shown
     def on_reset(self, conversation: Address, tx: Tx) -> None: ...  # in the transaction in which /new ends a context
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
         """Called before a conversation is summarized. Its text ends the summary."""

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
+from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted, TurnEnded
 from nanoclaw.core.messages import Address, CheckedCall, ToolCall
 from nanoclaw.core.plugin import Host, Plugin, Refuse, Tool, ToolOutput, Turn, Verdict
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.program import FakeChannel, Program, bare, results, running, tools_plugin
+from tests.program import FakeChannel, Program, bare, everybody_is, results, running, tools_plugin
 from tests.virtual_time import virtual_time
 
 
@@ -149,3 +149,32 @@ async def test_a_call_within_a_call_names_its_parent(tmp_path: Path) -> None:
     ends = [(event.call.name, event.text, event.is_error) for event in found if isinstance(event, ToolFinished)]
     assert ends[:2] == [("inner", "x", False), ("outer", "it said: x", False)]
     assert ends[2:] == [("inner", "not this one", True), ("outer", "it said: not this one", True)]
+
+
+async def test_a_plugin_hears_the_events_of_every_place_without_keys_and_its_fault_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    heard: list[tuple[Address, Event]] = []
+
+    class Listening(Plugin):
+        name = "listening"
+
+        def __init__(self, host: Host, settings: None) -> None:
+            host.redact.add("sk-hidden-0123456789")
+
+        def on_event(self, address: Address, event: Event) -> None:
+            heard.append((address, event))
+            raise RuntimeError("a fault of its own")
+
+    async def look(path: str) -> str:
+        """Looks."""
+        return "seen"
+
+    provider = ScriptedProvider(call("look", {"path": "sk-hidden-0123456789"}), "Done.")
+    plugins = [everybody_is("owner"), Listening, tools_plugin(tool(look, reach="none"))]
+    async with running(tmp_path, provider, plugins=plugins, channel=FakeChannel("other")) as program:
+        assert await program.ask("look", chat="7") == "Done."
+        assert {str(address) for address, _ in heard} == {"other:7"}
+        (started,) = [event for _, event in heard if isinstance(event, ToolStarted)]
+        assert "sk-hidden" not in started.call.arguments
+        assert isinstance(heard[-1][1], TurnEnded)

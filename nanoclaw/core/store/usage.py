@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from functools import partial
 from typing import Literal, NamedTuple, get_args
@@ -15,9 +14,6 @@ from nanoclaw.core.store.db import Store
 
 By = Literal["day", "model", "session", "origin"]
 BY: tuple[By, ...] = get_args(By)
-
-Price = Callable[[str, Usage], float | None]
-"""US dollars for a model's usage; None if unknown."""
 
 
 class Call(NamedTuple):
@@ -32,35 +28,6 @@ class Call(NamedTuple):
     estimated: int = 0
     is_reported: bool = True
     is_local: bool = False
-
-
-@dataclass(slots=True)
-class Total:
-    """The sum of some calls. `cost` is that of the calls with a known price; `unpriced` counts the others by model."""
-
-    key: str
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    unreported: int = 0
-    cost: float = 0.0
-    unpriced: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-    def add(self, call: Call, cost: float | None) -> None:
-        self.calls += 1
-        self.input_tokens += call.usage.input_tokens
-        self.output_tokens += call.usage.output_tokens
-        self.cached_tokens += call.usage.cached_tokens
-        self.unreported += not call.is_reported
-        if cost is None:
-            self.unpriced[call.model] = self.unpriced.get(call.model, 0) + 1
-        else:
-            self.cost += cost
 
 
 def record(
@@ -88,20 +55,16 @@ def record(
     db.executemany(sql, rows)
 
 
-def totals(store: Store, by: By, price: Price, since: date | None = None) -> list[Total]:
-    """Totals by day in order, by anything else the largest first. A day is that of the person's zone then."""
+def spent(store: Store, by: By, since: date | None = None) -> Iterator[tuple[str, str, Usage, bool, bool]]:
+    """Requests: what each counts for, its model, its tokens, if they were reported, and if it was answered here. A day
+    is that of the person's zone then."""
     key = {"day": "substr(at, 1, 10)", "model": "usage.model", "session": "coalesce(key, '')", "origin": "origin"}[by]
     sql = (
-        f"SELECT {key}, usage.model, input_tokens, output_tokens, cached_tokens, is_reported, {_local(store)}"
+        f"SELECT {key}, usage.model, is_reported, {_local(store)}, input_tokens, output_tokens, cached_tokens"
         " FROM usage LEFT JOIN sessions ON sessions.id = usage.session WHERE substr(at, 1, 10) >= ? ORDER BY usage.id"
     )
-    found: dict[str, Total] = {}
-    for name, model, input_, output, cached, told, is_local in store.rows(sql, since.isoformat() if since else ""):
-        call = Call(model, Usage(input_, output, cached), is_reported=bool(told), is_local=bool(is_local))
-        found.setdefault(name, Total(name)).add(call, 0.0 if is_local else price(model, call.usage))
-    if by == "day":
-        return [found[name] for name in sorted(found)]
-    return sorted(found.values(), key=lambda total: -total.tokens)
+    for name, model, told, is_local, *tokens in store.rows(sql, since.isoformat() if since else ""):
+        yield name, model, Usage(*tokens), bool(told), bool(is_local)
 
 
 def _local(store: Store) -> str:
