@@ -4,6 +4,7 @@ configuration, 130 interrupted."""
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -122,10 +123,10 @@ def _said_in_chats(argv: Sequence[str]) -> int:
         name, words = "help", [name]
     # the shell has taken away the quotes of /memory add --replaces "old words"
     quoted = (f'"{one}"' if before in ("--replaces", "--also") else one for before, one in pairwise(["", *words]))
-    argument = " ".join(quoted)
+    piped = attach.piped() if name == "send" and "-" in words else ""
+    argument = json.dumps([os.getcwd(), piped, *words]) if name == "send" else " ".join(quoted)  # noqa: PTH109
     only_reads = name == "help" or (name in ONLY_SHOW and words[:1] in ([], ["list"], ["show"], ["next"]))
-    config = configuration.load(os.environ)
-    status = carry_out(config, name, argument, as_json=as_json, only_reads=only_reads)
+    status = carry_out(configuration.load(os.environ), name, argument, as_json=as_json, only_reads=only_reads)
     said = ["-m", f"/{name} {argument}".strip(), *["--json"] * as_json]
     return _run(_options(said)) if status == OF_TALK else status
 

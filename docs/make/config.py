@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from nanoclaw.channels import table as channels
 from nanoclaw.core import purposes
 from nanoclaw.plugins.mcp.settings import ServerSettings
+from nanoclaw.plugins.send.hooks import Hook
 from nanoclaw.start import config
 from nanoclaw.start.build import classes, prefix_of
 
@@ -71,13 +72,14 @@ def _tables() -> Iterator[tuple[str, str, list[Key]]]:
     yield "models.aliases", ALIASES, []
     plugins = classes(config.Config(Path("/nowhere")))
     for one in plugins:
-        if one.settings and "tools.*" not in one.keys.values() and "mcp.*" not in one.keys.values():
+        if one.settings and not {"tools.*", "mcp.*", "hooks.*"} & {*one.keys.values()}:
             for key in _keys(one.settings):
                 table, _, name = one.keys.get(key.name, f"{prefix_of(one)}.{key.name}").rpartition(".")
                 said = _said(one.settings) if table == prefix_of(one) else ""
                 yield table, said, [key._replace(name=name)]
     yield "tools", RULES, []
     yield "mcp.NAME", _said(ServerSettings), _keys(ServerSettings)
+    yield "hooks.NAME", _said(Hook), _keys(Hook)
     for rules in (one.channel_settings for one in plugins if one.channel_settings):
         yield "channels.NAME", f"{_said(rules)} Each channel takes these keys and its own below.", _keys(rules)
     for name in channels.BUILT_IN:

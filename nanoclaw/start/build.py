@@ -56,6 +56,7 @@ BUILT_IN: dict[str, str] = {
     "question": "nanoclaw.plugins.question.plugin:Choices",
     "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
+    "send": "nanoclaw.plugins.send.plugin:Send",
     "delegate": "nanoclaw.plugins.delegate.plugin:Delegate",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
@@ -70,8 +71,7 @@ BUILT_IN: dict[str, str] = {
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }
-"""The built-in plugins, each with its class: their order is the order of every chain. Removing a line and its folder
-removes the capability."""
+"""The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
 LAST = "redact"
 """Comes last: third-party plugins stand before it."""

@@ -1,0 +1,1 @@
+"""Messages of the owner's own programs, by `nanoclaw send` and by webhooks."""

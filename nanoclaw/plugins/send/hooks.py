@@ -1,0 +1,123 @@
+"""Webhooks: what is in [hooks.NAME], who may deliver there, and what a delivery says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+from nanoclaw.core.errors import ConfigError, NanoclawError
+
+MOST_BYTES, AGE_SECONDS, PER_MINUTE = 256_000, 300.0, 30
+ASKED_CHARACTERS, TOLD_CHARACTERS = 20_000, 1_500
+
+Kind = Literal["standard", "github", "gitea", "bearer"]
+
+
+class Hook(NamedTuple):
+    """One webhook."""
+
+    secret: str = ""  # its secret; for "standard" whsec_ and base64
+    kind: Kind = "standard"  # how it is proved
+    to: str = ""  # chat; empty: where you spoke last
+    do: Literal["tell", "ask"] = "tell"  # tell you, or ask the model too
+
+
+class RefusedDelivery(NanoclawError):
+    """A delivery that is not taken: the status of HTTP, and a sentence."""
+
+
+def parsed(table: Any) -> dict[str, Hook]:
+    """The hooks of the table [hooks] by name. Raises ConfigError."""
+    if not isinstance(table, Mapping) or not all(isinstance(one, Mapping) for one in table.values()):
+        raise ConfigError("'hooks' is a table: write [hooks.NAME] for each webhook, and its keys below.")
+    found = dict[str, Hook]()
+    for name, keys in table.items():
+        for key, value in keys.items():
+            if key not in Hook._fields or not isinstance(value, str):
+                raise ConfigError(f"'hooks.{name}.{key}' must be a text, named {', '.join(Hook._fields)}.")
+        found[name] = hook = Hook(**keys)
+        if hook.kind not in get_args(Kind) or hook.do not in ("tell", "ask"):
+            raise ConfigError(f"hooks.{name}: kind is one of {', '.join(get_args(Kind))}, and do is tell or ask.")
+        if len(hook.secret) < 12 or (hook.kind == "standard" and not _key_of(hook.secret)):
+            form = "whsec_ and base64" if hook.kind == "standard" else "12 characters or more"
+            raise ConfigError(f"hooks.{name}.secret must be {form}: who knows it can write to you.")
+    return found
+
+
+def checked(hook: Hook, headers: Mapping[str, str], body: bytes, now: float) -> tuple[list[str], str, str]:
+    """The ids of a delivery (one that is known makes it a repeat), its text, and that for a person. `headers` have
+    names in lower case, `now` is in seconds. Raises RefusedDelivery."""
+    if len(body) > MOST_BYTES:
+        raise RefusedDelivery(413, f"a delivery has at most {MOST_BYTES:,} bytes.")
+    ids, is_right = _proved(hook, lambda name: headers.get(name, ""), body, now)
+    if not is_right:
+        raise RefusedDelivery(401, "the signature or the secret is not right.")
+    text = body.decode("utf-8", "replace").strip()
+    told = _in_short(headers.get(f"x-{hook.kind}-event", ""), text)
+    return [one[:200] for one in ids], text[:ASKED_CHARACTERS], told[:TOLD_CHARACTERS]
+
+
+def _proved(hook: Hook, given: Any, body: bytes, now: float) -> tuple[list[str], bool]:
+    """The ids of a delivery, and True if its sender knows the secret. Raises RefusedDelivery."""
+    if hook.kind == "standard":
+        id_, stamp = given("webhook-id"), given("webhook-timestamp")
+        if not id_ or not (stamp.isascii() and stamp.isdecimal() and len(stamp) <= 12):
+            raise RefusedDelivery(400, "webhook-id or webhook-timestamp is missing.")
+        wanted = hmac.new(_key_of(hook.secret), f"{id_}.{stamp}.".encode() + body, hashlib.sha256).digest()
+        signed = f"v1,{base64.b64encode(wanted).decode()}"
+        is_right = any(_same(one, signed) for one in given("webhook-signature").split())
+        if is_right and abs(now - int(stamp)) > AGE_SECONDS:
+            raise RefusedDelivery(400, f"it is more than {AGE_SECONDS / 60:.0f} minutes old, or of the future.")
+        return [id_], is_right
+    if hook.kind == "bearer":
+        secret = given("authorization").removeprefix("Bearer ").strip()
+        return [given("idempotency-key") or os.urandom(16).hex()], _same(secret, hook.secret)
+    signed = hmac.new(hook.secret.encode(), body, hashlib.sha256).hexdigest()
+    shown = given("x-hub-signature-256").removeprefix("sha256=") or given("x-gitea-signature")
+    # their id is not signed: the same body with another one is a replay, too
+    return [given(f"x-{hook.kind}-delivery") or signed, signed], _same(shown, signed)
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
+
+def _key_of(secret: str) -> bytes:
+    """The key of Standard Webhooks; empty for a text that is none."""
+    try:
+        return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        return b""
+
+
+def _in_short(event: str, text: str) -> str:
+    """A delivery for a person: of a JSON object the texts that say most; else as it is."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return text or "(nothing)"
+    if not isinstance(data, Mapping):
+        return text
+    about: Any = next((data[one] for one in _SUBJECTS if isinstance(data.get(one), Mapping)), {})
+    told = [
+        event,
+        _word(data, "action"),
+        _word(data.get("repository"), "full_name"),
+        _word(data.get("sender"), "login"),
+    ]
+    words = (_word(one, key) for one in (data, about) for key in _TEXTS)
+    return "\n".join(dict.fromkeys(filter(None, (" ".join(filter(None, told)), *words)))) or text
+
+
+_SUBJECTS = ("issue", "pull_request", "release", "workflow_run", "head_commit", "comment", "data")
+_TEXTS = ("title", "name", "text", "message", "summary", "body", "type", "html_url", "url")
+
+
+def _word(data: object, key: str) -> str:
+    value = data.get(key) if isinstance(data, Mapping) else None
+    return value.strip()[:500] if isinstance(value, str) else ""
