@@ -77,14 +77,15 @@ def _columns() -> int:
 
 def sessions(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.core.store.history import list_sessions
-    from nanoclaw.plugins.conversations.titles import titled
+    from nanoclaw.plugins.conversations.titles import age, titled
 
+    now = config.clock()()
     with stored(config) as store:
         rows = titled(store.rows, list_sessions(store)) if store else []
     if options.json:
         print(json.dumps({"sessions": rows}))
         return 0
-    lines = [f"{row['name']:<30} {row['messages']:>6}  {row['last'][:16]:<16}  {row['title']}" for row in rows]
+    lines = [f"{row['name']:<30} {row['messages']:>6}  {age(row['last'], now):<24}  {row['title']}" for row in rows]
     print("\n".join(line.rstrip() for line in lines) or "None yet.")
     return 0
 

@@ -47,6 +47,11 @@ def chat(config: Config, options: argparse.Namespace) -> int:
 
         print(f"nanoclaw {__version__}")
         return 0
+    if getattr(options, "goes_on", False) or getattr(options, "picked", None) is not None:
+        from nanoclaw.commands.resuming import choose
+
+        if not choose(config, options):
+            return 0
     piped = attach.piped()
     if options.message is not None or piped.strip() or options.files:
         return _answer_once(config, options, attach.question(options.message, piped))
@@ -157,6 +162,7 @@ class _TerminalChat:
     def __init__(self, config: Config, options: argparse.Namespace) -> None:
         self._config, self._options = config, options
         self._address = Address("terminal", options.session)
+        self._last = getattr(options, "last", ())  # lines about the conversation that goes on
         self._relay: Relay | None = None
         self._gone = ""  # what became of the process that answered
         self._waits_until = 0.0  # for one that is about to take its place
@@ -208,7 +214,7 @@ class _TerminalChat:
         pid = link.hello["pid"]
         if self._relay is None:
             first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
-            hello = "\n".join([f"{first} · attached to process {pid}", *rest])
+            hello = "\n".join([f"{first} · attached to process {pid}", *rest, *self._last])
             self._relay = self._sit_down(hello, link.hello.get("commands", {}))
         else:
             self._tell(f"{self._gone}; attached to process {pid}")
@@ -227,6 +233,7 @@ class _TerminalChat:
             if self._relay is None:
                 told = [*filter(None, [lack]), *urgent(app)]
                 hello = greeting(model or "no model", told, config.workspace_path if is_first else None)
+                hello = "\n".join([hello, *self._last])
                 self._relay = self._sit_down(hello, commands_of(app))
             else:
                 app.inherits = True

@@ -132,6 +132,24 @@ class Records(NamedTuple):
         which = "messages.session = ? AND messages.id BETWEEN ? AND ? AND json_valid(messages.body)"
         return self.read(f"{sql} {_TALK} WHERE {which} ORDER BY messages.id", conversation, first, last)
 
+    def asked(self, conversation: Address) -> list[tuple[int, int, int, str, str]]:
+        """The first words of each turn that a person began there, also in older contexts and where they were taken
+        back: turn, row, context, time and text. Counted from 1 they are the messages that commands number."""
+        what = "turn, min(messages.id), abs(messages.context), body ->> 'at', body ->> 'text'"
+        which = "CASE WHEN json_valid(body) THEN body ->> 'kind' = 'user' AND body ->> 'origin' = 'person' END"
+        sql = f"SELECT {what} FROM messages JOIN sessions ON sessions.id = session WHERE key = ? AND {which}"
+        return self.read(f"{sql} GROUP BY turn ORDER BY 2", str(conversation))
+
+    def find(self, pattern: str, most: int) -> list[tuple[str, int, int, str, str, str]]:
+        """Words said and answered that are LIKE a pattern, the newest first: conversation, turn, row, kind, time
+        and text."""
+        sql = (
+            "SELECT key, turn, messages.id, body ->> 'kind', body ->> 'at', body ->> 'text' FROM messages JOIN sessions"
+            " ON sessions.id = session WHERE CASE WHEN json_valid(body) THEN body ->> 'text' LIKE ? ESCAPE char(92) AND"
+            " body ->> 'kind' <> 'result' AND body ->> 'origin' IS NOT 'runtime' END ORDER BY messages.id DESC LIMIT ?"
+        )
+        return self.read(sql, pattern, most)
+
     def last_spoke(self) -> datetime | None:
         """When a person last wrote."""
         sql = "SELECT max(received) FROM inbox WHERE CASE WHEN json_valid(body) THEN body ->> 'origin' = 'person' END"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Reply, Said, Turn, Tx
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.conversations.titles import LONGEST, titled
+from nanoclaw.plugins.conversations.search import search
+from nanoclaw.plugins.conversations.titles import LONGEST, age, size, titled
 
 TITLE = (
     "Give the conversation below a title of 2 to 6 words, in its language, as a list of conversations would show it. "
@@ -20,7 +22,7 @@ READ = 1_000
 LISTED = 20
 """Conversations that /sessions shows."""
 
-USAGE = "/sessions lists the conversations; /sessions rename NAME TITLE, /sessions delete NAME."
+USAGE = "/sessions lists the conversations; /sessions WORDS, /sessions rename NAME TITLE, /sessions delete NAME."
 
 
 class ListOfConversations(Plugin):
@@ -39,7 +41,7 @@ class ListOfConversations(Plugin):
         self._asked: set[tuple[str, int]] = set()
 
     def commands(self) -> Iterable[Command]:
-        told = "your conversations; /sessions rename NAME TITLE, /sessions delete NAME"
+        told = "your conversations; /sessions WORDS searches them; /sessions rename NAME TITLE, /sessions delete NAME"
         return (
             Command("sessions", told, self._sessions, cli=True, private=True, part_of="history"),
             Command("rename", "give this conversation a title", self._rename, private=True, part_of="history"),
@@ -53,7 +55,7 @@ class ListOfConversations(Plugin):
         if action in ("", "list"):
             return self._listed()
         if action not in ("rename", "delete"):
-            raise NanoclawError(USAGE)
+            return self._searched(said.argument)
         found, rest = self._found(rest.strip())
         if action == "delete":
             return await self._delete(found, said, is_sure=rest == "yes")
@@ -61,9 +63,26 @@ class ListOfConversations(Plugin):
 
     def _listed(self) -> Reply:
         rows = titled(self._host.read, self._host.conversations.all())
-        lines = [f"- `{row['name']}`: {row['title'] or 'no title'} ({row['last'][:10]})" for row in rows[:LISTED]]
         more = [f"{len(rows) - LISTED} more: `nanoclaw sessions list`"] if len(rows) > LISTED else []
-        return Reply("\n".join([*lines, *more]) or "None yet.", {"sessions": rows})
+        return Reply("\n".join([*map(self._line, rows[:LISTED]), *more]) or "None yet.", {"sessions": rows})
+
+    def _line(self, row: Mapping[str, Any]) -> str:
+        about = ", ".join(filter(None, (age(row["last"], self._host.now()), size(row))))
+        return f"- `{row['name']}`: {row['title'] or 'no title'} ({about})"
+
+    def _searched(self, argument: str) -> Reply:
+        """Titles and messages with all these words; message 12 is the twelfth that the person wrote there."""
+        words = argument.casefold().split()
+        rows = titled(self._host.read, self._host.conversations.all())
+        named = [row for row in rows if all(word in row["title"].casefold() for word in words)]
+        found = search(self._host.records, words)
+        lines = [
+            f"- `{one['conversation']}` {one['message']}, {age(one['at'], self._host.now())}, {one['who']}:"
+            f" {one['excerpt']}"
+            for one in found
+        ]
+        said = "\n".join([*map(self._line, named[:LISTED]), *lines]) or f"Nothing was said about “{argument}”. {USAGE}"
+        return Reply(said, {"sessions": named, "found": found})
 
     def _found(self, text: str) -> tuple[Address, str]:
         """The conversation whose name a text begins with, and the rest. Raises NanoclawError."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nanoclaw.core.plugin import ConversationInfo
@@ -14,6 +15,8 @@ Rows = Callable[..., list[Any]]
 
 LONGEST = 60
 """Characters of a title."""
+
+SECOND = timedelta(seconds=1)
 
 _MADE = "SELECT conversation, context, title FROM conversations_titles"
 
@@ -27,3 +30,18 @@ def titled(rows: Rows, found: Sequence[ConversationInfo]) -> list[dict[str, Any]
         {"name": one.key, "title": title, "messages": one.messages, "last": one.last}
         for one, title in zip(found, titles, strict=True)
     ]
+
+
+def age(at: str, now: datetime) -> str:
+    """A day of the person's and how long ago that was: "2026-03-06, 2 hours ago"; '' for no time."""
+    if not at:
+        return ""
+    from nanoclaw.time_words.format import distance
+
+    when = datetime.fromisoformat(at)
+    when = (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(now.tzinfo)
+    return f"{when:%Y-%m-%d}, {distance(min(when - now, -SECOND))}"
+
+
+def size(row: Mapping[str, Any]) -> str:
+    return f"{row['messages']:,} message{'s' * (row['messages'] != 1)}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import ANY
 
 from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Inbound, UserMessage
+from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.conversations.titles import titled
 from nanoclaw.plugins.forget.scrub import scrub
@@ -14,7 +17,7 @@ from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home
-from tests.program import MAIN, Program, running
+from tests.program import BERLIN, MAIN, HandClock, Program, running
 
 NAMED = '[models]\ntitles = "scripted/titles"'
 
@@ -84,11 +87,11 @@ async def test_a_person_names_a_conversation_and_no_model_names_it_again(tmp_pat
         assert await program.ask("/rename  Trip to\nRome ") == "terminal:main is now called “Trip to Rome”."
         await program.ask("What shall I plant?")
         assert await title_of(program) == "Trip to Rome"
-        assert "`terminal:main`: Trip to Rome (2026-03-06)" in await program.ask("/sessions")
+        assert "`terminal:main`: Trip to Rome (2026-03-06, just now, " in await program.ask("/sessions")
         assert "is now called “Beans”" in await program.ask("/sessions rename main Beans")
         assert "gives this conversation a title" in await program.ask("/rename")
         assert "there is no conversation 'nope Beans'" in await program.ask("/sessions rename nope Beans")
-        for said in ("/sessions delete", "/sessions rename main", "/sessions eat main"):
+        for said in ("/sessions delete", "/sessions rename main", "/sessions eat grass"):
             assert "/sessions lists the conversations" in await program.ask(said)
     assert not own.requests
 
@@ -140,6 +143,38 @@ async def test_a_deletion_that_waited_for_the_next_start_does_not_wait_for_itsel
         await program.app.router.keep(Inbound(MAIN, "me", "left", said, role="owner"))
     async with running(tmp_path, ScriptedProvider()) as program:
         assert "Deleted: terminal:main" in await program.answer()
+
+
+async def test_the_list_shows_the_day_of_the_person_and_how_long_ago_it_was(tmp_path: Path) -> None:
+    clock = HandClock(datetime(2026, 3, 7, 0, 30, tzinfo=BERLIN).astimezone(UTC))  # for whom it is Saturday already
+    async with running(tmp_path, ScriptedProvider("Ok."), clock=clock) as program:
+        await program.ask("Good night")
+        clock.now = datetime(2026, 3, 10, 0, 30, tzinfo=BERLIN)
+        assert "(2026-03-07, 3 days ago, 3 messages)" in await program.ask("/sessions")
+
+
+async def test_a_search_finds_words_in_every_conversation_and_names_the_message(tmp_path: Path) -> None:
+    model = ScriptedProvider("In the drawer.", "Fine.", "ÄRGER mit 100% Öl.")
+    async with running(tmp_path, model) as program:
+        await program.ask("Where are the tickets?")
+        await program.ask("/new")
+        await program.ask("Good.")
+        await program.ask("Was war gestern?", chat="work")
+        found = await program.ask("/sessions DRAWER the")
+        assert found.startswith("- `terminal:main` 1, ") and found.endswith(", just now, nanoclaw: In the drawer.")
+        assert "`terminal:work` 1" in await program.ask("/sessions ärger 100% öl")
+        for said in ("100_", "dra%er", "tickets drawer", "origin"):
+            assert "Nothing was said about" in await program.ask(f"/sessions {said}")
+        assert await program.ask("/rename Lost things") and await program.ask("/sessions lost")
+        told = await program.app.commands.for_said("sessions", Said("gestern", MAIN, MAIN, "me", "owner"))
+    assert told.data and told.data["found"][0] == {
+        "conversation": "terminal:work",
+        "message": 1,
+        "row": ANY,
+        "at": ANY,
+        "who": "you",
+        "excerpt": "Was war gestern?",
+    }
 
 
 def test_the_command_line_names_and_deletes_too(tmp_path: Path) -> None:

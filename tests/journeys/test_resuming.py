@@ -1,0 +1,54 @@
+"""`nanoclaw -c` and `-r`: going on with an earlier conversation of the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from nanoclaw.channels.terminal.picker import pick
+from tests.journeys.command import Home
+from tests.model_server import ModelServer, says
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: ModelServer) -> Home:
+    made = Home(tmp_path / "home")
+    made.configure(server.base)
+    server.script(says("Here."), says("There."), says("Where?"))
+    made.run("-m", "Where are the boots?")
+    made.run("-m", "Where is the tent?", "--session", "camp")
+    return made
+
+
+def test_c_goes_on_with_the_last_conversation_and_r_with_the_one_that_is_named(home: Home) -> None:
+    assert home.run("-c", "-m", "And now?").out.strip() == "Where?"
+    assert "And now?" in home.run("sessions", "show", "camp").out
+    home.run("-r", "boots", "-m", "/rename Boots")
+    assert "terminal:main`: Boots" in home.run("sessions", "tent").out + home.run("-m", "/sessions").out
+    assert "there is no conversation 'sea'" in home.run("-r", "sea", "-m", "Hi", check=2).err
+
+
+def test_r_on_a_pipe_lists_them_and_says_how_to_name_one(home: Home) -> None:
+    lines = home.run("-r").out.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["camp", "main"]
+    assert "just now, 3 messages" in lines[0] and lines[0].endswith("Where is the tent?")
+    assert lines[2].endswith("-r NAME goes on with one.")
+
+
+def test_a_new_home_has_no_earlier_conversation(tmp_path: Path) -> None:
+    assert "there is no earlier conversation" in Home(tmp_path / "home").run("-c", check=2).err
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [("\r", 0), ("\x1b[B\r", 1), ("tent\r", 1), ("te\x1b[B\x1b[B\x1b[A\r", 1), ("sea\r\x03", None), ("\x04", None)],
+)
+def test_one_types_to_search_for_a_conversation(keys: str, place: int | None) -> None:
+    lines = [("Boots", "main, just now"), ("Tent", "camp, 3 days ago"), ("Teeth", "dentist, a year ago")]
+    with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
+        typed.send_text(keys)
+        assert pick(lines) == place
