@@ -26,7 +26,7 @@ live: .venv/chat .venv/dev .venv/semantic .venv/bots
 
 browser: .venv/dev .venv/browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo "Install Chromium first."; exit 1; }
-	$(BIN)/pytest -n 0 -m live tests/plugins/browse
+	$(BIN)/pytest -n 0 -m live tests/plugins/browse tests/plugins/page
 
 sandbox: .venv/dev
 	$(BIN)/pytest -n 0 -m "live or not live" tests/sandbox

@@ -245,7 +245,7 @@ def _new_store(names: tuple[str, ...]) -> bytes:
         return store.path.read_bytes()
 
 
-def _lay_new_store(root: Path, names: Iterable[str]) -> None:
+def lay_new_store(root: Path, names: Iterable[str] = tuple(BUILT_IN)) -> None:
     """Give a home without a store that of `_new_store`: to make one takes half of a short test. Tests of whole
     processes begin without."""
     if not list(root.glob("state.db*")):
@@ -286,7 +286,7 @@ async def running(
     left_out = BUILT_IN.keys() & without  # whichever are there
     off = {*left_out, *config.plugins.off}
     if not makes_store:
-        _lay_new_store(root, (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen)))
+        lay_new_store(root, (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen)))
     app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=left_out)
     app.store.committer = AtOnce()
     if not keeps_copy:

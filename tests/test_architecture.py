@@ -415,7 +415,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("core.store.format", "plugins.promises.sentences", "plugins.browse.session", "plugins.tool_search.ranking"),
         *("plugins.schedule.requests", "plugins.memory.contradictions", "plugins.memory.date_words", "installation"),
         *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims", "plugins.heartbeat.beats"),
-        *("plugins.skills.described", "yes_no"),
+        *("plugins.skills.described", "yes_no", "plugins.page.server"),
     ),
     "files of the home, out of reach of tools": (
         *("start.home", "start.settings_file", "core.store.lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),

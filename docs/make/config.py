@@ -26,17 +26,6 @@ All settings, for `~/.nanoclaw/config.toml`. They are optional: what you leave o
 of `""` is text, `[]` a list of texts, `{}` a table. A misspelled key is named, with the nearest one: nanoclaw starts
 with the last good settings, or not if there are none. Keys and passwords are better in `secrets.env` or the keyring
 ([secrets.md](secrets.md)).
-
-```toml
-[model]
-name = "openai/gpt-5"
-
-[limits]
-day_usd = 2.0
-
-[files]
-read = ["~/Documents"]
-```
 """
 
 ALIASES = 'Short names for models: `fast = "openai/gpt-5-mini"`, which `/model fast` and the keys above understand.'

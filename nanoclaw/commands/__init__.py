@@ -1,7 +1,7 @@
 """The commands of the command line, a module for each family; imported when it is asked for."""
 
 FAMILIES: dict[str, str] = {
-    "gateway": "talking",
+    **dict.fromkeys(("gateway", "web"), "talking"),
     **dict.fromkeys(("init", "status", "doctor", "backup", "restore"), "home"),
     "model": "models",
     "audit": "audit",
@@ -17,5 +17,6 @@ ACTIONS = {
     "jobs": ("add", "rehearse"),
     "memory": ("search", "forget"),
     "skills": ("add",),
+    "web": ("",),
 }
 """Of these only some actions; all others are the same as in a chat."""

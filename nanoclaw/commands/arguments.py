@@ -55,6 +55,7 @@ def parser(words: Collection[str] | None = None) -> _Parser:
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
     command("status", "what is configured, what runs, how much is stored", json=True)
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
+    command("web", "print a link to the page in your browser; starts a gateway with it, if none runs")
     models = command("model", "the models: what each is for, its key, window and price; no model is asked", json=True)
     models.add_argument("name", nargs="?", default="", metavar="PROVIDER/NAME", help="use this one from now on")
     checks = "check all that a start needs, and say what to do; exits with 1 if something is wrong"

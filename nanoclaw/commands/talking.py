@@ -314,6 +314,9 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
             async def announce() -> None:
                 await listening.wait()
                 print(f"nanoclaw gateway: {app.in_words()}. Ctrl-C ends it.", flush=True)
+                if (page := app.public("page")) and options.command == "web":
+                    await page.listening.wait()
+                    print(f"Open this link in your browser: {page.link()}", flush=True)
 
             app.spawn(announce(), "core")
             await app.run(wakes=True)
@@ -322,6 +325,16 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         asyncio.run(serve())
     print("nanoclaw gateway: ended.")
     return 0
+
+
+def web(config: Config, options: argparse.Namespace) -> int:
+    """Print a link to the page of the gateway that runs, or run one with the page."""
+    running = attach.status(str(config.home))
+    if running is None or running["role"] != "gateway":
+        return gateway(config._replace(table={**config.table, "page": config.get("page", {})}), options)
+    from nanoclaw.commands.plugins import carry_out
+
+    return carry_out(config, "web", "", as_json=False)
 
 
 def _keep(config: Config) -> None:
@@ -510,4 +523,4 @@ def run(work: Coroutine[Any, Any, int]) -> int:
         return 143
 
 
-COMMANDS = {"chat": chat, "gateway": gateway}
+COMMANDS = {"chat": chat, "gateway": gateway, "web": web}

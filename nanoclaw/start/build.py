@@ -35,6 +35,7 @@ from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_
 BUILT_IN: dict[str, str] = {
     "basics": "nanoclaw.plugins.basics.plugin:Basics",
     "compaction": "nanoclaw.plugins.compaction.plugin:Compaction",
+    "page": "nanoclaw.plugins.page.plugin:Page",
     "access": "nanoclaw.plugins.access.plugin:Access",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
     "plan": "nanoclaw.plugins.plan.plugin:Plan",
@@ -101,10 +102,9 @@ def build(
     left_out = dict[str, str]()
     kinds = checked(config, plugins, without, left_out.__setitem__)
     homes.make_home(config)
-    clock = clock or config.clock()
     store = Store(state or config.home / "state.db", plugins=kinds)
     try:
-        app = App(_settings_of_core(config), config, store, clock)
+        app = App(_settings_of_core(config), config, store, clock or config.clock())
         app.left_out = left_out
         app.chat_apps = chat_apps.tables(config)
         app.redact.add(*hidden_values(secret_settings(config, kinds)))
@@ -112,11 +112,11 @@ def build(
         if state is None:
             homes.check_writable(config.workspace_path)
             remove_drafts(homes.places_of_drafts(config, store))
+        app.is_gateway = channels is None
         app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())
         _check_sections(app)
         if channels is None:
-            app.is_gateway = True
             for table in chat_apps.tables(config).values():
                 if table.is_configured:
                     app.channels.add(chat_app(app, table))

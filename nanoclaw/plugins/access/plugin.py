@@ -141,7 +141,7 @@ class Access(Plugin):
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Literal["ignore"] | None:
-        return None if inbound.address.channel == MAIN.channel else self.public.decide(inbound, tx)
+        return None if inbound.role or inbound.address.channel == MAIN.channel else self.public.decide(inbound, tx)
 
     def owners_chats(self) -> Sequence[Address]:
         return self.public.owners_chats()

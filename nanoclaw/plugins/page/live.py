@@ -1,0 +1,221 @@
+"""Turns while they run, as the page shows them: every change is an event, and a page that comes now gets all so far."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from nanoclaw.core.events import (
+    Event,
+    Joined,
+    Notice,
+    Queued,
+    Receipt,
+    Settled,
+    StatusLines,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnBegan,
+    TurnEnded,
+    TurnPaused,
+)
+from nanoclaw.core.messages import Outbound, ToolCall
+from nanoclaw.plugins.page import render
+
+Item = dict[str, Any]
+"""One thing that the page shows. `id` and `kind` (said, text, tool, note) are always there."""
+
+FLUSH_SECONDS = 0.015
+"""Words of a model that come so close together are shown at once."""
+ARGUMENTS, PREVIEW = 400, 200
+"""Characters of a call, and of its result, that are shown before somebody unfolds it."""
+
+
+class _Turn:
+    """One turn: `mark` is the row of its conversation's last message when it began."""
+
+    def __init__(self, reply_to: str, mark: int) -> None:
+        self.reply_to, self.mark = reply_to, mark
+        self.items: dict[str, Item] = {}
+        self.growing: render.Growing | None = None
+        self.text = ""  # the id of the text that grows, or was the last to
+        self.is_paused = False
+
+
+class LiveTurns:
+    """By key of their conversation, "channel:chat"."""
+
+    def __init__(self, publish: Callable[[dict[str, Any]], None], mark: Callable[[str], int]) -> None:
+        self._publish, self._mark = publish, mark
+        self._turns: dict[str, _Turn] = {}
+        self._answered: dict[str, tuple[str, str]] = {}  # the message that was answered last, and the item with that
+        self._flushing: dict[str, asyncio.TimerHandle] = {}
+        self._count = 0
+
+    def running(self) -> list[str]:
+        return [key for key, turn in self._turns.items() if not turn.is_paused]
+
+    def so_far(self, key: str) -> tuple[int | None, list[Item]]:
+        """The row after which all is live, None where nothing runs; and what is shown of the turn."""
+        turn = self._turns.get(key)
+        if turn is None:
+            return None, []
+        self._flush(key)
+        found = [{**item} for item in turn.items.values()]
+        for item in found:
+            if turn.growing and item["id"] == turn.text:
+                item["html"] = turn.growing.whole()
+        return turn.mark, found
+
+    def said(self, key: str, item: Item) -> None:
+        """Show a message of the person in every browser."""
+        if turn := self._turns.get(key):
+            turn.items[item["id"]] = item
+        self._tell(key, "item", item=item)
+
+    def sent(self, key: str, outbound: Outbound, item: Item) -> None:
+        """Show what came through the outbox; an answer takes the place of what was shown of it while it grew."""
+        reply_to, shown = self._answered.get(key, ("", ""))
+        if outbound.reply_to and outbound.reply_to == reply_to and shown:
+            del self._answered[key]
+            self._tell(key, "item", item=item, instead=shown)
+            return
+        if turn := self._turns.get(key):
+            turn.items[item["id"]] = item
+        self._tell(key, "item", item=item)
+
+    def show(self, key: str, event: Event) -> None:
+        match event:
+            case TurnBegan(reply_to):
+                self._turns[key] = _Turn(reply_to, self._mark(key))
+                self._answered.pop(key, None)
+                self._tell(key, "began")
+            case TextDelta(text):
+                self._grow(key, text)
+            case ToolStarted(call, parent, number):
+                self._close_text(key)
+                self._put(key, {"id": _id(call, number), "kind": "tool", "state": "running", **_shown(call, parent)})
+            case ToolProgress(call, text, fraction):
+                self._tell(key, "progress", call=call.id, text=text[-2_000:], fraction=fraction)
+            case ToolFinished(call, text, is_error, seconds, parent, number, diff):
+                state = "failed" if is_error else "done"
+                result = {"seconds": round(seconds, 1), "number": number, **of_result(text, diff)}
+                item = {"id": _id(call, number), "kind": "tool", "state": state, **_shown(call, parent), **result}
+                self._put(key, item)
+            case Notice(text, fraction, is_failure):
+                if fraction is None:
+                    self._close_text(key)
+                self._put(key, self._note(text, "notice", fraction=fraction, failure=is_failure), id_="notice")
+            case Receipt(text):
+                self._put(key, self._note(text, "receipt"))
+            case StatusLines(name, text):
+                self._put(key, {"id": f"s{name}", "kind": "note", "what": "status", "text": text})
+            case Joined(ids):
+                self._tell(key, "joined", ids=ids)
+            case Queued(id_):
+                self._tell(key, "queued", id=f"i{id_}")
+            case Settled(id_):
+                self._tell(key, "settled", id=id_)
+            case TurnPaused():
+                self._close_text(key)
+                if turn := self._turns.get(key):
+                    turn.is_paused = True
+                self._tell(key, "paused")
+            case TurnEnded(answer, reason):
+                self._end(key, answer, reason)
+            case _:
+                pass
+
+    # --- a text that grows -------------------------------------------------------------------------------------------
+
+    def _grow(self, key: str, text: str) -> None:
+        turn = self._turn(key)
+        if turn.growing is None:
+            if not text.strip():
+                return
+            turn.growing, turn.text = render.Growing(), self._new_id()
+            self._put(key, {"id": turn.text, "kind": "text", "html": "", "grows": True})
+        turn.growing.feed(text)
+        if key not in self._flushing:
+            self._flushing[key] = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush, key)
+
+    def _flush(self, key: str) -> None:
+        if timer := self._flushing.pop(key, None):
+            timer.cancel()
+            turn = self._turns.get(key)
+            if turn and turn.growing:
+                self._tell(key, "text", id=turn.text, **turn.growing.news())
+
+    def _close_text(self, key: str, *, is_whole: bool = True) -> None:
+        """The text that grows is followed by something else; it is not whole if it was broken off."""
+        self._flush(key)
+        turn = self._turns.get(key)
+        if turn and turn.growing:
+            html, is_long = render.shown(turn.growing.text)
+            item = {"id": turn.text, "kind": "text", "html": html, "source": turn.growing.text}
+            turn.growing = None
+            self._put(
+                key, {**item, **({} if is_whole else {"interrupted": True}), **({"long": True} if is_long else {})}
+            )
+
+    def _end(self, key: str, answer: str, reason: str) -> None:
+        turn = self._turns.get(key)
+        grew = turn.growing.text if turn and turn.growing else ""
+        is_answer = reason not in ("cancelled", "failed") and bool(grew)
+        shown = turn.text if turn and is_answer else ""
+        self._close_text(key, is_whole=is_answer or not grew)
+        self._turns.pop(key, None)
+        if answer and turn:
+            if not shown or answer.strip() != grew.strip():
+                item = of_text(shown or self._new_id(), answer)
+                shown = item["id"]
+                self._tell(key, "item", item=item)
+            self._answered[key] = turn.reply_to, shown
+        self._tell(key, "ended", reason=reason)
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def _turn(self, key: str) -> _Turn:
+        if key not in self._turns:
+            self._turns[key] = _Turn("", self._mark(key))
+        return self._turns[key]
+
+    def _put(self, key: str, item: Item, id_: str = "") -> None:
+        """Show an item, in place of one with the same id; it is part of the turn that runs."""
+        item = {**item, "id": id_} if id_ else item
+        if turn := self._turns.get(key):
+            turn.items[item["id"]] = item
+        self._tell(key, "item", item={one: value for one, value in item.items() if one != "source"})
+
+    def _note(self, text: str, what: str, **more: Any) -> Item:
+        return {"id": self._new_id(), "kind": "note", "what": what, "text": text, **more}
+
+    def _new_id(self) -> str:
+        self._count += 1
+        return f"l{self._count}"
+
+    def _tell(self, key: str, what: str, **more: Any) -> None:
+        self._publish({"c": key, "t": what, **more})
+
+
+def of_text(id_: str, text: str, **more: Any) -> Item:
+    """The item of a text of the assistant."""
+    html, is_long = render.shown(text)
+    return {"id": id_, "kind": "text", "html": html, **({"long": True} if is_long else {}), **more}
+
+
+def of_result(text: str, diff: str) -> Item:
+    """Summarize a result that is folded."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return {"preview": first[:PREVIEW], "lines": text.count("\n") + 1 if text.strip() else 0, "diff": bool(diff)}
+
+
+def _shown(call: ToolCall, parent: str) -> Item:
+    return {"call": call.id, "name": call.name, "arguments": call.arguments[:ARGUMENTS], "parent": parent}
+
+
+def _id(call: ToolCall, number: int) -> str:
+    return f"c{number}" if number else f"c-{call.id}"

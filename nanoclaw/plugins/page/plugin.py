@@ -1,0 +1,91 @@
+"""The page: settings, the channel, the role of who is signed in, and /web."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from nanoclaw.core.channel import Channel
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Address, Inbound
+from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Reply, Said, Tx
+from nanoclaw.installation import install_command
+from nanoclaw.plugins.page.sessions import MIGRATION
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.page.channel import PageChannel
+
+NAME = "page"
+OFF = "The page is not on here: `nanoclaw web` starts it, or a table [page] in config.toml with the gateway."
+
+
+class PageSettings(NamedTuple):
+    """The web page; this table, even an empty one, makes the gateway serve it."""
+
+    address: str = "127.0.0.1"  # another than this machine's own needs a password
+    port: int = 8787  # another one where that is taken
+    hosts: tuple[str, ...] = ()  # further names of it, such as "home.example" of a reverse proxy
+    password: str = ""  # lets a browser in like the link of `nanoclaw web`
+
+    def check(self) -> None:
+        try:
+            is_own = ipaddress.ip_address(self.address).is_loopback
+        except ValueError:
+            raise ConfigError(f"page.address must be an address such as 127.0.0.1, not {self.address!r}.") from None
+        if not is_own and len(self.password) < 12:
+            raise ConfigError("page.address is not this machine's own: that needs page.password, of 12 signs or more.")
+        if not 0 <= self.port < 65536:
+            raise ConfigError(f"page.port must be a number up to 65535, not {self.port}.")
+
+
+class Page(Plugin):
+    name = NAME
+    settings = PageSettings
+    secrets = ("password",)
+    migrations = (MIGRATION,)
+    marks = ("page_browsers.sha256", "page_browsers.agent", "page_browsers.made", "page_browsers.used")
+
+    def __init__(self, host: Host, settings: PageSettings) -> None:
+        self._host, self._settings = host, settings
+        self.public: PageChannel | None = None
+        self.hears = {"on_message": Hears(channels=(NAME,))}
+
+    def channels(self) -> Iterable[Channel]:
+        if self._host.setting(NAME) is None or not self._host.is_gateway():
+            return ()
+        lacking = [name for name in ("starlette", "uvicorn", "h11", "nh3") if find_spec(name) is None]
+        if lacking:
+            raise ConfigError(f"the page needs {', '.join(lacking)}: {install_command(NAME)}")
+        from nanoclaw.plugins.page.channel import PageChannel
+
+        self.public = PageChannel(self._host, self._settings)
+        return (self.public,)
+
+    def commands(self) -> Iterable[Command]:
+        told = "a link that opens the page in your browser, good for one browser and ten minutes"
+        return (Command("web", told, self._web, cli=True, private=True, part_of="status"),)
+
+    async def _web(self, said: Said) -> Reply:
+        if self.public is None:
+            raise ConfigError(OFF)
+        await self.public.listening.wait()
+        link = self.public.link()
+        return Reply(link, {"url": link})
+
+    # --- who is signed in --------------------------------------------------------------------------------------------
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
+        """The owner's role, for what a browser that is signed in hands in, and for nothing else."""
+        if self.public is None or inbound.address.channel != NAME or inbound.external_id not in self.public.admitted:
+            return None
+        if access := self._host.get("access"):
+            access.accounts.meet(tx, inbound.address, inbound.sender)
+        return inbound._replace(role="owner", conversation=self.conversation_of(inbound.address))
+
+    def conversation_of(self, address: Address) -> Address | None:
+        if address.channel != NAME:
+            return None
+        channel, colon, chat = address.chat.partition(":")
+        return Address(channel, chat) if colon else address

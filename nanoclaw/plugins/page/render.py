@@ -1,0 +1,115 @@
+"""Markdown as HTML for the page: closed blocks once, the open tail again while it grows."""
+
+from __future__ import annotations
+
+import asyncio
+from html import escape
+
+from nanoclaw.markdown.blocks import Blocks
+from nanoclaw.markdown.html import to_html
+
+LONGEST = 64_000
+"""Characters of a text that is rendered at once; a longer one is plain until somebody unfolds it."""
+PLAIN_TAIL = 8_000
+"""Characters of an open block from which on only its new words are sent, as they are."""
+SHOWN = 4_000
+
+_TAGS = frozenset(
+    [
+        "a",
+        "blockquote",
+        "br",
+        "code",
+        "del",
+        "em",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "s",
+        "strong",
+        "table",
+        "tbody",
+        "td",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+    ]
+)
+
+
+def html(text: str) -> str:
+    """The HTML of a text, of known tags alone: pictures are links, and links go elsewhere than this page."""
+    import nh3
+
+    return str(
+        nh3.clean(
+            to_html(text),
+            tags=set(_TAGS),
+            attributes={"a": {"href"}, "code": {"class"}, "ol": {"start"}},
+            url_schemes={"http", "https", "mailto", "matrix"},
+            link_rel="noopener noreferrer nofollow",
+            set_tag_attribute_values={"a": {"target": "_blank"}},
+        )
+    )
+
+
+def shown(text: str) -> tuple[str, bool]:
+    """The HTML of a whole text, and True if it is too long: then it is its beginning as it was written."""
+    if len(text) <= LONGEST:
+        return html(text), False
+    return f"<pre>{escape(text[:SHOWN])}…</pre>", True
+
+
+async def unfolded(text: str) -> str:
+    """The HTML of a long text, made beside the loop."""
+    return await asyncio.to_thread(html, text)
+
+
+class Growing:
+    """A text while it grows. `closed` is the HTML of all blocks that will not change."""
+
+    def __init__(self) -> None:
+        self._blocks = Blocks()
+        self._new: list[str] = []
+        self._plain_sent = 0
+        self.closed: list[str] = []
+        self.text = ""
+
+    def feed(self, piece: str) -> None:
+        self.text += piece
+        self._new += self._blocks.feed(piece)
+
+    def news(self) -> dict[str, object]:
+        """Changes since the last call: blocks to `add`, and the `tail` in place of the one before, or
+        `more` words of a tail that is long."""
+        added = [html(block) if len(block) <= LONGEST else f"<pre>{escape(block)}</pre>" for block in self._new]
+        self.closed += added
+        self._new = []
+        tail, found = self._blocks.tail, dict[str, object]()
+        if added:
+            found["add"], self._plain_sent = added, 0
+        if len(tail) <= PLAIN_TAIL:
+            found["tail"] = html(tail) if tail.strip() else ""
+        elif self._plain_sent:
+            found["more"] = tail[self._plain_sent :]
+            self._plain_sent = len(tail)
+        else:
+            found["tail"] = f"<pre>{escape(tail)}</pre>"
+            self._plain_sent = len(tail)
+        return found
+
+    def whole(self) -> str:
+        """All of it so far, for a page that comes now."""
+        self.news()
+        tail = self._blocks.tail
+        open_ = html(tail) if len(tail) <= PLAIN_TAIL else f"<pre>{escape(tail)}</pre>"
+        return "".join([*self.closed, f'<div class="tail">{open_ if tail.strip() else ""}</div>'])

@@ -1,0 +1,253 @@
+"""The server: a Starlette app behind a guard, run by uvicorn in the loop of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.plugins.page.sessions import COOKIE, DAYS, Browser, SignIns
+
+TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+MOST_BYTES = 1_000_000
+"""Of the body of a request that is no upload."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self' blob:;"
+    " connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+OPEN = ("/api/login",)
+"""Paths besides the static files that a browser may ask for before it is signed in."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def browser_of(request: Request) -> Browser:
+    return request.scope["state"]["browser"]  # type: ignore[no-any-return]
+
+
+class Guard:
+    """Passes on what comes from the page itself, in a browser that is signed in. Everything else ends here."""
+
+    def __init__(self, app: ASGIApp, sessions: SignIns, hosts: Callable[[], Iterable[str]], uploads: int) -> None:
+        self._app, self._sessions, self._hosts, self._uploads = app, sessions, hosts, uploads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        scope["state"] = {}
+        if refused := await self._refused(scope, headers):
+            await refused(scope, receive, _with_headers(send))
+            return
+        most, read = self._uploads if scope["path"] == "/api/files" else MOST_BYTES, 0
+        if int(headers.get("content-length") or 0) > most:
+            too_much = _sentence(413, f"That is too much: at most {most / 1e6:,.0f} MB can be taken at once.")
+            await too_much(scope, receive, _with_headers(send))
+            return
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > most:
+                raise HTTPException(413, f"That is too much: at most {most / 1e6:,.0f} MB can be taken at once.")
+            return message
+
+        await self._app(scope, bounded, _with_headers(send))
+
+    async def _refused(self, scope: Scope, headers: Headers) -> Response | None:
+        """The answer to a request that goes no further."""
+        hosts = {one.lower() for one in self._hosts()}
+        if headers.get("host", "").lower() not in hosts:
+            return _sentence(421, "This is not the name of this page. [page] hosts says under which names it is used.")
+        path, method = scope["path"], scope["method"]
+        if (headers.get("content-length") or "0").isdecimal() is False:
+            return _sentence(400, "The length of the request is not a number.")
+        if method not in ("GET", "HEAD"):
+            origin = urlsplit(headers.get("origin") or "")
+            is_own = origin.scheme in ("http", "https") and origin.netloc.lower() in hosts
+            if not is_own or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+                return _sentence(403, "Only the page itself may do that.")
+        if path == "/" or path.startswith("/static/") or path in OPEN:
+            return None
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return _sentence(403, "Only the page itself may read that.")
+        browser = await self._sessions.browser(_cookie(headers))
+        if browser is None:
+            return _sentence(401, "This browser is not signed in: nanoclaw web prints a link.")
+        scope["state"]["browser"] = browser
+        return None
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name.lower() for name, _ in message["headers"]}
+            more = ((name.encode(), value.encode()) for name, value in HEADERS.items())
+            message["headers"] = [*message["headers"], *(one for one in more if one[0] not in given)]
+            if b"cache-control" not in given:
+                message["headers"].append((b"cache-control", b"no-store"))
+        await send(message)
+
+    return sending
+
+
+def _cookie(headers: Headers) -> str:
+    for one in headers.get("cookie", "").split(";"):
+        name, _, value = one.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""
+
+
+def _sentence(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": text}, status)
+
+
+async def given(request: Request) -> dict[str, Any]:
+    """The JSON object of a request. Raises HTTPException."""
+    try:
+        found = await request.json()
+    except ClientDisconnect:
+        raise
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise HTTPException(400, "A JSON object is needed.")
+    return found
+
+
+def text_in(found: dict[str, Any], name: str, most: int = 1_000_000) -> str:
+    """A text of a JSON object, '' for none. Raises HTTPException."""
+    value = found.get(name, "")
+    if not isinstance(value, str) or len(value) > most:
+        raise HTTPException(400, f"{name!r} must be a text of at most {most:,} characters.")
+    return value.encode("utf-8", "replace").decode()
+
+
+def application(
+    routes: Iterable[Route], sessions: SignIns, hosts: Callable[[], Iterable[str]], password: str, uploads: int
+) -> ASGIApp:
+    """The whole app. `hosts` are the names, with their port, under which it may be asked."""
+
+    async def page(request: Request) -> Response:
+        return _static("index.html")
+
+    async def static(request: Request) -> Response:
+        return _static(request.path_params["name"])
+
+    async def login(request: Request) -> Response:
+        if sessions.is_locked:
+            return _sentence(429, "Too many wrong codes: try again in a minute.")
+        if not sessions.takes(text_in(await given(request), "code", 1_000), password):
+            return _sentence(403, "This link was used already, or is too old. nanoclaw web prints a new one.")
+        token = await sessions.sign_in(request.headers.get("user-agent", ""))
+        answer = JSONResponse({})
+        is_secure = (request.headers.get("origin") or "").startswith("https:")
+        answer.set_cookie(COOKIE, token, DAYS * 86_400, path="/", secure=is_secure, httponly=True, samesite="strict")
+        return answer
+
+    async def failed(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return _sentence(error.status_code, error.detail)
+        return _sentence(409, str(error))
+
+    own = [Route("/", page), Route("/static/{name}", static), Route("/api/login", login, methods=["POST"])]
+    handlers: Any = {HTTPException: failed, NanoclawError: failed}
+    app = Starlette(routes=[*own, *routes], exception_handlers=handlers)
+    return Guard(app, sessions, hosts, uploads)
+
+
+@cache
+def _files() -> dict[str, tuple[bytes, str]]:
+    """The files of the page by name: their bytes and their type."""
+    found = (resources.files("nanoclaw.plugins.page") / "static").iterdir()
+    kinds = {file.name: (file, TYPES.get(file.name.rpartition(".")[2], "")) for file in found}
+    return {name: (file.read_bytes(), kind) for name, (file, kind) in kinds.items() if kind}
+
+
+def _static(name: str) -> Response:
+    if name not in _files():
+        raise HTTPException(404, "There is no such file.")
+    data, kind = _files()[name]
+    return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
+
+
+class Server(uvicorn.Server):
+    """Runs in a loop of others: signals are theirs, and an idle one wakes once a second."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def main_loop(self) -> None:
+        ticks = 0
+        while not await self.on_tick(ticks):
+            ticks += 10
+            await asyncio.sleep(1)
+
+
+def listening(address: str, port: int) -> socket.socket:
+    """A socket that listens. Raises OSError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((address, port))
+        found.listen(128)
+        found.setblocking(False)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+async def serve(app: ASGIApp, own: socket.socket, closing: Callable[[], object]) -> None:
+    """Serve until cancelled; `closing` ends the streams."""
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=32_768,
+    )
+    server = Server(config)
+    serving = asyncio.create_task(server.serve([own]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        closing()
+        server.should_exit = True
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([serving], timeout=3)
+        serving.cancel()

@@ -1,0 +1,121 @@
+"""Who may use the page: one-time codes, the browsers that signed in, and which requests are the page's own."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.escapes import one_line
+
+COOKIE = "nanoclaw"
+DAYS = 90
+"""After so many without use a browser has to sign in again."""
+CODE_MINUTES = 10
+MOST_CODES = 5
+TRIES, TRIES_SECONDS = 10, 60.0
+"""Most wrong codes in a minute; then nobody can try until it is over."""
+
+MIGRATION = """CREATE TABLE page_browsers (  -- that are signed in
+    id INTEGER PRIMARY KEY,
+    sha256 TEXT NOT NULL UNIQUE,              -- of the cookie's value
+    agent TEXT NOT NULL,
+    made TEXT NOT NULL,
+    used TEXT NOT NULL                        -- the day
+) STRICT"""
+
+
+class Browser(NamedTuple):
+    """One that is signed in; `agent` is how it calls itself."""
+
+    id: int
+    agent: str
+    made: datetime
+    used: datetime
+
+
+class SignIns:
+    """Codes live in memory and die at their first use, the browsers that they let in are in the store."""
+
+    def __init__(self, host: Host, clock: Callable[[], datetime]) -> None:
+        self._host, self._clock = host, clock
+        self._codes: dict[str, datetime] = {}
+        self._wrong: list[datetime] = []
+        self._known: dict[str, Browser] = {}  # by the digest of their cookie
+
+    def new_code(self) -> str:
+        """A code that lets one browser in, within ten minutes."""
+        code = secrets.token_urlsafe(24)
+        self._codes[_digest(code)] = self._clock() + timedelta(minutes=CODE_MINUTES)
+        while len(self._codes) > MOST_CODES:
+            del self._codes[next(iter(self._codes))]
+        return code
+
+    @property
+    def is_locked(self) -> bool:
+        since = self._clock() - timedelta(seconds=TRIES_SECONDS)
+        self._wrong = [then for then in self._wrong if then > since]
+        return len(self._wrong) >= TRIES
+
+    def takes(self, code: str, password: str = "") -> bool:
+        """True for a code that is open, which ends with this, and for the password, if one is set."""
+        until = self._codes.pop(_digest(code), None)
+        is_right = until is not None and self._clock() < until
+        if not is_right and password:
+            is_right = hmac.compare_digest(_digest(code), _digest(password))
+        if not is_right:
+            self._wrong.append(self._clock())
+        return is_right
+
+    async def sign_in(self, agent: str) -> str:
+        """Let a browser in; the value of its cookie."""
+        token, now = secrets.token_urlsafe(32), self._clock().isoformat()
+        values = _digest(token), one_line(agent, 200), now, now
+        sql = "INSERT INTO page_browsers (sha256, agent, made, used) VALUES (?, ?, ?, ?)"
+        await self._host.write(lambda tx: tx.execute(sql, *values))
+        return token
+
+    async def browser(self, token: str) -> Browser | None:
+        """The browser with this cookie, None for none that may come in."""
+        if not token or len(token) > 200:
+            return None
+        digest, now = _digest(token), self._clock()
+        found = self._known.get(digest)
+        if found is None:
+            sql = "SELECT id, agent, made, used FROM page_browsers WHERE sha256 = ?"
+            for id_, agent, made, used in self._host.read(sql, digest):
+                found = Browser(id_, agent, datetime.fromisoformat(made), datetime.fromisoformat(used))
+        if found is None or now - found.used > timedelta(days=DAYS):
+            return None
+        if now - found.used > timedelta(hours=1):
+            found = found._replace(used=now)
+            sql = "UPDATE page_browsers SET used = ? WHERE id = ?"
+            await self._host.write(lambda tx: tx.execute(sql, now.isoformat(), found.id))
+        self._known[digest] = found
+        return found
+
+    def all(self) -> list[Browser]:
+        """Those that are signed in, the newest first."""
+        sql = "SELECT id, agent, made, used FROM page_browsers WHERE used > ? ORDER BY id DESC"
+        since = (self._clock() - timedelta(days=DAYS)).isoformat()
+        return [
+            Browser(id_, agent, datetime.fromisoformat(made), datetime.fromisoformat(used))
+            for id_, agent, made, used in self._host.read(sql, since)
+        ]
+
+    def sign_out(self, tx: Tx, ids: Collection[int]) -> None:
+        """End what browsers may do, at once."""
+        for one in ids:
+            tx.execute("DELETE FROM page_browsers WHERE id = ?", one)
+        tx.after(self._known.clear)
+
+    def is_open(self, id_: int) -> bool:
+        return bool(self._host.read("SELECT 1 FROM page_browsers WHERE id = ?", id_))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,151 @@
+// The page: signing in, the list of conversations, and which view is shown.
+
+import { ask, make, newId, tell, when } from "./dom.js";
+import { listen, start } from "./stream.js";
+import { talk } from "./talk.js";
+
+/** Views by the first word of the address: each is shown in an element, and returns what takes it away. */
+const views = { talk };
+
+const side = document.getElementById("side"), main = document.getElementById("main");
+const shade = document.getElementById("shade");
+let leave = () => {}, list, running = new Set();
+
+async function begin() {
+  const code = location.hash.slice(1);
+  if (code && !code.startsWith("/")) {
+    history.replaceState(null, "", "/");
+    try {
+      await ask("/api/login", { code });
+    } catch (problem) {
+      return signIn(problem.message);
+    }
+  }
+  try {
+    await ask("/api/start");
+  } catch (problem) {
+    if (problem.status === 401) return signIn();
+    tell(problem.message, "Try again", () => location.reload());
+    return;
+  }
+  document.addEventListener("signed-out", () => signIn());
+  drawSide();
+  start();
+  listen(heard);
+  addEventListener("hashchange", show);
+  await refresh();
+  show();
+}
+
+function signIn(problem = "") {
+  leave();
+  document.body.classList.add("signed-out");
+  const field = make("input", { type: "password", id: "code", autocomplete: "current-password", required: true });
+  const said = make("p.problem", { role: "alert" }, problem);
+  const enter = async (event) => {
+    event.preventDefault();
+    try {
+      // the whole link may be pasted, too
+      await ask("/api/login", { code: field.value.trim().split("#").pop() });
+      location.replace("/");
+    } catch (failure) {
+      said.textContent = failure.message;
+    }
+  };
+  main.replaceChildren(
+    make("form.sign-in", { onsubmit: enter },
+      make("img", { src: "/static/icon.svg", alt: "", width: 48, height: 48 }),
+      make("h1", {}, "nanoclaw"),
+      make("p", {}, "On the machine where it runs, ", make("code", {}, "nanoclaw web"), " prints a link that signs this browser in."),
+      make("label", { for: "code" }, "Link or password"),
+      field, said,
+      make("button.primary", {}, "Sign in")),
+  );
+  field.focus();
+}
+
+// --- the list of conversations
+
+function drawSide() {
+  list = make("ul.talks");
+  side.replaceChildren(
+    make("div.brand", {}, make("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }), make("strong", {}, "nanoclaw")),
+    make("button.new", { type: "button", onclick: () => go(`page:${newId()}`) }, "+ New conversation"),
+    list,
+  );
+  shade.onclick = () => closeSide();
+  addEventListener("keydown", (event) => event.key === "Escape" && closeSide());
+}
+
+export function openSide() {
+  document.body.classList.add("side-open");
+  shade.hidden = false;
+  side.querySelector("button").focus();
+}
+
+function closeSide() {
+  document.body.classList.remove("side-open");
+  shade.hidden = true;
+}
+
+async function refresh() {
+  try {
+    const found = await ask("/api/talks");
+    running = new Set(found.running);
+    list.replaceChildren(...found.talks.map(entry));
+    mark();
+  } catch (problem) {
+    if (problem.status !== 401) tell(problem.message, "Try again", refresh);
+  }
+}
+
+function entry(one) {
+  const [channel] = one.name.split(":");
+  const of = channel === "page" ? "" : channel;
+  return make("li", {},
+    make("a", { href: `#/talk/${encodeURIComponent(one.name)}`, "data-c": one.name, onclick: closeSide },
+      make("span.title", {}, one.title || "New conversation"),
+      make("span.about", {}, [of, when(one.last)].filter(Boolean).join(" · "))));
+}
+
+function mark() {
+  for (const link of list.querySelectorAll("a")) {
+    if (link.dataset.c === current()) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+    link.classList.toggle("runs", running.has(link.dataset.c));
+  }
+}
+
+let soon;
+function heard({ event, afresh }) {
+  if (event?.t === "began") running.add(event.c);
+  if (event?.t === "ended" || event?.t === "paused") running.delete(event.c);
+  if (afresh || ["began", "ended", "paused"].includes(event?.t)) {
+    mark();
+    clearTimeout(soon);
+    soon = setTimeout(refresh, 300);
+  }
+}
+
+// --- the view
+
+const current = () => decodeURIComponent(location.hash.split("/")[2] || "");
+const go = (key) => (location.hash = `#/talk/${encodeURIComponent(key)}`);
+
+function show() {
+  const [, name] = location.hash.split("/");
+  if (!views[name]) {
+    const newest = list.querySelector("a")?.dataset.c;
+    history.replaceState(null, "", `#/talk/${encodeURIComponent(newest || `page:${newId()}`)}`);
+  }
+  closeSide();
+  leave();
+  document.body.classList.remove("signed-out");
+  main.replaceChildren();
+  leave = views[location.hash.split("/")[1]](main, current(), { openSide, titleOf }) || (() => {});
+  mark();
+}
+
+const titleOf = (key) => [...list.querySelectorAll("a")].find((one) => one.dataset.c === key)?.querySelector(".title").textContent;
+
+begin();

@@ -1,0 +1,127 @@
+// What a conversation is made of: words, tools, notes. Each is an element that is drawn again when it changes.
+
+import { ask, clock, make, tell } from "./dom.js";
+
+/** The element of an item. `say` says something in the conversation, as a button does. */
+export function draw(item, key, say) {
+  const drawn = { said, text, tool, note }[item.kind]?.(item, key, say) || make("div");
+  drawn.dataset.id = item.id;
+  return drawn;
+}
+
+function said(item) {
+  const time = item.at ? make("time", { datetime: item.at }, clock(item.at)) : undefined;
+  return make("article.said", { "aria-label": "You" }, make("div.words", {}, item.text), make("footer", {}, time, item.queued && " waits"));
+}
+
+function text(item, key, say) {
+  const words = make("div.words");
+  words.innerHTML = item.html; // cleaned by the server
+  if (item.grows && !words.querySelector(".tail")) words.append(make("div.tail"));
+  const drawn = make("article.text", { "aria-label": "Assistant" }, words);
+  dress(words);
+  if (item.interrupted) drawn.append(make("p.broken", {}, "Interrupted: this answer is not complete."));
+  if (item.buttons?.length) drawn.append(buttons(item, say));
+  return drawn;
+}
+
+function buttons(item, say) {
+  const below = make("div.buttons");
+  for (const [label, words] of item.buttons) {
+    const press = () => (below.querySelectorAll("button").forEach((one) => (one.disabled = true)), say(words));
+    below.append(make("button", { type: "button", onclick: press }, label));
+  }
+  return below;
+}
+
+/** Copy buttons at the code in a text. */
+export function dress(words) {
+  for (const block of words.querySelectorAll("pre")) {
+    if (block.parentElement.classList.contains("code")) continue;
+    const around = make("div.code");
+    block.replaceWith(around);
+    block.tabIndex = 0;
+    around.append(block, make("button.copy", { type: "button", onclick: () => copy(block.textContent) }, "Copy"));
+  }
+  for (const table of words.querySelectorAll("table")) {
+    if (!table.parentElement.classList.contains("wide")) {
+      const around = make("div.wide", { tabindex: 0, role: "region", "aria-label": "Table" });
+      table.replaceWith(around);
+      around.append(table);
+    }
+  }
+}
+
+export async function copy(words) {
+  try {
+    await navigator.clipboard.writeText(words);
+    tell("Copied.");
+  } catch {
+    tell("This browser did not let the page copy.");
+  }
+}
+
+const SIGNS = { running: "…", done: "✓", failed: "✗" };
+
+function tool(item, key) {
+  const inside = make("div.inside");
+  const about = item.state === "running" ? "runs" : item.state === "failed" ? "failed" : item.preview || "done";
+  const drawn = make("details.tool", { class: `tool ${item.state}` },
+    make("summary", {},
+      make("span.sign", { "aria-hidden": "true" }, SIGNS[item.state]),
+      make("span.name", {}, item.name),
+      make("span.arguments", {}, brief(item.arguments)),
+      make("span.about", {}, item.seconds >= 1 ? `${item.seconds} s` : "", item.state === "running" ? " runs" : item.state === "failed" ? " failed" : "")),
+    make("div.progress", {}), inside);
+  drawn.dataset.call = item.call || "";
+  if (item.parent) drawn.classList.add("part");
+  drawn.title = about;
+  drawn.addEventListener("toggle", () => drawn.open && !inside.firstChild && unfold(item, key, inside));
+  return drawn;
+}
+
+/** The arguments of a call on one line, without JSON's signs. */
+function brief(text) {
+  try {
+    const found = JSON.parse(text);
+    return Object.values(found).map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(" · ").replace(/\s+/g, " ");
+  } catch {
+    return text.replace(/\s+/g, " ");
+  }
+}
+
+async function unfold(item, key, inside) {
+  if (!item.number) return inside.replaceChildren(make("pre", { tabindex: 0 }, item.arguments));
+  inside.replaceChildren(make("p.quiet", {}, "loading …"));
+  try {
+    const found = await ask(`/api/output?c=${encodeURIComponent(key)}&number=${item.number}`);
+    inside.replaceChildren(
+      make("pre", { tabindex: 0, "aria-label": "Call" }, pretty(found.arguments)),
+      found.diff ? diff(found.diff) : "",
+      found.text ? make("pre", { tabindex: 0, "aria-label": "Output" }, found.text) : make("p.quiet", {}, "no output"));
+  } catch (problem) {
+    const again = make("button.link", { type: "button", onclick: () => unfold(item, key, inside) }, "Try again");
+    inside.replaceChildren(make("p.quiet", {}, `${problem.message} `, again));
+  }
+}
+
+function pretty(text) {
+  try {
+    return Object.entries(JSON.parse(text)).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
+  } catch {
+    return text;
+  }
+}
+
+function diff(text) {
+  const block = make("pre.diff", { tabindex: 0, "aria-label": "Changes" });
+  for (const line of text.split("\n")) {
+    const kind = line[0] === "+" ? ".added" : line[0] === "-" ? ".removed" : "";
+    block.append(make(`span${kind}`, {}, `${line}\n`));
+  }
+  return block;
+}
+
+function note(item) {
+  return make("p.note", { class: `note ${item.what}${item.failure ? " failure" : ""}` }, item.text);
+}

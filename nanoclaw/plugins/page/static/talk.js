@@ -1,0 +1,181 @@
+// The view of one conversation: it is loaded once, then every event changes it.
+
+import { ask, dayOf, make, newId, tell } from "./dom.js";
+import { copy, draw, dress } from "./items.js";
+import { compare, listen } from "./stream.js";
+
+/** Show the conversation `key` in an element; returns what takes it away. */
+export function talk(main, key, app) {
+  const elements = new Map();
+  let at = "", waiting = [], runs = false, isGone = false;
+
+  const log = make("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
+  const below = make("button.below", { type: "button", hidden: true, onclick: () => toEnd(true) }, "New text below ↓");
+  const title = make("h1", {}, app.titleOf(key) || "New conversation");
+  const lost = make("span.lost", { hidden: true }, "connecting …");
+  const field = make("textarea", { rows: 1, placeholder: "Say something …", "aria-label": "Message", enterkeyhint: "send" });
+  const stop = make("button.stop", { type: "button", hidden: true, onclick: () => say("/stop"), "aria-label": "Stop" }, "■");
+  const send = make("button.primary.send", { type: "submit", "aria-label": "Send" }, "↑");
+  const form = make("form.composer", { onsubmit: submit }, make("div.box", {}, field, stop, send));
+  main.append(
+    make("header.bar", {}, make("button.menu", { type: "button", "aria-label": "Conversations", onclick: app.openSide }, "☰"), title, lost),
+    log, make("div.foot", {}, below, form));
+
+  // --- what is shown
+
+  async function load() {
+    waiting = [];
+    at = "";
+    let found;
+    try {
+      found = await ask(`/api/talk?c=${encodeURIComponent(key)}`);
+    } catch (problem) {
+      if (!isGone) tell(problem.message, "Try again", load);
+      return;
+    }
+    if (isGone) return;
+    log.replaceChildren();
+    elements.clear();
+    [...found.items, ...found.live].forEach((item) => put(item));
+    if (!elements.size) log.append(welcome());
+    setRuns(found.runs);
+    at = found.at;
+    const missed = waiting;
+    waiting = null;
+    missed.forEach(heard);
+    toEnd(true);
+  }
+
+  const welcome = () => make("div.welcome", {}, make("h2", {}, "What can I do for you?"),
+    make("p", {}, "Ask, or give me something to do. I remember, remind you on time, and act with tools. ", make("code", {}, "/help"), " lists what you can say."));
+
+  function put(item, instead) {
+    if (item.id === "notice" || item.what === "status") elements.get(item.id)?.remove();
+    if (item.what === "status" && !item.text) return;
+    log.querySelector(".welcome")?.remove();
+    const before = elements.get(item.id) || (instead && elements.get(instead));
+    if (item.kind === "tool" && before?.open !== undefined && item.state !== "running") item.wasOpen = before.open;
+    const drawn = draw(item, key, say);
+    if (item.wasOpen) drawn.open = true;
+    if (before?.isConnected) before.replaceWith(drawn);
+    else {
+      if (item.at) mayBeginDay(item.at);
+      log.append(drawn);
+    }
+    if (instead) elements.delete(instead);
+    elements.set(item.id, drawn);
+  }
+
+  let lastDay = "";
+  function mayBeginDay(iso) {
+    const found = dayOf(iso);
+    if (found !== lastDay && log.querySelector("article, .tool")) log.append(make("div.day", {}, found));
+    lastDay = found;
+  }
+
+  function heard({ id, event, afresh, state }) {
+    if (state) lost.hidden = state === "open";
+    if (afresh) return load();
+    if (!event) return;
+    if (waiting) return waiting.push({ id, event });
+    if (event.c !== key) return;
+    const order = compare(id, at);
+    if (Number.isNaN(order)) return load();
+    if (order <= 0) return;
+    at = id;
+    const follows = isAtEnd();
+    change(event);
+    if (follows) toEnd();
+    else if (event.t === "item" || event.t === "text") below.hidden = false;
+  }
+
+  function change(event) {
+    if (event.t === "item") put(event.item, event.instead);
+    if (event.t === "text") grow(event);
+    if (event.t === "began") setRuns(true);
+    if (event.t === "ended" || event.t === "paused") setRuns(false);
+    if (event.t === "progress") {
+      const shown = log.querySelector(`.tool[data-call="${CSS.escape(event.call)}"] .progress`);
+      if (shown) shown.textContent = event.text;
+    }
+    if (event.t === "settled") log.querySelectorAll(".buttons button").forEach((one) => (one.disabled = true));
+  }
+
+  function grow(event) {
+    const words = elements.get(event.id)?.querySelector(".words");
+    if (!words) return;
+    const tail = words.querySelector(".tail") || words.appendChild(make("div.tail"));
+    if (event.add) {
+      const closed = document.createElement("template");
+      closed.innerHTML = event.add.join("");
+      tail.before(closed.content);
+      dress(words);
+    }
+    if (event.tail !== undefined) tail.innerHTML = event.tail;
+    if (event.more) (tail.querySelector("pre") || tail).append(event.more);
+  }
+
+  function setRuns(now) {
+    runs = now;
+    stop.hidden = !runs;
+    log.setAttribute("aria-busy", String(runs));
+    main.classList.toggle("runs", runs);
+  }
+
+  // --- the end of the text
+
+  const isAtEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+  function toEnd(anyway) {
+    log.scrollTop = log.scrollHeight;
+    below.hidden = true;
+    if (anyway) field.focus({ preventScroll: true });
+  }
+  log.addEventListener("scroll", () => isAtEnd() && (below.hidden = true), { passive: true });
+
+  // --- what is said
+
+  async function say(words, id = newId()) {
+    if (words !== "/stop") {
+      put({ id: `i${id}`, kind: "said", text: words, at: new Date().toISOString() });
+      toEnd();
+    }
+    try {
+      await ask("/api/say", { c: key, id, text: words });
+    } catch (problem) {
+      elements.get(`i${id}`)?.remove();
+      tell(problem.message, "Send again", () => say(words, id));
+    }
+  }
+
+  function submit(event) {
+    event.preventDefault();
+    const words = field.value;
+    if (!words.trim()) return;
+    field.value = "";
+    fit();
+    say(words);
+  }
+
+  function fit() {
+    field.style.height = "auto";
+    field.style.height = `${Math.min(field.scrollHeight, innerHeight * 0.4)}px`;
+  }
+  field.addEventListener("input", fit);
+  field.addEventListener("keydown", (event) => {
+    const composes = event.isComposing || event.keyCode === 229;
+    if (event.key === "Enter" && !event.shiftKey && !composes) {
+      event.preventDefault();
+      form.requestSubmit();
+    }
+    if (event.key === "Escape" && runs) say("/stop");
+  });
+
+  const quiet = listen(heard);
+  load();
+  return () => {
+    isGone = true;
+    quiet();
+  };
+}
+
+export { copy };

@@ -1,0 +1,51 @@
+// One stream of events for all tabs of this browser. It opens again by itself, whatever the server answered.
+
+const ports = new Set();
+let source, last = "", pause = 500, timer, state = "lost";
+
+function open() {
+  clearTimeout(timer);
+  source?.close();
+  source = new EventSource(`/api/stream?last=${encodeURIComponent(last)}`);
+  source.onopen = () => {
+    pause = 500;
+    tell({ state: (state = "open") });
+  };
+  source.onmessage = (event) => {
+    last = event.lastEventId;
+    tell({ id: last, event: JSON.parse(event.data) });
+  };
+  source.addEventListener("afresh", (event) => {
+    const isFirst = !last;
+    last = event.lastEventId;
+    if (!isFirst) tell({ afresh: true });
+  });
+  source.onerror = () => {
+    // EventSource itself gives up after an answer such as 502
+    source.close();
+    if (state !== "lost") tell({ state: (state = "lost") });
+    timer = setTimeout(open, pause);
+    pause = Math.min(pause * 2, 15000);
+  };
+}
+
+function tell(what) {
+  for (const port of ports) port.postMessage(what);
+}
+
+onconnect = (event) => {
+  const port = event.ports[0];
+  ports.add(port);
+  port.onmessage = ({ data }) => {
+    if (data === "bye") ports.delete(port);
+    if (data === "now" && state === "lost") open();
+    if (!ports.size) {
+      clearTimeout(timer);
+      source?.close();
+      source = undefined;
+      state = "lost";
+    }
+  };
+  port.postMessage({ state });
+  if (!source) open();
+};

@@ -1,0 +1,101 @@
+"""The one stream of events that each browser reads: every event has an id, so that none is missed or shown twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+KEPT, KEPT_BYTES = 5_000, 8_000_000
+"""Events that a browser which lost its connection can still get; one that missed more loads afresh."""
+QUIET_SECONDS = 15.0
+"""After which a line without meaning is sent, so that a connection that is gone is noticed."""
+
+
+class EventStream:
+    """Events in the order in which they happened. An id is the life of this process and a number: "k3f9-17"."""
+
+    def __init__(self) -> None:
+        self.life = secrets.token_hex(4)
+        self._last = 0
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        self._readers: set[asyncio.Event] = set()
+        self._is_closed = False
+
+    @property
+    def at(self) -> str:
+        """The id of the newest event."""
+        return f"{self.life}-{self._last}"
+
+    @property
+    def readers(self) -> int:
+        return len(self._readers)
+
+    def publish(self, event: Mapping[str, Any]) -> None:
+        self._last += 1
+        data = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
+        line = b"id: %s\ndata: %s\n\n" % (self.at.encode(), data)
+        self._kept.append((self._last, line))
+        self._bytes += len(line)
+        while len(self._kept) > KEPT or (self._bytes > KEPT_BYTES and len(self._kept) > 1):
+            self._bytes -= len(self._kept.popleft()[1])
+        for reader in self._readers:
+            reader.set()
+
+    async def read(self, last: str, is_open: Callable[[], bool] = lambda: True) -> AsyncIterator[bytes]:
+        """Lines for one browser, from the event after `last` on. Where that is not known any more, or is of
+        another life, the browser is told to load afresh first. Ends when it `is_open` no longer, or all is closed."""
+        news = asyncio.Event()
+        self._readers.add(news)
+        try:
+            sent = self._number(last)
+            if sent is None:
+                sent = self._last
+                yield b"retry: 1000\nid: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
+            else:
+                yield b"retry: 1000\n\n"
+            while not self._is_closed and is_open():
+                news.clear()
+                if self._kept and self._kept[0][0] > sent + 1:  # it was too slow
+                    sent = self._last
+                    yield b"id: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
+                elif lines := self._after(sent):
+                    sent = self._last
+                    yield b"".join(lines)
+                    continue
+                try:
+                    async with asyncio.timeout(QUIET_SECONDS):
+                        await news.wait()
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            self._readers.discard(news)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let every reader look whether it is still open."""
+        for reader in self._readers:
+            reader.set()
+
+    def _after(self, sent: int) -> list[bytes]:
+        found = list[bytes]()
+        for number, line in reversed(self._kept):
+            if number <= sent:
+                break
+            found.append(line)
+        return found[::-1]
+
+    def _number(self, last: str) -> int | None:
+        """The number of an id of this life, if all after it is still kept."""
+        life, _, number = last.partition("-")
+        if life != self.life or not (number.isascii() and number.isdigit()) or int(number) > self._last:
+            return None
+        oldest = self._kept[0][0] if self._kept else self._last + 1
+        return int(number) if int(number) >= oldest - 1 else None
