@@ -301,6 +301,12 @@ async def answer_a_question(root: Path, without: frozenset[str]) -> None:
         assert "no open question 7" in await program.ask("/yes 7")
 
 
+@way("service")
+async def ask_for_the_service(root: Path, without: frozenset[str]) -> None:
+    async with running(root, without=without) as program:
+        assert "service install" in await program.ask("/service begin")
+
+
 @way("redact")
 async def keep_a_secret(root: Path, without: frozenset[str]) -> None:
     provider = ScriptedProvider("It is sk-canary-12345678.")

@@ -425,6 +425,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("snapshots.saved", "plugins.forget.undo_file", "plugins.mcp.listing", "plugins.mcp.oauth"),
         "plugins.memory.index_file",
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
+        "plugins.service.plugin",
         *("providers.pull", "packages.pins", "commands.last_good", "commands.config_file", "commands.health.settings"),
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (

@@ -68,6 +68,7 @@ BUILT_IN: dict[str, str] = {
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
     "promises": "nanoclaw.plugins.promises.plugin:Promises",
+    "service": "nanoclaw.plugins.service.plugin:GatewayService",
     "conversations": "nanoclaw.plugins.conversations.plugin:ListOfConversations",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
@@ -165,8 +166,7 @@ def classes(
             told = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
             raise ConfigError(f"there is no plugin {name!r} to leave out; {told}")
     wanted = None if plugins is None else list(plugins)
-    names = [name for name in BUILT_IN if wanted is None or name in wanted]
-    found = [_built_in(name) for name in names if name not in off]
+    found = [_built_in(name) for name in BUILT_IN if (wanted is None or name in wanted) and name not in off]
     third_party = [one for one in wanted or () if not isinstance(one, str)]
     if unknown := [one for one in wanted or () if isinstance(one, str) and one not in BUILT_IN]:
         raise ConfigError(f"there is no built-in plugin {unknown[0]!r}; there are {', '.join(BUILT_IN)}.")
