@@ -426,7 +426,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         "plugins.memory.index_file",
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",
-        *("providers.pull", "packages.pins", "commands.last_good", "commands.config_file", "commands.health.settings"),
+        *("providers.pull", "packages.pins", "commands.last_good", "commands.health.settings"),
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (
         *("cli", "clock", "scratch_folders", "sandbox.view", "spawn", "commands.health.listening"),

@@ -50,14 +50,16 @@ def parser(words: Collection[str] | None = None) -> _Parser:
             added.add_argument("--json", action="store_true")
         return added
 
-    init = command("init", "create the home and the workspace, and choose a model")
+    init = command("init", "create the home, and ask for model, key and time zone; again: Enter keeps what is there")
     init.add_argument("--model", default="", metavar="PROVIDER/NAME", help="write it to config.toml; the rest stays")
     init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
     command("status", "what is configured, what runs, how much is stored", json=True)
     command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
     command("web", "print a link to the page in your browser; starts a gateway with it, if none runs")
     models = command("model", "the models: what each is for, its key, window and price; no model is asked", json=True)
-    models.add_argument("name", nargs="?", default="", metavar="PROVIDER/NAME", help="use this one from now on")
+    models.add_argument(
+        "name", nargs="?", default="", metavar="PROVIDER/NAME", help="the one that answers from now on, in config.toml"
+    )
     checks = "check all that a start needs, and say what to do; exits with 1 if something is wrong"
     doctor = command("doctor", checks, json=True)
     doctor.add_argument("--fix", action="store_true", help="repair what can be repaired without losing anything")

@@ -1,29 +1,33 @@
-"""`nanoclaw init --model`: the model that config.toml names."""
+"""`nanoclaw init --model` and `nanoclaw model NAME`: the model that config.toml names."""
 
 from __future__ import annotations
 
-from nanoclaw.commands import config_file
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
 from nanoclaw.providers import catalogue, names, prices
 from nanoclaw.providers.choose import LOCAL, models_folder
+from nanoclaw.start.build import change_settings
 from nanoclaw.start.config import Config
 
 _BELONGS = ("api_base", "api_key")
 """Keys of [model] that are valid for one service only."""
 
 
-def choose(config: Config, model: str, api_base: str) -> list[str]:
-    """Write the model into config.toml, where all else stays as it is, and return lines about what was done and what
-    is lacking. The previous file iskept as config.toml.bak. Raises ConfigError for what can't be a model's name."""
+def choose(config: Config, model: str, api_base: str) -> tuple[list[str], list[str]]:
+    """Write the model into config.toml, where all else stays as it is. Lines about what was done, and about what is
+    lacking or to do. Raises ConfigError for what can't be a model's name."""
     model = model.strip() or config.model.name
     if not model:
         raise ConfigError("an address needs a model: give --model PROVIDER/NAME, too.")
     lacking = _lacking(config, model, api_base)
-    taken_out = _write(config, model, api_base)
+    gone = [key for key in _BELONGS if _is_other(config, model) and config.get(f"model.{key}")]
+    changes = {**{f"model.{key}": None for key in gone}, "model.name": model}
+    copy = change_settings(config, changes | ({"model.api_base": api_base} if api_base else {}))
     kept = config.model.api_base if not (api_base or _is_other(config, model)) else ""
     address = f", at {api_base}" if api_base else f", at {kept}, as before; --api-base changes it" if kept else ""
-    return [f"Model: {model}{address}", *taken_out, *lacking]
+    belonged = f"Removed, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
+    done = [f"Model: {model}{address}", belonged, f"The previous file is {copy}." if copy else ""]
+    return [*filter(None, done)], lacking
 
 
 def _is_other(config: Config, model: str) -> bool:
@@ -46,23 +50,5 @@ def _lacking(config: Config, model: str, api_base: str) -> list[str]:
     if not api_base and (near := prices.near(prefix, name)):
         lines.append(f"{model} is not among the models known here; did you mean {prefix}/{near}?")
     if key and not config.environment.get(key, "").strip():
-        lines.append(f"Still to do: put {key}=… into {config.home / 'secrets.env'} (chmod 600), or set it.")
+        lines.append(f"Still to do: {start_command()} keys set {key} --file asks for the key and keeps it.")
     return [*lines, f"{start_command()} doctor tests it with one word."]
-
-
-def _write(config: Config, model: str, api_base: str) -> list[str]:
-    import tomlkit
-    from tomlkit.items import Table
-
-    document = config_file.document(config)
-    if not isinstance(document.get("model"), Table):
-        document["model"] = {**document.get("model", {})} or tomlkit.table()
-    table = document["model"]
-    gone = [key for key in _BELONGS if _is_other(config, model) and table.pop(key, None)]
-    table["name"] = model
-    if api_base:
-        table["api_base"] = api_base
-    kept = [f"The previous file is {config_file.backed_up(config)}."] if config.file.exists() else []
-    config_file.write(config, document)
-    belonged = f"Removed, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
-    return [*filter(None, [belonged]), *kept]

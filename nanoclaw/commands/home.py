@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,11 @@ def init(config: Config, options: argparse.Namespace) -> int:
     made = home.make_home(config)
     home.check_writable(config.workspace_path)
     made += home.seed(config.workspace_path, home.shipped("workspace_template"))
-    lines = []
+    lines = list[str]()
     if options.model or options.api_base:
         from nanoclaw.commands.choosing import choose
 
-        lines = choose(config, options.model, options.api_base)
+        lines = [line for some in choose(config, options.model, options.api_base) for line in some]
     print(f"Home: {config.home}\nWorkspace: {config.workspace_path}")
     print(
         f"New: {', '.join(made)}"
@@ -42,6 +43,13 @@ def init(config: Config, options: argparse.Namespace) -> int:
         else f"The workspace is there; nothing {'in it ' if lines else ''}was changed."
     )
     print(*lines, sep="\n", end="\n" if lines else "")
+    if not lines:
+        from nanoclaw.commands.questions import ask, needed
+
+        if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
+            ask(config)
+        else:
+            print(needed(config), end="")
     return 0
 
 

@@ -8,7 +8,6 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.commands.config_file import document, write
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import json_line, one_line
 from nanoclaw.installation import start_command
@@ -81,13 +80,13 @@ def _line(one: dict[str, Any]) -> str:
 
 
 def _add(config: Config, options: argparse.Namespace) -> int:
-    import tomlkit
+    from nanoclaw.start.build import change_settings
 
     name = options.name
     check_name(name)
     if name in _servers(config):
         raise ConfigError(f"there is an MCP server {name!r} already: {start_command()} mcp remove {name} removes it.")
-    table = tomlkit.table()
+    table: dict[str, Any] = {}
     if options.url:
         table["url"] = options.url
     if options.program:
@@ -96,17 +95,12 @@ def _add(config: Config, options: argparse.Namespace) -> int:
             table["args"] = options.program[1:]
     for key, given, sign in (("headers", options.header, ":"), ("env", options.env, "=")):
         if given:
-            pairs = tomlkit.inline_table()
-            pairs.update(dict(_pair(one, sign, key) for one in given))
-            table[key] = pairs
+            table[key] = dict(_pair(one, sign, key) for one in given)
     for key in ("cwd", "roots", "allow", "deny", "reads"):
         if value := getattr(options, key):
             table[key] = value
-    parsed({name: dict(table)})
-    changed = document(config)
-    servers = changed.setdefault("mcp", tomlkit.table(is_super_table=True))
-    servers[name] = table
-    write(config, changed)
+    parsed({name: table})
+    change_settings(config, {f"mcp.{name}": table})
     test = f"{start_command()} mcp test {name}"
     _say(options, {"added": name}, f"{name} is set. {test} tries it; a running nanoclaw has it after its next start.")
     return 0
@@ -121,13 +115,10 @@ def _pair(text: str, sign: str, key: str) -> tuple[str, str]:
 
 
 def _remove(config: Config, options: argparse.Namespace) -> int:
+    from nanoclaw.start.build import change_settings
+
     name = _named(config, options.name).name
-    changed = document(config)
-    servers: Any = changed["mcp"]
-    del servers[name]
-    if not servers:
-        del changed["mcp"]
-    write(config, changed)
+    change_settings(config, {f"mcp.{name}": None})
     for kept in (config.home / "plugins" / "mcp").glob(f"oauth-{name}.json"):
         kept.unlink()
     _say(options, {"removed": name}, f"{name} is removed. A running nanoclaw keeps it until its next start.")

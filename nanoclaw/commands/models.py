@@ -1,19 +1,27 @@
-"""`nanoclaw model`: everything known about models, without asking a server."""
+"""`nanoclaw model`: everything known about models, without asking a server, and the one that answers from now on."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import os
 
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.plugin import Reply
-from nanoclaw.start.config import Config
+from nanoclaw.start.config import Config, load
 
 
 def model(config: Config, options: argparse.Namespace) -> int:
     if options.name:
-        return carry_out(config, "model", options.name, as_json=options.json)
+        from nanoclaw.commands.choosing import choose
+
+        done, lacking = choose(config, config.purposes.resolve(options.name), "")
+        if not options.json:
+            print(*done, *lacking, sep="\n")
+        if any(line.startswith("Still to do") for line in lacking):
+            return 0
+        return carry_out(load(os.environ), "model", options.name, as_json=options.json)
     found = asyncio.run(_listing(config))
     print(json.dumps(found.data) if options.json else found.text)
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
-from nanoclaw.commands import config_file, plugin_text
+from nanoclaw.commands import plugin_text
 from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.chain import HOOKS
@@ -214,12 +214,8 @@ def _enable(config: Config, name: str, *, is_on: bool = True) -> None:
     """Add a plugin to [plugins] enabled, or remove it. Raises ConfigError."""
     if (name in config.plugins.enabled) == is_on:
         return
-    import tomlkit
-
-    changed = config_file.document(config)
-    table = changed.setdefault("plugins", tomlkit.table())
-    table["enabled"] = [*(one for one in config.plugins.enabled if one != name), *([name] if is_on else [])]
-    config_file.write(config, changed)
+    enabled = [*(one for one in config.plugins.enabled if one != name), *([name] if is_on else [])]
+    build.change_settings(config, {"plugins.enabled": enabled})
 
 
 def _pinned(name: str, code: Package) -> str:

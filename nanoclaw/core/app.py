@@ -59,6 +59,7 @@ class AppSettings(NamedTuple):
     turn: Limits
     queue: Literal["steer", "followup"]
     problem: str
+    change: Callable[[Mapping[str, Any]], Path | None]
 
 
 class App:

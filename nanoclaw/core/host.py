@@ -34,7 +34,6 @@ from nanoclaw.core.turn import RunningTurn
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import ChannelSpec
-    from nanoclaw.core.events import Event
 
 T = TypeVar("T")
 
@@ -103,6 +102,7 @@ class PluginHost:
         self.environment: Mapping[str, str] = app.config.environment
         self.redact, self.shipped = app.redact, app.settings.template.parent
         self.log: Log = PluginLog(name)
+        self.change_settings = app.settings.change
         self.records = Records(app.store.rows)
         self.now, self.read, self.get = app.clock, app.store.rows, app.public
         self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), app.about, app.outbox.sent

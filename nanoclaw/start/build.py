@@ -29,6 +29,7 @@ from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import note_version, version_of
 from nanoclaw.start import folders
 from nanoclaw.start import home as homes
+from nanoclaw.start.change_settings import change
 from nanoclaw.start.config import Config, owned_keys
 from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
 
@@ -140,6 +141,7 @@ def _settings_of_core(config: Config) -> AppSettings:
         Limits(model.output_tokens, model.timeout_seconds, limits.rounds, limits.calls, limits.turn_seconds),
         config.session.queue,
         config.problem,
+        partial(change_settings, config),
     )
 
 
@@ -228,6 +230,9 @@ def checked(
             if one.channel_settings:
                 _check(config, config.settings(one.channel_settings, f"channels.{table.name}"), table)
     return kinds
+
+
+change_settings = partial(change, checked)
 
 
 def _settings(config: Config, one: type[Plugin]) -> Any:

@@ -47,12 +47,12 @@ async def of_conversations(config: Config, told: list[ServerTime]) -> list[Findi
     """Ask the configured model, or the one that a start would choose. Raises NanoclawError."""
     from nanoclaw.providers.choose import choose_model
 
-    return [Finding(True, await _asked(config, await choose_model(config), told), "model")]
+    return [Finding(True, await asked(config, await choose_model(config), told), "model")]
 
 
 async def of_fallback(config: Config, name: str, told: list[ServerTime]) -> list[Finding]:
     """Ask a model of model.fallback. Raises NanoclawError."""
-    return [Finding(True, await _asked(config, name, told), f"fallback {name}")]
+    return [Finding(True, await asked(config, name, told), f"fallback {name}")]
 
 
 async def of_purpose(config: Config, name: str, purposes: list[str], told: list[ServerTime]) -> list[Finding]:
@@ -64,11 +64,11 @@ async def of_purpose(config: Config, name: str, purposes: list[str], told: list[
         check_transcription(config, name)
         if len(purposes) == 1:
             return [Finding(True, f"{name} is set up; it is not asked, as there is no sound to try it with", about)]
-    return [Finding(True, await _asked(config, name, told), about)]
+    return [Finding(True, await asked(config, name, told), about)]
 
 
-async def _asked(config: Config, name: str, told: list[ServerTime]) -> str:
-    """Ask for one word. Records in `told` the time that the model's server names."""
+async def asked(config: Config, name: str, told: list[ServerTime]) -> str:
+    """Ask for one word. Records in `told` the time that the model's server names. Raises NanoclawError."""
     from nanoclaw.providers.choose import make_provider
 
     if said := trouble_of_model(config, name):

@@ -88,9 +88,9 @@ class Launchd:
         self._domain = f"gui/{os.getuid()}"
 
     def text(self, command: Sequence[str], environment: Mapping[str, str]) -> str:
-        table = {"Label": "nanoclaw", "ProgramArguments": list(command), "EnvironmentVariables": dict(environment)}
-        table |= {"RunAtLoad": True, "KeepAlive": {"SuccessfulExit": False}, "ThrottleInterval": 10, "ExitTimeOut": 15}
-        return plistlib.dumps(table).decode()
+        what = {"Label": "nanoclaw", "ProgramArguments": list(command), "EnvironmentVariables": dict(environment)}
+        how = {"RunAtLoad": True, "KeepAlive": {"SuccessfulExit": False}, "ThrottleInterval": 10, "ExitTimeOut": 15}
+        return plistlib.dumps({**what, **how}).decode()
 
     def lacking(self) -> str:
         status, said = _run("launchctl", "print", self._domain)
