@@ -272,12 +272,14 @@ async def running(
     keeps_copy: bool = False,
     seconds: float = 100.0,
     makes_store: bool = False,
+    gateway: bool = False,
 ) -> AsyncIterator[Program]:
     """The program at work. The owner is at terminal:main; the same folder may be opened again. The first provider is
     the configured one, /model finds the others by name. `settings` is the text of config.toml; `extra` are plugins
     beside the built-in ones, `plugins` the only ones; with `wakes` plugins work in the background, `after` so many
     seconds. `policy` take the place of the usual pauses; with `keeps_copy` the day's copy of the store is kept at the
-    end; with `makes_store` a new store is made step by step, as a person's first start does."""
+    end; with `makes_store` a new store is made step by step, as a person's first start does. A `gateway` has the
+    channels of its configuration alone."""
     config = config_of(root, settings, **(environment or {}))
     now, own = clock or HandClock(), channel or FakeChannel()
     chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
@@ -287,7 +289,8 @@ async def running(
     off = {*left_out, *config.plugins.off}
     if not makes_store:
         lay_new_store(root, (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen)))
-    app = build(config, provider=providers, channels=[own, *others], clock=now, plugins=chosen, without=left_out)
+    channels = None if gateway else [own, *others]
+    app = build(config, provider=providers, channels=channels, clock=now, plugins=chosen, without=left_out)
     app.store.committer = AtOnce()
     if not keeps_copy:
         app.keep_copy = lambda path, today: ""

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from nanoclaw.channels.table import BUILT_IN
 from tests.program import REPOSITORY
 from tests.test_wrong_settings import SETTINGS
 
@@ -34,7 +35,7 @@ def test_the_page_of_settings_has_every_key() -> None:
             keys.add(f"{table.partition('.')[0]}.*")
         elif row := re.match(r"- `(\w+) = ", line):
             keys |= {f"{table}.{row[1]}", f"{table}.{row[1]}.*"}
-    channels = {"channels.telegram", "channels.matrix", "channels.email"}
+    channels = {f"channels.{name}" for name in BUILT_IN}
     keys |= {f"{one}.{key.rpartition('.')[2]}" for one in channels for key in keys if key.startswith("channels.NAME.")}
     assert {*SETTINGS} <= keys
 

@@ -14,6 +14,7 @@ from nanoclaw.channels.telegram import channel as module
 from nanoclaw.channels.telegram.api import _result
 from nanoclaw.channels.telegram.channel import Telegram
 from nanoclaw.channels.telegram.settings import TelegramSettings
+from nanoclaw.channels.web_api import WebReply
 from nanoclaw.core.channel import ChannelAccess, ChannelHost
 from nanoclaw.core.errors import ChannelError
 from tests.channels.telegram_talk import Talk, opened, talking
@@ -245,5 +246,5 @@ def test_of_a_broken_update_the_log_tells_the_reason_and_none_of_its_words() -> 
 )
 def test_what_is_no_answer_of_telegram_is_told(body: bytes) -> None:
     with pytest.raises(ChannelError) as caught:
-        _result("getUpdates", 200, body)
+        _result("getUpdates", WebReply.of(200, {}, body))
     assert str(caught.value).encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import mimetypes
 import re
 import uuid
@@ -23,6 +22,7 @@ from nanoclaw.channels.matrix.events import HeldFile
 from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.channels.matrix.signing import cross_sign
 from nanoclaw.channels.matrix.timeline import Timeline
+from nanoclaw.channels.newest import mark_of
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, Unreachable
 from nanoclaw.core.events import Event
@@ -345,7 +345,7 @@ class Matrix:
         else:
             content = _words(outbound.text)
         content = _edit(content, shown) if shown else _related(content, place, outbound.reply_to)
-        sent = await self._say(client, place.chat, content, _transaction(outbound))
+        sent = await self._say(client, place.chat, content, mark_of(outbound) if outbound.key else uuid.uuid4().hex)
         if shown:  # who answers an edited message names the first event
             sent = shown
             self._grows(place.chat, shown, False)
@@ -512,15 +512,6 @@ def _without_html(content: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in content.items()
         if name not in ("format", "formatted_body")
     }
-
-
-def _transaction(outbound: Outbound) -> str:
-    """The same for the same message; the server takes it once. What it says is part of it, as the numbers of a home
-    that was restored from a backup come twice."""
-    if not outbound.key:
-        return uuid.uuid4().hex
-    parts = (outbound.key, str(outbound.address), outbound.text, *outbound.files)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()
 
 
 def _decrypted(data: bytes, held: HeldFile, name: str) -> bytes:

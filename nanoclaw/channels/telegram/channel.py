@@ -12,11 +12,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.channels.fields import Fields, Malformed
 from nanoclaw.channels.live import LiveAnswers
+from nanoclaw.channels.newest import remember
 from nanoclaw.channels.telegram import updates
-from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal, too_large
+from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal
 from nanoclaw.channels.telegram.menu import CommandMenu
 from nanoclaw.channels.telegram.settings import TelegramSettings
+from nanoclaw.channels.web_api import too_large
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TurnBegan
@@ -40,9 +43,6 @@ GROUP_PAUSE_SECONDS = 3.0
 
 DRAFT_SECONDS = 20.0
 """Age at which a draft is shown again: after 30 s it fades."""
-
-KEPT = 1000
-"""Chats whose last message is remembered, and messages with buttons whose person is."""
 
 SEEN = {"type": "emoji", "emoji": "👀"}
 """The reaction to a message that has to wait."""
@@ -158,7 +158,7 @@ class Telegram:
             raise ChannelError("what answers is not Telegram's Bot API. Check channels.telegram.api_base.")
         return updates.Bot(me["id"], str(me.get("username", "")))
 
-    async def _poll(self, seconds: int) -> list[updates.Fields]:
+    async def _poll(self, seconds: int) -> list[Fields]:
         """Updates after the last one that was delivered, in order. Raises ChannelError."""
         try:
             batch = await self._api.call(
@@ -183,12 +183,12 @@ class Telegram:
         return sorted(numbered, key=lambda update: int(update["update_id"]))
 
     async def _take(
-        self, batch: Sequence[updates.Fields], bot: updates.Bot, deliver: Deliver, waited: frozenset[str]
+        self, batch: Sequence[Fields], bot: updates.Bot, deliver: Deliver, waited: frozenset[str]
     ) -> frozenset[str]:
         """Deliver what is complete, in order within a chat, whose disk no other chat waits for. Returns the albums that
         may have parts to come: then all from the first of them on is to be asked for again."""
         taken, offset = set[str](), self._offset
-        coming, chats = frozenset[str](), dict[str, list[tuple[updates.Fields, Inbound | None]]]()
+        coming, chats = frozenset[str](), dict[str, list[tuple[Fields, Inbound | None]]]()
         for update in batch:
             album = updates.album_of(update)
             if album and album not in waited:
@@ -208,22 +208,22 @@ class Telegram:
         self._offset = offset
         return coming
 
-    def _read(self, update: updates.Fields, bot: updates.Bot) -> Inbound | None:
+    def _read(self, update: Fields, bot: updates.Bot) -> Inbound | None:
         try:
             return updates.read(update, bot, self._clock(), self._most_bytes)
         except Exception as error:  # whatever is wrong with it, the others are delivered
-            _log_skipped(str(error) if isinstance(error, updates.Malformed) else type(error).__name__)
+            _log_skipped(str(error) if isinstance(error, Malformed) else type(error).__name__)
             return None
 
-    async def _hand_in(self, of_chat: Sequence[tuple[updates.Fields, Inbound | None]], deliver: Deliver) -> None:
+    async def _hand_in(self, of_chat: Sequence[tuple[Fields, Inbound | None]], deliver: Deliver) -> None:
         for update, inbound in of_chat:
             if inbound:
                 if not inbound.is_edit:
-                    _remember(self._newest, inbound.address.chat, inbound.external_id)
+                    remember(self._newest, inbound.address.chat, inbound.external_id)
                 await deliver(inbound)
             await self._answer_press(update)
 
-    async def _answer_press(self, update: updates.Fields) -> None:
+    async def _answer_press(self, update: Fields) -> None:
         """The button stops turning, and goes with those beside it: what it said need not be said twice. In a group it
         stays for the person whom it is for when somebody else presses it."""
         press = update.get("callback_query")
@@ -267,7 +267,7 @@ class Telegram:
             sent = await self._send_text(outbound.text, more, shown)
         self._drafts.pop(chat, None)
         if outbound.buttons and place.person:
-            _remember(self._asked, sent, place.person)
+            remember(self._asked, sent, place.person)
         return sent
 
     def show(self, address: Address, event: Event) -> None:
@@ -399,14 +399,6 @@ class Telegram:
     def _is_far(self, place: Place, reply_to: str) -> bool:
         """Tell whether an answer could be taken for one to something else."""
         return _is_group(place) or self._newest.get(str(place)) != reply_to
-
-
-def _remember(table: dict[str, str], key: str, value: str) -> None:
-    """Put an entry into a table as the newest; the oldest goes."""
-    table.pop(key, None)
-    table[key] = value
-    if len(table) > KEPT:
-        del table[next(iter(table))]
 
 
 def _is_group(place: Place) -> bool:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from nanoclaw.channels.fields import (
+    NAME_LENGTH,
+    Fields,
+    Malformed,
+    clean_line,
+    file_name,
+    message_of,
+    mime,
+    size,
+    string,
+    table,
+)
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
@@ -16,9 +27,7 @@ NAME = "telegram"
 KINDS = ("message", "edited_message", "callback_query", "stopped_message_generation")
 """The updates that are asked for."""
 
-Fields = dict[str, Any]
-
-_NAME_LENGTH, _FILE_NAME_LENGTH, _QUOTE_LENGTH, _NOTE_LENGTH = 64, 100, 4096, 1000
+_QUOTE_LENGTH, _NOTE_LENGTH = 4096, 1000
 _MEDIA = {  # in this order: an animation comes as a document too
     "animation": ("video/mp4", ".mp4"),
     "document": ("application/octet-stream", ""),
@@ -28,10 +37,6 @@ _MEDIA = {  # in this order: an animation comes as a document too
     "video_note": ("video/mp4", ".mp4"),
 }
 """Kinds of files, with the type and the ending of those that do not say theirs."""
-
-
-class Malformed(ValueError):
-    """An update that lacks what it must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +53,13 @@ def read(update: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | 
     Of a photo the largest size of at most `most_bytes` is taken.
     """
     if "message" in update:
-        return _message(_table(update["message"]), bot, now, most_bytes)
+        return _message(table(update["message"]), bot, now, most_bytes)
     if "edited_message" in update:
-        changed = _table(update["edited_message"])
+        changed = table(update["edited_message"])
         read = None if changed.get("media_group_id") else _message(changed, bot, now, most_bytes)
         return read._replace(is_edit=True) if read else None
     if "callback_query" in update:
-        return _press(_table(update["callback_query"]), now)
+        return _press(table(update["callback_query"]), now)
     if "stopped_message_generation" in update:
         return _stop(update, now)
     return None
@@ -62,14 +67,14 @@ def read(update: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | 
 
 def album_of(update: Fields) -> str:
     """The id that the parts of an album share, '' for anything else."""
-    return _text(_table(update.get("message")).get("media_group_id"))
+    return string(table(update.get("message")).get("media_group_id"))
 
 
 def pressed(update: Fields) -> tuple[int, int, str] | None:
     """The chat and the number of the message below which a button was pressed, and the id of who pressed it."""
-    press = _table(update.get("callback_query"))
-    message, person = _table(press.get("message")), str(_table(press.get("from")).get("id"))
-    chat, number = _table(message.get("chat")).get("id"), message.get("message_id")
+    press = table(update.get("callback_query"))
+    message, person = table(press.get("message")), str(table(press.get("from")).get("id"))
+    chat, number = table(message.get("chat")).get("id"), message.get("message_id")
     return (chat, number, person) if isinstance(chat, int) and isinstance(number, int) else None
 
 
@@ -89,20 +94,11 @@ def joined(parts: Sequence[Inbound]) -> Inbound:
     )
 
 
-def whole(text: str) -> str:
-    """Halves of characters that have lost their other half become U+FFFD: no file and no request takes them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 # --- messages --------------------------------------------------------------------------------------------------------
 
 
 def _message(message: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbound | None:
-    chat = _table(message.get("chat"))
+    chat = table(message.get("chat"))
     kind, is_group = chat.get("type"), chat.get("type") in ("group", "supergroup")
     if not isinstance(kind, str):
         raise Malformed("its chat has no type")
@@ -137,15 +133,15 @@ def _message(message: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbou
 
 def _press(press: Fields, now: datetime) -> Inbound | None:
     """A button says its text, from who pressed it. One below a message that is nowhere in a chat says nothing."""
-    message, text = _table(press.get("message")), _text(press.get("data"))
+    message, text = table(press.get("message")), string(press.get("data"))
     if not message or not text:
         return None
-    sender, name = _person(_table(press.get("from")))
-    is_group = _table(message.get("chat")).get("type") != "private"
+    sender, name = _person(table(press.get("from")))
+    is_group = table(message.get("chat")).get("type") != "private"
     return Inbound(
         Address(NAME, str(_place(message, sender if is_group else ""))),
         sender,
-        f"cb:{_text(press.get('id'))}",
+        f"cb:{string(press.get('id'))}",
         UserMessage(text, now),
         quoted=_external_id(message),
         quote=_words(message)[0][:_QUOTE_LENGTH],
@@ -157,7 +153,7 @@ def _press(press: Fields, now: datetime) -> Inbound | None:
 
 def _stop(update: Fields, now: datetime) -> Inbound:
     """The button below an answer that is being written, in a private chat: the person's own /stop."""
-    stopped = _table(update["stopped_message_generation"])
+    stopped = table(update["stopped_message_generation"])
     place = _place({**stopped, "is_topic_message": "message_thread_id" in stopped}, "")
     return Inbound(
         Address(NAME, str(place)), place.chat, f"update:{_number(update, 'update_id')}", UserMessage("/stop", now)
@@ -168,7 +164,7 @@ def _words(message: Fields) -> tuple[str, list[Fields]]:
     """The text, or the caption, with its entities."""
     kind, marks = ("text", "entities") if message.get("text") else ("caption", "caption_entities")
     entities = message.get(marks)
-    return _text(message.get(kind)), [_table(one) for one in entities] if isinstance(entities, list) else []
+    return string(message.get(kind)), [table(one) for one in entities] if isinstance(entities, list) else []
 
 
 def _said_to(bot: Bot, text: str, entities: list[Fields]) -> tuple[str, bool]:
@@ -190,7 +186,7 @@ def _is_for_another_bot(text: str, bot: Bot) -> bool:
 def _names(bot: Bot, text: str, entity: Fields) -> bool:
     match entity.get("type"):
         case "text_mention":
-            return bool(_table(entity.get("user")).get("id") == bot.id)
+            return bool(table(entity.get("user")).get("id") == bot.id)
         case "mention" | "bot_command":
             start, length = entity.get("offset"), entity.get("length")
             if not isinstance(start, int) or not isinstance(length, int) or start < 0:
@@ -203,18 +199,18 @@ def _names(bot: Bot, text: str, entity: Fields) -> bool:
 def _quoted(message: Fields, bot: Bot) -> tuple[str, str, str, bool]:
     """The id and the text of the message that this one answers, whose words these are where they are of others, and
     whether that was the bot's."""
-    chosen = _text(_table(message.get("quote")).get("text"))[:_QUOTE_LENGTH]
-    answered = _table(message.get("reply_to_message"))
+    chosen = string(table(message.get("quote")).get("text"))[:_QUOTE_LENGTH]
+    answered = table(message.get("reply_to_message"))
     is_topic = "forum_topic_created" in answered  # all that is said in a topic "answers" its beginning
     if not answered or is_topic or not isinstance(answered.get("message_id"), int):
         return "", chosen, "a message elsewhere" if chosen else "", False
     external_id = _external_id({"chat": message.get("chat"), **answered})
-    is_bots = _table(answered.get("from")).get("id") == bot.id
+    is_bots = table(answered.get("from")).get("id") == bot.id
     kind = next((f"[{kind}]" for kind in _QUOTED_KINDS if answered.get(kind)), "")
     by = "" if is_bots else _others(answered)
-    if not by and not is_bots and (author := _table(answered.get("sender_chat")) or _table(answered.get("from"))):
-        is_own = author.get("id") == (_table(message.get("sender_chat")) or _table(message.get("from"))).get("id")
-        by = "" if is_own else _message_of(author)
+    if not by and not is_bots and (author := table(answered.get("sender_chat")) or table(answered.get("from"))):
+        is_own = author.get("id") == (table(message.get("sender_chat")) or table(message.get("from"))).get("id")
+        by = "" if is_own else _author(author)
     return external_id, chosen or f"{kind} {_words(answered)[0]}".strip()[:_QUOTE_LENGTH], by, is_bots
 
 
@@ -224,33 +220,28 @@ _QUOTED_KINDS = ("photo", "voice", "audio", "video", "video_note", "sticker", "d
 
 def _forwarded(origin: Any, text: str) -> str:
     """Marked, so that neither a model nor a command takes it for the person's own words."""
-    origin = _table(origin)
-    about = (_table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
-    names = [_text(origin.get("sender_user_name")), *(_name(one) for one in about)]
-    name = next((cleaned for name in names if (cleaned := _line(name, _NAME_LENGTH))), "")
+    origin = table(origin)
+    about = (table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
+    names = [string(origin.get("sender_user_name")), *(_name(one) for one in about)]
+    name = next((cleaned for name in names if (cleaned := clean_line(name, NAME_LENGTH))), "")
     name = name.replace("[", "(").replace("]", ")")
     return f"[forwarded from {name}] {text}".rstrip() if name else f"[forwarded] {text}".rstrip()
 
 
 def _others(message: Fields) -> str:
     """Whose words a message has that somebody else only hands on, '' for the sender's own."""
-    if by := _table(message.get("via_bot")):
-        return _message_of(by)
+    if by := table(message.get("via_bot")):
+        return _author(by)
     if "forward_origin" not in message:
         return ""
-    origin = _table(message["forward_origin"])
-    known = (_table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
-    return next((_message_of(one) for one in known if one), "a forwarded message")
+    origin = table(message["forward_origin"])
+    known = (table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
+    return next((_author(one) for one in known if one), "a forwarded message")
 
 
-def _message_of(author: Fields) -> str:
-    """A source of text: only the platform writes the part in parentheses."""
-    name, number = _line(_name(author), _NAME_LENGTH) or _line(_text(author.get("username")), 32), author.get("id")
-    shown = f" of “{name}”" if (name := name.translate(_NO_MARKS).strip()) else ""
-    return f"a message{shown} (telegram:{number})" if isinstance(number, int) else "a message of somebody"
-
-
-_NO_MARKS = str.maketrans("", "", '()[]{},“”"（）［］，')
+def _author(author: Fields) -> str:
+    name, number = clean_line(_name(author), NAME_LENGTH) or string(author.get("username")), author.get("id")
+    return message_of(name, f"telegram:{number}") if isinstance(number, int) else "a message of somebody"
 
 
 # --- who and where ---------------------------------------------------------------------------------------------------
@@ -258,28 +249,28 @@ _NO_MARKS = str.maketrans("", "", '()[]{},“”"（）［］，')
 
 def _place(message: Fields, person: str) -> Place:
     thread = str(_number(message, "message_thread_id")) if message.get("is_topic_message") else ""
-    return Place(str(_number(_table(message.get("chat")), "id")), thread, person)
+    return Place(str(_number(table(message.get("chat")), "id")), thread, person)
 
 
 def _external_id(message: Fields) -> str:
-    return f"{_number(_table(message.get('chat')), 'id')}:{_number(message, 'message_id')}"
+    return f"{_number(table(message.get('chat')), 'id')}:{_number(message, 'message_id')}"
 
 
 def _speaker(message: Fields) -> tuple[str, str] | None:
     """The stable id and the name of who said it; None for bots, the own one included. Who speaks as a group or channel
     is that group or channel."""
-    if group := _table(message.get("sender_chat")):
+    if group := table(message.get("sender_chat")):
         return _person(group)
-    speaker = _table(message.get("from"))
+    speaker = table(message.get("from"))
     return None if speaker.get("is_bot") else _person(speaker)
 
 
 def _person(person: Fields) -> tuple[str, str]:
-    return str(_number(person, "id")), _line(_name(person), _NAME_LENGTH)
+    return str(_number(person, "id")), clean_line(_name(person), NAME_LENGTH)
 
 
 def _name(person: Fields) -> str:
-    return " ".join(_text(person.get(key)) for key in ("first_name", "last_name", "title")).strip()
+    return " ".join(string(person.get(key)) for key in ("first_name", "last_name", "title")).strip()
 
 
 def _time(seconds: Any, now: datetime) -> datetime:
@@ -296,29 +287,22 @@ def _attachments(message: Fields, most_bytes: int) -> Iterator[Attachment]:
     number = message.get("message_id")
     sizes = message.get("photo")
     if isinstance(sizes, list) and sizes:
-        photo = _best([_table(size) for size in sizes], most_bytes)
+        photo = _best([table(size) for size in sizes], most_bytes)
         yield _attachment(photo, f"photo-{number}.jpg", "image/jpeg")
-    sticker = _table(message.get("sticker"))
+    sticker = table(message.get("sticker"))
     if sticker and not sticker.get("is_animated") and not sticker.get("is_video"):
         yield _attachment(sticker, f"sticker-{number}.webp", "image/webp")
-    for kind, (mime, suffix) in _MEDIA.items():
-        if file := _table(message.get(kind)):
-            name = _file_name(_text(file.get("file_name"))) or f"{kind.replace('_', '-')}-{number}{suffix}"
-            yield _attachment(file, name, mime)._replace(is_voice=kind == "voice")
+    for kind, (usual, suffix) in _MEDIA.items():
+        if file := table(message.get(kind)):
+            name = file_name(string(file.get("file_name"))) or f"{kind.replace('_', '-')}-{number}{suffix}"
+            yield _attachment(file, name, usual)._replace(is_voice=kind == "voice")
             return
 
 
-def _attachment(file: Fields, name: str, mime: str) -> Attachment:
-    ref, size, said = _text(file.get("file_id")), file.get("file_size"), _text(file.get("mime_type")).lower()
-    if not ref:
+def _attachment(file: Fields, name: str, usual: str) -> Attachment:
+    if not (ref := string(file.get("file_id"))):
         raise Malformed("a file has no id")
-    return Attachment(
-        "",
-        name,
-        said if re.fullmatch(r"[\w.+-]{1,60}/[\w.+-]{1,60}", said) else mime,
-        ref,
-        size if isinstance(size, int) and size >= 0 else None,
-    )
+    return Attachment("", name, mime(file.get("mime_type"), usual), ref, size(file.get("file_size")))
 
 
 def _best(sizes: list[Fields], most_bytes: int) -> Fields:
@@ -338,26 +322,26 @@ def _best(sizes: list[Fields], most_bytes: int) -> Fields:
 
 def _notes(message: Fields) -> Iterator[str]:
     """Descriptions of what is neither text nor a file."""
-    place, venue = _table(message.get("location")), _table(message.get("venue"))
+    place, venue = table(message.get("location")), table(message.get("venue"))
     if place:
-        what = [_text(venue.get("title")), _text(venue.get("address")), f"{_degrees(place)}"]
+        what = [string(venue.get("title")), string(venue.get("address")), f"{_degrees(place)}"]
         yield _note("location", ", ".join(filter(None, what)))
-    if contact := _table(message.get("contact")):
-        yield _note("contact", ", ".join(filter(None, [_name(contact), _text(contact.get("phone_number"))])))
-    if poll := _table(message.get("poll")):
-        yield _note("poll", f"{_text(poll.get('question'))} {' / '.join(_texts(poll.get('options')))}")
-    if todo := _table(message.get("checklist")):
-        yield _note("checklist", f"{_text(todo.get('title'))}: {' / '.join(_texts(todo.get('tasks')))}")
-    if dice := _table(message.get("dice")):
-        yield _note("dice", f"{_text(dice.get('emoji'))} {dice.get('value')}")
-    if sticker := _table(message.get("sticker")):
-        yield _note("sticker", _text(sticker.get("emoji")))
+    if contact := table(message.get("contact")):
+        yield _note("contact", ", ".join(filter(None, [_name(contact), string(contact.get("phone_number"))])))
+    if poll := table(message.get("poll")):
+        yield _note("poll", f"{string(poll.get('question'))} {' / '.join(_texts(poll.get('options')))}")
+    if todo := table(message.get("checklist")):
+        yield _note("checklist", f"{string(todo.get('title'))}: {' / '.join(_texts(todo.get('tasks')))}")
+    if dice := table(message.get("dice")):
+        yield _note("dice", f"{string(dice.get('emoji'))} {dice.get('value')}")
+    if sticker := table(message.get("sticker")):
+        yield _note("sticker", string(sticker.get("emoji")))
     if message.get("story"):
         yield _note("story", "")
 
 
 def _note(kind: str, what: str) -> str:
-    return f"[{kind} {_line(what, _NOTE_LENGTH)}".rstrip() + "]"
+    return f"[{kind} {clean_line(what, _NOTE_LENGTH)}".rstrip() + "]"
 
 
 def _degrees(place: Fields) -> str:
@@ -367,18 +351,10 @@ def _degrees(place: Fields) -> str:
 
 
 def _texts(values: Any) -> list[str]:
-    return [_text(_table(value).get("text")) for value in values] if isinstance(values, list) else []
+    return [string(table(value).get("text")) for value in values] if isinstance(values, list) else []
 
 
 # --- values of any type ----------------------------------------------------------------------------------------------
-
-
-def _table(value: Any) -> Fields:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return whole(value) if isinstance(value, str) else ""
 
 
 def _number(fields: Fields, key: str) -> int:
@@ -386,22 +362,3 @@ def _number(fields: Fields, key: str) -> int:
     if not isinstance(value, int):
         raise Malformed(f"{key!r} is missing or no number")
     return value
-
-
-def _line(text: str, most: int) -> str:
-    """One line without what cannot be seen: control characters, turned directions, line ends of any kind."""
-    seen = (" " if unicodedata.category(one) in _UNSEEN else one for one in text[: most * 8])
-    return " ".join("".join(seen).split())[:most].rstrip()
-
-
-def _file_name(name: str) -> str:
-    """The last part of a path, whatever system it is from; '' for an invalid one."""
-    last = re.split(r"[/\\]", name)[-1]
-    base = _line(last[:1000] + last[1000:][-20:], 1020).lstrip(". ")
-    stem, dot, suffix = base.rpartition(".")
-    if len(base) > _FILE_NAME_LENGTH and dot and len(suffix) < 12:
-        return f"{stem[: _FILE_NAME_LENGTH - len(suffix) - 1]}.{suffix}"
-    return base[:_FILE_NAME_LENGTH]
-
-
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
