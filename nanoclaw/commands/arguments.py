@@ -20,8 +20,15 @@ def chat_parser() -> _Parser:
     repeated: Any = {"action": "append", "default": []}
     top.add_argument("--file", "--image", dest="files", metavar="FILE", help="attach it (repeatable)", **repeated)
     goes_on = "go on with the last conversation"
-    top.add_argument("-c", "--continue", dest="goes_on", action="store_true", help=goes_on)
-    picks = {"dest": "picked", "nargs": "?", "const": "", "metavar": "NAME", "help": "go on with one, or pick it"}
+    top.add_argument("-c", "--continue", dest="goes_on", action="store_true", default=argparse.SUPPRESS, help=goes_on)
+    picks = {
+        "default": argparse.SUPPRESS,
+        "dest": "picked",
+        "nargs": "?",
+        "const": "",
+        "metavar": "NAME",
+        "help": "go on with one, or pick it",
+    }
     top.add_argument("-r", "--resume", **cast(Any, picks))
     top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
     top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")

@@ -161,7 +161,6 @@ class _TerminalChat:
 
     def __init__(self, config: Config, options: argparse.Namespace) -> None:
         self._config, self._options = config, options
-        self._address = Address("terminal", options.session)
         self._last = getattr(options, "last", ())  # lines about the conversation that goes on
         self._relay: Relay | None = None
         self._gone = ""  # what became of the process that answered
@@ -198,6 +197,8 @@ class _TerminalChat:
     async def _once(self) -> None:
         """Talk until the person leaves, or whoever answers is gone."""
         config, session = self._config, self._options.session
+        if self._relay:
+            session = self._relay.address.chat
         if self._relay is None:
             link = _attached(config, "chat", session, self._options.model)
         else:  # the person may be typing
@@ -216,9 +217,10 @@ class _TerminalChat:
             first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
             hello = "\n".join([f"{first} · attached to process {pid}", *rest, *self._last])
             self._relay = self._sit_down(hello, link.hello.get("commands", {}))
-        else:
+        elif self._gone:
             self._tell(f"{self._gone}; attached to process {pid}")
-        await talk_over(link, self._relay, self._address)
+            self._gone = ""
+        await talk_over(link, self._relay)
 
     async def _alone(self) -> None:
         from nanoclaw.channels.socket.terminals import GATEWAY_SECONDS
@@ -255,7 +257,7 @@ class _TerminalChat:
         """A line about the process that answers, once."""
         if self._relay and text != self._told:
             self._told = text
-            self._relay.show(self._address, Notice(text))
+            self._relay.show(self._relay.address, Notice(text))
 
 
 async def _load_ahead(config: Config, model: str) -> None:

@@ -106,6 +106,13 @@ class Settled(NamedTuple):
     id: str
 
 
+class GoTo(NamedTuple):
+    """The terminal goes on in its conversation of that name ('' for where it is), with `line` ready to be sent."""
+
+    chat: str = ""
+    line: str = ""
+
+
 class TurnEnded(NamedTuple):
     """`files` are the paths of what the answer brings; what is shown of it has none."""
 
@@ -129,5 +136,6 @@ Event = (
     | Queued
     | StatusLines
     | Settled
+    | GoTo
     | TurnEnded
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
     Inbound,
+    Message,
     ModelRequest,
     Outbound,
     SystemPrompt,
@@ -49,11 +50,24 @@ class ConversationStore:
 
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]:
         assert isinstance(tx, Transaction)
-        if paused := self._app.conversations.of(conversation).pop_paused():
-            self._app.inbox.done((paused.turn.inbox,))
+        left = self._end_paused(conversation)
         self._app.chain.on_reset(conversation, tx)
         self.of(conversation).reset(tx)
+        return left
+
+    def take_back(self, conversation: Address, turn: int, tx: Tx) -> Sequence[str]:
+        self.of(conversation).take_back(tx, turn)
+        return self._end_paused(conversation)
+
+    def _end_paused(self, conversation: Address) -> Sequence[str]:
+        if paused := self._app.conversations.of(conversation).pop_paused():
+            self._app.inbox.done((paused.turn.inbox,))
         return paused.turn.texts if paused else ()
+
+    def add(self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx) -> None:
+        assert isinstance(tx, Transaction)
+        for messages in turns:
+            self.of(conversation).add_turn(tx, "", messages)
 
     def erase(self, conversation: Address, tx: Tx) -> Sequence[str]:
         """Keep only the cost of a conversation; the texts of its messages."""

@@ -355,6 +355,9 @@ class Conversations(Protocol):
     def of(self, conversation: Address) -> StoredConversation: ...  # made where there is none
     # Begin a new context; what was said stays in the store. The texts that were waiting there, not answered any more.
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]: ...
+    # Send a turn of the newest context, and all after it, to the model no more; the texts that were waiting.
+    def take_back(self, conversation: Address, turn: int, tx: Tx) -> Sequence[str]: ...
+    def add(self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx) -> None: ...  # had elsewhere
     async def stop(self, conversation: Address) -> None: ...  # end what runs there
     def erase(self, conversation: Address, tx: Tx) -> Sequence[str]: ...  # all but its cost; the texts that were said
     def leaves(self, conversation: Address) -> bool: ...  # the program ends, and the next start goes on there

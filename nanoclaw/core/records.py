@@ -133,9 +133,9 @@ class Records(NamedTuple):
         return self.read(f"{sql} {_TALK} WHERE {which} ORDER BY messages.id", conversation, first, last)
 
     def asked(self, conversation: Address) -> list[tuple[int, int, int, str, str]]:
-        """The first words of each turn that a person began there, also in older contexts and where they were taken
-        back: turn, row, context, time and text. Counted from 1 they are the messages that commands number."""
-        what = "turn, min(messages.id), abs(messages.context), body ->> 'at', body ->> 'text'"
+        """The first words of each turn that a person began there: turn, row, context (below 0 where it was taken back),
+        time and text. Counted from 1 they are the messages that commands number."""
+        what = "turn, min(messages.id), messages.context, body ->> 'at', body ->> 'text'"
         which = "CASE WHEN json_valid(body) THEN body ->> 'kind' = 'user' AND body ->> 'origin' = 'person' END"
         sql = f"SELECT {what} FROM messages JOIN sessions ON sessions.id = session WHERE key = ? AND {which}"
         return self.read(f"{sql} GROUP BY turn ORDER BY 2", str(conversation))

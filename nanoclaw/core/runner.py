@@ -217,7 +217,8 @@ class Runner:
                 snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
                 turn.session.keep_snapshot(self.builder.with_own_changes(snapshot, turn.calls, turn.profile).dump())
         elif turn.profile.wait and reason == "failed":
-            self.sessions.remove_turn(tx, turn.session, turn.id)
+            tx.execute("DELETE FROM messages WHERE turn = ?", turn.id)  # the next question is asked without it
+            tx.after(turn.session.unload)
 
     def _last_of(self, turn: RunningTurn, ended: TurnEnded, was_cut: bool = False) -> Ended:
         answer = ended.answer

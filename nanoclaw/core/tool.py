@@ -190,9 +190,7 @@ class Toolbox:
         found = self.find(call.name)
         if found is None or found.reach == "none":
             return None
-        arguments: Any = self._redacted(
-            dict(call.arguments)
-        )  # before it is cut, as part of a secret isn't known for one
+        arguments: Any = self._redacted(dict(call.arguments))  # before a cut: part of a secret isn't known for one
         if found.audit:
             return found.audit(arguments)
         given = json.dumps(arguments, ensure_ascii=False)

@@ -19,6 +19,7 @@ from nanoclaw.channels.terminal.chat import Terminal
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import (
     Event,
+    GoTo,
     Joined,
     Notice,
     ReasoningDelta,
@@ -211,6 +212,8 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
     elif word == "pause":
         yield TextDelta("A moment.")
         await signals.acquire()
+    elif word == "open":
+        yield GoTo("", rest)
     elif word == "warn":
         yield Notice(f"a {'long ' * 20}notice")
     elif word == "load":

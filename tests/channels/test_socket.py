@@ -26,6 +26,7 @@ from nanoclaw.commands.arguments import chat_parser
 from nanoclaw.core.errors import ConfigError, StoreBusy, StoreError
 from nanoclaw.core.events import (
     Event,
+    GoTo,
     Joined,
     Notice,
     ReasoningDelta,
@@ -87,6 +88,15 @@ class FakeHost:
         self.handed_over = True
 
 
+class Attached(FakeChannel):
+    address = MAIN
+
+    def show(self, address: Address, event: Event) -> None:
+        super().show(address, event)
+        if isinstance(event, GoTo) and event.chat:
+            self.address = Address("terminal", event.chat)
+
+
 class Place:
     """A channel that runs; `got` is what came in."""
 
@@ -121,8 +131,8 @@ class Place:
     @asynccontextmanager
     async def chat(self) -> AsyncIterator[FakeChannel]:
         """A terminal that is attached."""
-        terminal, there = FakeChannel(), self.host.arrivals
-        talking = asyncio.create_task(talk(await self.connect(), terminal, MAIN))
+        terminal, there = Attached(), self.host.arrivals
+        talking = asyncio.create_task(talk(await self.connect(), terminal))
         while self.host.arrivals == there:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         yield terminal
@@ -170,6 +180,17 @@ async def test_a_message_is_delivered_when_a_terminal_has_shown_it(tmp_path: Pat
             assert await here.terminals.send(answer)
             assert terminal.sent.get_nowait() == answer
         await until(lambda: not here.terminals.serves(answer))
+
+
+async def test_a_terminal_that_goes_on_with_another_conversation_leaves_this_one(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        terminal = Attached()
+        talking = asyncio.create_task(talk(await here.connect(), terminal))
+        await until(lambda: here.host.arrivals == 1)
+        here.terminals.show(MAIN, GoTo("", "said again"))
+        here.terminals.show(MAIN, GoTo("camp"))
+        await talking
+        assert [event for _, event in terminal.events] == [GoTo("", "said again"), GoTo("camp")]
 
 
 async def test_a_terminal_that_vanishes_before_it_showed_it_has_not_got_it(tmp_path: Path) -> None:

@@ -434,6 +434,14 @@ def test_a_paste_after_enter_is_one_message(start: Start) -> None:
     assert chat.raw.count("\x1b[?2004l") == 1
 
 
+def test_words_to_be_sent_again_stand_in_the_line_once_the_command_is_answered(start: Start) -> None:
+    chat = start()
+    chat.say("open the pod")
+    chat.expect(lambda screen: screen.lines[-1].rstrip() == "› the pod")
+    chat.press(" bay\r")
+    chat.expect("You said: the pod bay")
+
+
 def test_a_long_paste_is_shown_by_its_count_and_sent_whole(start: Start) -> None:
     chat = start()
     pasted = [f"line {number}" for number in range(214)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import get_args
+from typing import Protocol, get_args
 
 from nanoclaw.channels.attach import LONGEST, LineEnded, Link, encoded
 from nanoclaw.channels.socket.frames import Frame
@@ -16,14 +16,21 @@ from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 _EVENTS = {kind.__name__: kind for kind in get_args(Event)}
 
 
-async def talk(link: Link, terminal: Channel, address: Address) -> None:
-    """A terminal in this process, at the other end of the line. Returns when the person leaves; raises LineEnded when
-    the line ends."""
+class ClientTerminal(Channel, Protocol):
+    """The terminal of a client."""
+
+    @property
+    def address(self) -> Address: ...  # the conversation that it is in
+
+
+async def talk(link: Link, terminal: ClientTerminal) -> None:
+    """A terminal in this process, at the other end of the line. Returns when the person leaves or goes on with another
+    conversation; raises LineEnded when the line ends."""
     link.socket.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=link.socket, limit=2 * LONGEST)
     if link.rest:
         reader.feed_data(bytes(link.rest))
-    client = _Client(link, reader, writer, terminal, address)
+    client = _Client(link, reader, writer, terminal)
     talking = asyncio.ensure_future(terminal.run(client.deliver))  # its greeting comes first
     receiving = asyncio.create_task(client.receive())
     try:
@@ -45,12 +52,12 @@ class _Client:
         link: Link,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        terminal: Channel,
-        address: Address,
+        terminal: ClientTerminal,
     ) -> None:
         self._link, self._reader, self._writer = link, reader, writer
-        self._terminal, self._address = terminal, address
+        self._terminal, self._address = terminal, terminal.address
         self._handed_in: dict[str, asyncio.Future[str]] = {}
+        self._unconfirmed = False  # a text has come that the other side has not asked about
         self._parts: list[str] = []  # of a long text, whose end has yet to come
 
     async def deliver(self, inbound: Inbound) -> None:
@@ -64,7 +71,7 @@ class _Client:
             raise StoreError(why)
 
     async def receive(self) -> None:
-        while True:
+        while self._terminal.address == self._address or self._unconfirmed:
             try:
                 line = await self._reader.readline()
             except ConnectionError:
@@ -80,11 +87,12 @@ class _Client:
         elif "part" in frame:
             self._parts.append(frame["part"])
         elif "text" in frame:
-            text, self._parts = "".join([*self._parts, frame["text"]]), []
+            text, self._parts, self._unconfirmed = "".join([*self._parts, frame["text"]]), [], True
             key = frame.get("key", "")
             await self._terminal.send(Outbound(self._address, text, tuple(frame["files"]), frame["reply_to"], key))
         elif "confirm" in frame:
             self._writer.write(encoded({"shown": frame["confirm"]}))
+            self._unconfirmed = False
         elif "accepted" in frame or "rejected" in frame:
             identity = frame.get("accepted") or frame.get("rejected") or ""
             if waiting := self._handed_in.pop(identity, None):

@@ -19,7 +19,7 @@ from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, Cl
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.events import Event, Joined, Notice, Receipt, StatusLines, TurnBegan, TurnEnded, TurnPaused
+from nanoclaw.core.events import Event, GoTo, Joined, Notice, Receipt, StatusLines, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
@@ -181,7 +181,7 @@ class Terminals:
                     lines[key] = event
                 elif not lines:
                     del self._status[address]
-            case Notice() | Receipt():
+            case Notice() | Receipt() | GoTo():
                 pass
             case _:
                 self._turning.setdefault(address, "")

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.events import Event, Joined, Notice, StatusLines, TurnBegan, TurnEnded, TurnPaused
+from nanoclaw.core.events import Event, GoTo, Joined, Notice, StatusLines, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 
@@ -59,6 +59,10 @@ class TerminalView(Protocol):
 
     def leave(self) -> None: ...
 
+    def type(self, text: str) -> None:
+        """Put words where the person types, unless something is typed already."""
+        ...
+
 
 class Terminal:
     """`run` returns when the person leaves. `commands` maps a name such as `/help` to its line of help;
@@ -78,7 +82,8 @@ class Terminal:
         self.name = "terminal"
         self.hints = Hints(markup="markdown", bursts=False, notices=True)
         self.alive: datetime | None = None
-        self._address = Address(self.name, chat)
+        self.address = Address(self.name, chat)
+        self._opened: GoTo | None = None  # where to go once the command that asks for it is answered
         self._clock, self._greeting = clock, greeting
         commands = {**(commands or {}), **OWN_COMMANDS}
         self._view = view or _choose_view(history_file, commands, waiting)
@@ -118,7 +123,7 @@ class Terminal:
             task.result()
 
     def serves(self, outbound: Outbound) -> bool:
-        return outbound.address == self._address
+        return outbound.address == self.address
 
     async def send(self, outbound: Outbound) -> str:
         """One that was shown already comes again where its process ended before that was on disk."""
@@ -139,7 +144,11 @@ class Terminal:
         return os.urandom(8).hex()
 
     def show(self, address: Address, event: Event) -> None:
-        if address != self._address:
+        if address != self.address:
+            return
+        if isinstance(event, GoTo):
+            self._opened = event
+            self._settle()
             return
         self._open.saw(event)
         with suppress(OSError):  # the terminal is gone; `run` is about to notice
@@ -163,7 +172,7 @@ class Terminal:
         text, files = extract_files(text)
         for file in files:
             self._view.note(f"attached {file.name}")
-        inbound = Inbound(self._address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)
+        inbound = Inbound(self.address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)
         self._open.add(inbound.external_id)
         if is_stop(text):
             self._open.stop()
@@ -213,6 +222,11 @@ class Terminal:
     def _settle(self) -> None:
         self._stopping = self._stopping and self._open.busy
         self._view.busy(self._open.busy)
+        if self._opened and not self._open.busy:
+            opened, self._opened = self._opened, None
+            if opened.chat:
+                self.address = Address(self.name, opened.chat)
+            self._view.type(opened.line)
 
 
 class OpenMessages:

@@ -75,6 +75,10 @@ class Lines:
     def cut_off(self) -> None:
         pass
 
+    def type(self, text: str) -> None:
+        if text:
+            self.note(f"to be sent again: {text}")
+
     def leave(self) -> None:
         self._left.set()
 

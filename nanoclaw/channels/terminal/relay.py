@@ -14,6 +14,8 @@ from nanoclaw.core.messages import Address, Inbound, Outbound
 
 
 class Greets(Channel, Protocol):
+    address: Address  # the conversation that it is in
+
     def greet(self) -> None:
         """Say hello, once."""
         ...
@@ -39,6 +41,10 @@ class Relay:
     @property
     def alive(self) -> datetime | None:
         return self._terminal.alive
+
+    @property
+    def address(self) -> Address:
+        return self._terminal.address
 
     async def run(self, deliver: Deliver) -> None:
         self._deliver = deliver

@@ -21,7 +21,7 @@ from prompt_toolkit.layout import Window as Pane
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
-from prompt_toolkit.widgets import SearchToolbar
+from prompt_toolkit.widgets import SearchToolbar, TextArea
 
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
@@ -85,6 +85,7 @@ class Window:
         self._output = PasteOutput.of_terminal()
         self._pastes = Pastes()
         self._app: Application[None] | None = None
+        self._area: TextArea | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._drawing: asyncio.TimerHandle | None = None
         self._frame_seconds = _FRAME_SECONDS
@@ -230,6 +231,11 @@ class Window:
         self._bar = ""
         self._print_tools(self._tools.broke_off(self._columns()))
 
+    def type(self, text: str) -> None:
+        if self._area and not self._area.text:
+            self._area.buffer.document = Document(self._pastes.shown(text))
+            self._redraw()
+
     def leave(self) -> None:
         if self._app and self._app.is_running and not self._app.is_done:
             self._app.exit()
@@ -319,7 +325,7 @@ class Window:
 
     def _build(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> Application[None]:
         search = SearchToolbar()
-        area = typing_area(self._history_file, self._commands, search, lambda: max(1, self._rows() // 3))
+        area = self._area = typing_area(self._history_file, self._commands, search, lambda: max(1, self._rows() // 3))
 
         def accept(buffer: Buffer) -> bool:
             waits = self._echo(buffer.text)

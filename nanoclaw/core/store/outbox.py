@@ -175,12 +175,6 @@ def failures(store: Store, most: int = 5) -> list[tuple[str, str, str]]:
     return store.rows(sql, most)
 
 
-def keep_untold(db: sqlite3.Connection, row: int, conversation: str, remark: str, outside: str) -> None:
-    """Record what is to be added to a conversation's history about a row when the running turn has ended."""
-    sql = "INSERT INTO untold (outbox, conversation, remark, outside) VALUES (?, ?, ?, ?)"
-    db.execute(sql, (row, conversation, remark, outside))
-
-
 def pop_sent_meanwhile(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str, str]]:
     """Remark, text and sources of messages sent during a turn there, in order; they are removed from the list."""
     sql = (

@@ -70,8 +70,8 @@ class Session:
 
     def unload(self) -> None:
         """Remove history and snapshot from memory; they are read from the store when needed."""
-        self._is_loaded, self.memo = False, HistoryMemo()
-        self._history, self._snapshot_text, self._results = [], None, None
+        self._is_loaded, self.memo, self._results = False, HistoryMemo(), None
+        self._history, self._snapshot_text = [], None
 
     def results(self) -> int:
         """The number of tool results so far, counted from 1, older contexts included."""
@@ -166,6 +166,14 @@ class Session:
         tx.execute("UPDATE sessions SET context = context + 1, memory = NULL WHERE id = ?", self.id)
         tx.after(self._begin_context)
 
+    def take_back(self, tx: Tx, turn: int) -> None:
+        """Leave a turn of the context and all after it out of what is sent; they stay, in a context of their own."""
+        here, where = "session = ? AND context = ?", (self.id, self.context, turn)
+        first = f"(SELECT min(id) FROM messages WHERE {here} AND turn >= ?)"
+        tx.execute(f"DELETE FROM compactions WHERE {here} AND upto >= {first}", *where[:2], *where)
+        tx.execute(f"UPDATE messages SET context = -context WHERE {here} AND turn >= ?", *where)
+        tx.after(self.unload)
+
     def _begin_context(self) -> None:
         self.context += 1
         self.unload()
@@ -225,18 +233,20 @@ class Session:
     # --- what is said by itself --------------------------------------------------------------------------------------
 
     def add_sent(self, tx: Transaction, key: str, said: Sequence[tuple[str, str, str]]) -> None:
-        """Add messages that the program sent by itself to the history: for each a remark, its text, and the sources of
-        others' text that it was written from. `key` is unique."""
-        now = tx.now.isoformat()
+        """Add messages that the program sent by itself: remark, text, and sources of others' text. `key` is unique."""
+        messages, why = list[Message](), "{} Sent to the person as follows:"
+        for remark, text, outside in said:
+            about = UserMessage(program_remark(tx.now, why.format(remark or SENT)), tx.now, "runtime", outside=outside)
+            messages += [about, AssistantMessage(text, tx.now)]
+        self.add_turn(tx, key, messages)
+
+    def add_turn(self, tx: Transaction, key: str, messages: Sequence[Message]) -> None:
+        """Add messages to the history that no turn has brought here; '' is a `key` of their own."""
+        turn, now = self._next_turn(), tx.now.isoformat()
         sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, '{}', 'done', ?)"
-        row = tx.db.execute(f"{sql} RETURNING id", ("program", self.key, key, now)).fetchone()[0]
-        turn = self._next_turn()
+        row = tx.db.execute(f"{sql} RETURNING id", ("program", self.key, key or f"added/{turn}", now)).fetchone()[0]
         sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'told')"
         tx.db.execute(sql, (turn, self.id, row, now, now))
-        messages: list[Message] = []
-        for remark, text, outside in said:
-            about = program_remark(tx.now, f"{remark or SENT} Sent to the person as follows:")
-            messages += [UserMessage(about, tx.now, "runtime", outside=outside), AssistantMessage(text, tx.now)]
         self.insert(tx, turn, messages)
 
     def add_sent_meanwhile(self, tx: Transaction, key: str) -> None:
@@ -294,15 +304,11 @@ class Sessions:
         """Add a message that the program sends to the history of its chat: now, or after the turn that runs there."""
         session = self.of(self.conversation(outbound.address))
         if session.is_in_turn or tx.execute("SELECT 1 FROM turns WHERE session = ? AND ended IS NULL", session.id):
-            outbox.keep_untold(tx.db, row, session.key, remark, outbound.outside)
+            sql = "INSERT INTO untold (outbox, conversation, remark, outside) VALUES (?, ?, ?, ?)"
+            tx.execute(sql, row, session.key, remark, outbound.outside)
         else:
             text = outbox.history_text(outbound.text, len(outbound.files))
             session.add_sent(tx, f"sent/{row}", [(remark, text, outbound.outside)])
-
-    def remove_turn(self, tx: Transaction, session: Session, turn: int) -> None:
-        """Remove the question of a turn that was given up from the history: the next one is asked without it."""
-        tx.execute("DELETE FROM messages WHERE turn = ?", turn)
-        tx.after(session.unload)
 
     def drop(self, tx: Tx, session: Session, turn: int) -> None:
         """Keep only the cost of a turn that has ended, and drop a conversation that had nothing else."""

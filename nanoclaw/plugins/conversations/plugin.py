@@ -1,16 +1,21 @@
-"""Conversations: their titles, and /sessions and /rename, which list, name and delete them."""
+"""Conversations: their titles, and the commands that list, search, name, export, branch, change and delete them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nanoclaw.atomic_write import reason, replace_in
+from nanoclaw.beneath.paths import open_parent_for_writing
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Reply, Said, Turn, Tx
 from nanoclaw.escapes import one_line
+from nanoclaw.plugins.conversations.export import as_json, as_markdown
 from nanoclaw.plugins.conversations.search import search
 from nanoclaw.plugins.conversations.titles import LONGEST, age, size, titled
+from nanoclaw.plugins.conversations.ways import Ways
 
 TITLE = (
     "Give the conversation below a title of 2 to 6 words, in its language, as a list of conversations would show it. "
@@ -39,12 +44,26 @@ class ListOfConversations(Plugin):
         is_on = bool(host.setting("models.titles").name)
         self.hears = {"on_end": Hears(origins=("person",) if is_on else ())}
         self._asked: set[tuple[str, int]] = set()
+        self._ways = Ways(host)
 
     def commands(self) -> Iterable[Command]:
         told = "your conversations; /sessions WORDS searches them; /sessions rename NAME TITLE, /sessions delete NAME"
+        back, again = "back to before message N, files too; /rewind lists them", "the last message again: /retry MODEL"
+        named: tuple[tuple[str, str, Any, bool], ...] = (
+            ("rename", "give this conversation a title", self._rename, False),
+            ("branch", "a new conversation with all up to message N", self._ways.branch, True),
+            ("retry", again, self._ways.retry, True),
+            ("edit", "other words in place of your last message", self._ways.edit, True),
+            ("rewind", back, self._ways.rewind, True),
+            ("continue", "a new conversation that begins with a summary of this one", self._ways.go_on, True),
+            ("export", "write it to a file: /export [markdown|json] [NAME]", self._export, False),
+        )
         return (
             Command("sessions", told, self._sessions, cli=True, private=True, part_of="history"),
-            Command("rename", "give this conversation a title", self._rename, private=True, part_of="history"),
+            *(
+                Command(name, help_line, run, waits=waits, private=True, part_of="history")
+                for name, help_line, run, waits in named
+            ),
         )
 
     def _rename(self, said: Said, tx: Tx) -> str:
@@ -54,9 +73,11 @@ class ListOfConversations(Plugin):
         action, _, rest = said.argument.strip().partition(" ")
         if action in ("", "list"):
             return self._listed()
-        if action not in ("rename", "delete"):
+        if action not in ("rename", "delete", "open"):
             return self._searched(said.argument)
         found, rest = self._found(rest.strip())
+        if action == "open":
+            return await self._host.write(lambda tx: self._ways.open(found, said, tx))
         if action == "delete":
             return await self._delete(found, said, is_sure=rest == "yes")
         return Reply(await self._host.write(lambda tx: self._name(found, rest, tx)))
@@ -83,6 +104,29 @@ class ListOfConversations(Plugin):
         ]
         said = "\n".join([*map(self._line, named[:LISTED]), *lines]) or f"Nothing was said about “{argument}”. {USAGE}"
         return Reply(said, {"sessions": named, "found": found})
+
+    async def _export(self, said: Said) -> Reply:
+        kind, _, name = said.argument.strip().partition(" ")
+        if kind not in ("markdown", "json"):
+            kind, name = "markdown", said.argument
+        place = self._found(name.strip())[0] if name.strip() else said.conversation
+        messages = self._host.conversations.of(place).whole()
+        if not messages:
+            raise NanoclawError("nothing was said there yet.")
+        (row,) = titled(self._host.read, [one for one in self._host.conversations.all() if one.key == str(place)])
+        hide, now = self._host.redact, self._host.now()
+        if kind == "json":
+            text = as_json(str(place), row["title"], messages, hide)
+        else:
+            text = as_markdown(row["title"], messages, hide, now.tzinfo)
+        chat = re.sub(r"[^\w.-]+", "-", str(place).removeprefix("terminal:")).strip("-.") or "conversation"
+        file = f"exports/{chat}-{now:%Y-%m-%d-%H%M%S}.{'json' if kind == 'json' else 'md'}"
+        try:
+            with open_parent_for_writing(self._host.reach, file) as (folder, last):
+                replace_in(folder, last, text)
+        except OSError as error:
+            raise NanoclawError(f"{file} could not be written: {reason(error)}.") from None
+        return Reply(f"Written to {file} ({size(row)}).", {"file": file, "conversation": str(place), "format": kind})
 
     def _found(self, text: str) -> tuple[Address, str]:
         """The conversation whose name a text begins with, and the rest. Raises NanoclawError."""

@@ -1,0 +1,207 @@
+"""Other ways for a conversation to go: /branch, /retry, /edit, /rewind, /continue, /export, and opening another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from nanoclaw.core.events import GoTo
+from nanoclaw.core.messages import Address, UserMessage
+from nanoclaw.core.plugin import Reply, Said
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from tests.program import MAIN, Program, assert_legal, running
+
+WRITES = call("write_file", {"path": "bird.txt", "content": "a pelican"})
+NAMES = '[models]\nsummaries = "scripted/sums"'
+
+
+def said_to(model: ScriptedProvider, request: int = -1) -> list[str]:
+    """The words of persons and of the model in a request."""
+    return [one.text for one in model.requests[request].history if getattr(one, "origin", "person") == "person"]
+
+
+def opened(program: Program) -> list[GoTo]:
+    return [event for _, event in program.channel.events if isinstance(event, GoTo)]
+
+
+async def told(program: Program, command: str, argument: str = "", **fields: Any) -> Reply:
+    return await program.app.commands.for_said(command, Said(argument, MAIN, MAIN, "me", "owner", **fields))
+
+
+async def test_a_branch_has_all_up_to_a_message_and_the_terminal_goes_there(tmp_path: Path) -> None:
+    model = ScriptedProvider("One.", "Two.", "Three.", "Other.", "Four.")
+    async with running(tmp_path, model) as program:
+        for number in ("first", "second", "third"):
+            await program.ask(number)
+        said = await program.ask("/branch 2")
+        assert said.startswith("`main-2` has all up to message 2, “second”, and its answer. You are there now;")
+        assert opened(program) == [GoTo("main-2")]
+        assert await program.ask("another third", "main-2") == "Other."
+        assert said_to(model) == ["first", "One.", "second", "Two.", "another third"]
+        assert await program.ask("fourth") == "Four."
+        assert said_to(model) == ["first", "One.", "second", "Two.", "third", "Three.", "fourth"]
+        assert "`main-3` has all up to message 4" in await program.ask("/branch")
+        assert "`terminal:main-2`: first (from 2)" in await program.ask("/sessions")
+        for wrong in ("0", "9", "x"):
+            assert "the number of a message from 1 to 4" in await program.ask(f"/branch {wrong}")
+
+
+async def test_a_branch_of_an_older_context_and_of_what_a_summary_stands_for_is_whole(tmp_path: Path) -> None:
+    model = ScriptedProvider("One.", "Two.", "Three.", "Again.", "Once more.")
+    async with running(tmp_path, model) as program:
+        await program.ask("first")
+        await program.ask("second")
+        with program.app.transactions.open():
+            placed = program.app.sessions.of(MAIN).placed()
+        program.app.sessions.of(MAIN).compact(placed[-1].id, "a summary", "")
+        await program.ask("third")
+        await program.ask("/branch 1")
+        await program.ask("again", "main-2")
+        assert said_to(model) == ["first", "One.", "again"]
+        await program.ask("/new")
+        await program.ask("/branch 2")
+        await program.ask("once more", "main-3")
+        assert said_to(model) == ["first", "One.", "second", "Two.", "once more"]
+
+
+async def test_a_chat_app_is_told_how_a_branch_is_reached(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Hi.")) as program:
+        await program.ask("hello")
+        said = Said("", MAIN, Address("chat", "555"), "me", "owner")
+        done = await program.app.commands.for_said("branch", said)
+        assert "`nanoclaw -r main-2` goes on with it in a terminal" in done.text and not opened(program)
+        assert done.data == {"conversation": "terminal:main-2", "opened": "terminal:main-2", "message": 1}
+
+
+async def test_a_retry_asks_again_and_the_old_answer_leaves_what_the_model_sees(tmp_path: Path) -> None:
+    model, other = ScriptedProvider("One.", "Bad.", "Good."), ScriptedProvider("Best.", model="scripted/other")
+    async with running(tmp_path, model, other) as program:
+        await program.ask("first")
+        await program.ask("second")
+        assert await program.ask("/retry") == "Good."
+        assert said_to(model) == ["first", "One.", "second"]
+        assert await program.ask("/retry scripted/other") == "Best."
+        assert said_to(other) == ["first", "One.", "second"]
+        assert_legal(program.history)
+        assert "nanoclaw: Bad." in await program.ask("/history")  # nothing that was said is lost
+    async with running(tmp_path, ScriptedProvider("Yes."), other) as program:
+        assert [one.text for one in program.history if getattr(one, "origin", "") == "person"] == ["first", "second"]
+
+
+async def test_what_was_done_is_named_before_it_is_asked_again(tmp_path: Path) -> None:
+    model = ScriptedProvider(WRITES, "Written.", "There.", "Here.")
+    async with running(tmp_path, model) as program:
+        await program.ask("write it")
+        said = await program.ask("/retry")
+        assert said.startswith("This was done since then: ") and "bird.txt" in said and "`/retry yes`" in said
+        assert await program.ask("/retry yes") == "There."
+        assert await program.ask("/edit say it") == "Here."
+        assert said_to(model) == ["say it"]
+
+
+async def test_an_edit_brings_the_last_message_back_into_the_line_and_takes_its_place(tmp_path: Path) -> None:
+    model = ScriptedProvider("One.", "Two.", "Three.")
+    async with running(tmp_path, model) as program:
+        assert "nothing was said" in await program.ask("/edit")
+        await program.ask("first")
+        await program.ask("secnod")
+        await program.ask("/edit")
+        assert opened(program) == [GoTo("", "/edit secnod")]
+        assert await program.ask("/edit second") == "Three."
+        assert said_to(model) == ["first", "One.", "second"]
+
+
+async def test_a_rewind_lists_messages_and_goes_back_with_the_files(tmp_path: Path) -> None:
+    model = ScriptedProvider("One.", WRITES, "Written.", "Fresh.")
+    async with running(tmp_path, model) as program:
+        await program.ask("first")
+        await program.ask("write it")
+        assert "- 2, 2026-03-06, " in (said := await program.ask("/rewind")) and ": write it" in said
+        said = await program.ask("/rewind 2")
+        assert "`/rewind 2 yes` goes back, and so do bird.txt" in said
+        assert (program.workspace / "bird.txt").exists()
+        said = await program.ask("/rewind 2 yes")
+        assert said.startswith("Back to before message 2, “write it”: 1 of your messages")
+        assert said.endswith("bird.txt was removed again.") and not (program.workspace / "bird.txt").exists()
+        assert opened(program) == [GoTo("", "write it")]
+        assert await program.ask("fresh") == "Fresh."
+        assert said_to(model) == ["first", "One.", "fresh"]
+        assert "there is no message '2' to go back to" in await program.ask("/rewind 2")
+        assert "there is no message 'x'" in await program.ask("/rewind x")
+
+
+async def test_a_file_that_another_hand_changed_since_stays(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(WRITES, "Written.")) as program:
+        await program.ask("write it")
+        (program.workspace / "bird.txt").write_text("mine")
+        assert "bird.txt was changed since by another hand" in await program.ask("/rewind 1 yes")
+        assert (program.workspace / "bird.txt").read_text() == "mine"
+
+
+async def test_a_rewind_behind_a_summary_brings_back_what_it_stood_for(tmp_path: Path) -> None:
+    model = ScriptedProvider("One.", "Two.", "Three.", "Again.")
+    async with running(tmp_path, model) as program:
+        for number in ("first", "second", "third"):
+            await program.ask(number)
+        session = program.app.sessions.of(MAIN)
+        session.compact(session.placed()[-1].id, "a summary", "")
+        await program.ask("/rewind 2")
+        assert await program.ask("again") == "Again."
+        assert said_to(model) == ["first", "One.", "again"]
+
+
+async def test_a_command_that_changes_the_conversation_waits_for_its_turn(tmp_path: Path) -> None:
+    hang = Hang("half")
+    async with running(tmp_path, ScriptedProvider("One.", hang, "Two.")) as program:
+        await program.ask("first")
+        await program.say("second")
+        await hang.reached.wait()
+        await program.say("/retry")
+        await program.say("/stop")
+        assert "Not begun: /retry" in (stopped := await program.answer()) or "/retry" in stopped
+
+
+async def test_a_conversation_goes_on_from_a_summary(tmp_path: Path) -> None:
+    own, model = ScriptedProvider("They want the boots.", model="scripted/sums"), ScriptedProvider("One.", "Sure.")
+    async with running(tmp_path, model, own, settings=NAMES) as program:
+        assert "nothing was said here yet" in await program.ask("/continue")
+        await program.ask("Where are the boots?")
+        said = await program.ask("/continue")
+        assert said.startswith("`main-2` begins with a summary of this one. You are there now;")
+        assert opened(program) == [GoTo("main-2")] and len(own.requests) == 1
+        assert await program.ask("And now?", "main-2") == "Sure."
+        first = model.requests[-1].history[0]
+        assert isinstance(first, UserMessage) and first.origin == "runtime"
+        assert "goes on from an earlier one, terminal:main. Its summary:\n\nThey want the boots." in first.text
+        assert said_to(model) == ["And now?"]
+
+
+async def test_a_terminal_opens_a_conversation_by_name(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Hi.")) as program:
+        await program.ask("hello", "camp")
+        assert "`camp` is “hello”. You are there now; `/sessions open main`" in await program.ask("/sessions open camp")
+        assert opened(program) == [GoTo("camp")]
+        assert (await told(program, "sessions", "open camp", shell="nanoclaw")).data == {
+            "conversation": "terminal:camp",
+            "opened": "terminal:camp",
+        }
+        assert "there is no conversation 'sea'" in await program.ask("/sessions open sea")
+
+
+async def test_an_export_has_words_and_calls_and_no_key(tmp_path: Path) -> None:
+    key = "sk-canary-0123456789abcdef"
+    model = ScriptedProvider(WRITES, f"Written, with {key}.")
+    async with running(tmp_path, model, environment={"OPENAI_API_KEY": key}) as program:
+        assert "nothing was said there yet" in await program.ask("/export")
+        await program.ask(f"write it, the key is {key}")
+        done = await told(program, "export")
+        assert done.data and done.text.startswith("Written to exports/main-2026-03-06-120000.md (")
+        text = (program.workspace / done.data["file"]).read_text()
+        assert text.startswith("# write it") and "## You, 2026-03-06 12:00" in text
+        assert "- `write_file {" in text and "> write_file: " in text
+        done = await told(program, "export", "json main")
+        assert done.data and done.data["format"] == "json"
+        whole = (program.workspace / done.data["file"]).read_text()
+        assert [one["kind"] for one in json.loads(whole)["messages"]][-3:] == ["assistant", "result", "assistant"]
+        assert key not in text + whole
