@@ -274,7 +274,7 @@ def names_of_plugins(package: Modules) -> list[str]:
 
 OF_PLUGINS = frozenset({"job", "helper", "exec", "process", "rehearsal"})
 NO_WORD = re.compile(r"heartbeat|incognito|approvals|sandbox|memory_")
-WORDS = frozenset({"conversations", "files", "message", "question", "rules"})  # columns and attributes as well
+WORDS = frozenset({"conversations", "files", "knowledge", "message", "question", "rules"})  # columns, too
 STILL_NAMED = frozenset({"core/profiles.py", "core/plugin.py", "core/purposes.py", "core/sections.py"})
 """Tables of the core that still have such names: profiles, whom a tool is open to, purposes, parts of a prompt."""
 

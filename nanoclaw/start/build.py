@@ -55,6 +55,7 @@ BUILT_IN: dict[str, str] = {
     "web": "nanoclaw.plugins.web.plugin:Web",
     "mcp": "nanoclaw.plugins.mcp.plugin:Mcp",
     "browse": "nanoclaw.plugins.browse.plugin:Browse",
+    "knowledge": "nanoclaw.plugins.knowledge.plugin:Knowledge",
     "question": "nanoclaw.plugins.question.plugin:Choices",
     "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
@@ -75,6 +76,9 @@ BUILT_IN: dict[str, str] = {
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
+
+FOR_SETTINGS = ("knowledge",)
+"""Loaded only where config.toml has a table for them."""
 
 LAST = "redact"
 """Comes last: third-party plugins stand before it."""
@@ -168,7 +172,8 @@ def classes(
             told = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
             raise ConfigError(f"there is no plugin {name!r} to leave out; {told}")
     wanted = None if plugins is None else list(plugins)
-    found = [_built_in(name) for name in BUILT_IN if (wanted is None or name in wanted) and name not in off]
+    names = _names(config) if wanted is None else [name for name in BUILT_IN if name in wanted]
+    found = [_built_in(name) for name in names if name not in off]
     third_party = [one for one in wanted or () if not isinstance(one, str)]
     if unknown := [one for one in wanted or () if isinstance(one, str) and one not in BUILT_IN]:
         raise ConfigError(f"there is no built-in plugin {unknown[0]!r}; there are {', '.join(BUILT_IN)}.")
@@ -195,6 +200,10 @@ def classes(
             )
     last = [one for one in found if one.name == LAST]
     return [*(one for one in found if one.name != LAST), *third_party, *last]
+
+
+def _names(config: Config) -> list[str]:
+    return [name for name in BUILT_IN if name not in FOR_SETTINGS or name in config.table]
 
 
 def _built_in(name: str) -> type[Plugin]:
@@ -257,7 +266,7 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
             raise ConfigError(f"{config.file}: {name} is a built-in plugin: its settings are in [{name}].")
         if near := difflib.get_close_matches(name, config.plugins.enabled, 1, 0.7):
             raise ConfigError(f"{config.file}: unknown key 'plugins.{name}'; did you mean 'plugins.{near[0]}'?")
-    off = [_built_in(name) for name in BUILT_IN if name not in {one.name for one in kinds}]
+    off = [_built_in(name) for name in _names(config) if name not in {one.name for one in kinds}]
     owned = [key for one in (*kinds, *off) for key in owned_keys(one.settings, prefix_of(one), one.keys)]
     for table in chat_apps.tables(config).values():
         owned += chat_apps.keys_of(table)
