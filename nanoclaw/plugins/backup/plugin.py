@@ -1,33 +1,71 @@
-"""Backup as a plugin: /backup in a chat. `nanoclaw backup` and `nanoclaw restore` need no running program."""
+"""Backup as a plugin: /backup in a chat, and backups by themselves into a folder of the person's choice.
+
+`nanoclaw backup` and `nanoclaw restore` need no running program.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from nanoclaw.core.errors import StoreError
-from nanoclaw.core.plugin import Command, Host, Plugin, Said
+from nanoclaw.clock import pause
+from nanoclaw.core.errors import ConfigError, NanoclawError, StoreError
+from nanoclaw.core.plugin import Command, Finding, Host, Plugin, Said
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.backup.backup import Made
 
 
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_LOOK_SECONDS = 600.0
+"""Between two looks whether one is due: the machine may have slept, and a disk may have been put in."""
+
+
+class BackupSettings(NamedTuple):
+    """Backups made by themselves while nanoclaw runs."""
+
+    folder: str = ""  # a folder elsewhere, such as "/mnt/disk/backups"; empty: none is made
+    every: str = "1d"  # how often, in hours, days or weeks: "12h", "1d", "2w"
+    keep: int = 7  # how many of them are kept, the newest ones
+
+    def check(self) -> None:
+        if self.folder and not Path(self.folder).expanduser().is_absolute():
+            raise ConfigError(f"backup.folder must be a whole path, not {self.folder!r}.")
+        if not re.fullmatch("[1-9][0-9]{0,3}[hdw]", self.every):
+            raise ConfigError(f"backup.every must be hours, days or weeks, such as '12h' or '1d', not {self.every!r}.")
+        if self.keep < 1:
+            raise ConfigError(f"backup.keep must be at least 1, not {self.keep}.")
+
+    @property
+    def span(self) -> timedelta:
+        return int(self.every[:-1]) * _UNITS[self.every[-1]]
+
+
 class Backup(Plugin):
     name = "backup"
+    settings = BackupSettings
 
-    def __init__(self, host: Host, settings: Any) -> None:
-        self._host = host
+    def __init__(self, host: Host, settings: BackupSettings) -> None:
+        self._host, self._settings = host, settings
+        self._folder = Path(settings.folder).expanduser() if settings.folder else None
+        if self._folder and any(self._folder.is_relative_to(one) for one in (host.program_home, host.workspace)):
+            raise ConfigError(f"backup.folder {self._folder} lies in what is saved: choose a folder elsewhere.")
+        self._trouble = ""
 
     def commands(self) -> Iterable[Command]:
         help = "save everything in one archive: /backup /path/to/nanoclaw.tar.gz"
         return [Command("backup", help, self._backup, private=True)]
 
     async def _backup(self, said: Said) -> str:
+        return await self._save(_whole_path(said.argument))
+
+    async def _save(self, file: Path) -> str:
         from nanoclaw.plugins.backup.backup import backup
 
-        file = _whole_path(said.argument)
         home, workspace = self._host.program_home, self._host.workspace
         files = {path: kind for one in self._host.plugins() for path, kind in one.files().items()}
         derived = [path for path, kind in files.items() if kind == "derived"]
@@ -38,6 +76,42 @@ class Backup(Plugin):
             if kind == "kept" and not any(path.is_relative_to(folder) for folder in (home, workspace))
         ]
         return "\n".join(summary(made, file, elsewhere))
+
+    async def run(self) -> None:
+        while self._folder:
+            try:
+                await self._save_if_due(self._folder)
+                self._trouble = ""
+            except (NanoclawError, OSError) as error:
+                if str(error) != self._trouble:
+                    self._trouble = str(error)
+                    self._host.log.warning("no backup: {}", error)
+            await pause(_LOOK_SECONDS)
+
+    async def _save_if_due(self, folder: Path) -> None:
+        """Make one unless the newest is new enough, and delete the oldest. Raises StoreError, OSError."""
+        now, kept = self._host.now(), _kept(folder)
+        if kept and kept[-1][0] > now.replace(tzinfo=None) - self._settings.span:
+            return
+        await self._save(folder / f"nanoclaw-{now:%Y-%m-%d-%H%M}.tar.gz")
+        for _, old in _kept(folder)[: -self._settings.keep]:
+            old.unlink()
+
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        if not self._folder:
+            return ()
+        kept = _kept(self._folder)
+        text = f"the newest in {self._folder} is of {kept[-1][0]:%Y-%m-%d %H:%M}" if kept else f"none in {self._folder}"
+        return [Finding(not self._trouble, f"{text}. {self._trouble}".rstrip(". "), "backup")]
+
+
+def _kept(folder: Path) -> list[tuple[datetime, Path]]:
+    """The backups that were made by themselves, the oldest first, each with its time in the person's zone."""
+    found = []
+    for path in folder.glob("nanoclaw-*.tar.gz"):
+        if re.fullmatch(r"nanoclaw-\d{4}-\d\d-\d\d-\d{4}\.tar\.gz", path.name):
+            found.append((datetime.strptime(path.name[9:24], "%Y-%m-%d-%H%M"), path))  # noqa: DTZ007
+    return sorted(found)
 
 
 def _whole_path(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import json
@@ -14,23 +15,26 @@ import sys
 import tarfile
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from nanoclaw import scratch_folders
-from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Finding, Plugin
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.backup.archive import FORMAT
 from nanoclaw.plugins.backup.backup import restore
+from nanoclaw.start.build import build
 from nanoclaw.start.home import seed
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
 from tests.kills import die_at_step, killed
-from tests.program import REPOSITORY, running
+from tests.program import REPOSITORY, HandClock, Program, config_of, running
 
 Tree = dict[str, bytes | str | None]
 
@@ -492,3 +496,43 @@ def test_a_restore_that_is_killed_anywhere_is_not_begun_or_completed_at_the_next
         if not was_killed:
             break
     assert outcomes == {(True, False), (True, True), (False, True)}
+
+
+async def told_by(program: Program, holds: Callable[[Finding], bool]) -> str:
+    """What the plugin tells, once that holds."""
+    while True:
+        (found,) = [one for name, one in await program.app.findings() if name == "backup"]
+        if holds(found):
+            return found.text
+        await asyncio.sleep(0)
+
+
+async def test_a_backup_is_made_by_itself_when_it_is_due_and_only_as_many_are_kept(tmp_path: Path) -> None:
+    disk, clock = tmp_path / "disk", HandClock()
+    disk.mkdir()
+    (disk / "nanoclaw-mine.tar.gz").write_text("of the person")
+    settings = f'[backup]\nfolder = "{disk}"\nevery = "12h"\nkeep = 2\n'
+    for hours, newest in (0, "03-06 12:00"), (11, "03-06 12:00"), (2, "03-07 01:00"), (12, "03-07 13:00"):
+        clock.now += timedelta(hours=hours)
+        async with running(tmp_path / "home", settings=settings, clock=clock, wakes=True) as program:
+            text = await told_by(program, lambda found, newest=newest: newest in found.text)  # type: ignore[misc]
+            assert text == f"the newest in {disk} is of 2026-{newest}"
+            await told_by(program, lambda found: len(list(disk.glob("nanoclaw-2*"))) <= 2)
+    made = sorted(path.name for path in disk.glob("nanoclaw-2*"))
+    assert made == ["nanoclaw-2026-03-07-0100.tar.gz", "nanoclaw-2026-03-07-1300.tar.gz"]
+    assert (disk / "nanoclaw-mine.tar.gz").exists()
+    restore(disk / made[-1], tmp_path / "other", lambda folder: folder / "workspace")
+    assert (tmp_path / "other" / "state.db").exists()
+
+
+async def test_a_disk_that_is_not_there_is_told_and_nothing_else_fails(tmp_path: Path) -> None:
+    settings = f'[backup]\nfolder = "{tmp_path / "gone"}"\n'
+    async with running(tmp_path / "home", settings=settings, wakes=True) as program:
+        assert "there is no folder" in await told_by(program, lambda found: not found.is_well)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize("wrong", ['folder = "backups"', 'every = "often"', "keep = 0", 'folder = "HOME/workspace/x"'])
+def test_a_schedule_that_cannot_be_is_named(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"backup\.\w+"):
+        build(config_of(tmp_path, f"[backup]\n{wrong.replace('HOME', str(tmp_path))}\n"), provider=())
