@@ -117,17 +117,14 @@ def _role(text: str) -> Claim | None:
 
 
 def _conflict(one: Claim, other: Claim) -> bool:
-    if one.attribute != other.attribute or not _same_subject(one.subject, other.subject):
+    same = (any(_same(word, known) for known in other.subject) for word in one.subject)
+    if one.attribute != other.attribute or len(one.subject) != len(other.subject) or not all(same):
         return False
     mine, theirs = set(one.value), set(other.value)
     if one.kind == "number":
         return _are_other_numbers(mine, theirs)
     shared = sum(any(_same(word, known) for known in theirs) for word in mine)
     return shared * 2 <= min(len(mine), len(theirs)) and not mine & _data().negations
-
-
-def _same_subject(one: frozenset[str], other: frozenset[str]) -> bool:
-    return len(one) == len(other) and all(any(_same(word, known) for known in other) for word in one)
 
 
 def _same(one: str, other: str) -> bool:

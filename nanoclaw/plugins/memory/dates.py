@@ -141,20 +141,12 @@ def _near_day(match: re.Match[str], today: date) -> Iterator[DateRange]:
     yield _day(today - timedelta(_NEAR[match[0].split()[0] if match[0].isascii() else match[0]]))
 
 
-def _before_yesterday(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield _day(today - timedelta(2))
+def _away_by(days: int, match: re.Match[str], today: date) -> Iterator[DateRange]:
+    yield _day(today + timedelta(days))
 
 
-def _after_tomorrow(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield _day(today + timedelta(2))
-
-
-def _ago(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield from _away(-_number(match[1]), _UNITS[match[2]], today)
-
-
-def _ahead(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield from _away(_number(match[1]), _UNITS[match[2]], today)
+def _ahead(match: re.Match[str], today: date, sign: int = 1) -> Iterator[DateRange]:
+    yield from _away(sign * _number(match[1]), _UNITS[match[2]], today)
 
 
 def _away(number: int, unit: str, today: date) -> Iterator[DateRange]:
@@ -219,10 +211,6 @@ def _span(unit: str, back: int, today: date) -> DateRange:
     if unit == "day":
         return _day(today - timedelta(back))
     return _year_of(today.year - back)
-
-
-def _bare_weekday(match: re.Match[str], today: date) -> Iterator[DateRange]:
-    yield from map(_day, _weekdays(_WEEKDAYS[match[1]], today))
 
 
 def _weekdays(weekday: int, today: date) -> tuple[date, date]:
@@ -331,7 +319,7 @@ _NEXT = frozenset({"next", "下", "下个", "明", "来"})
 _QUARTERS = ("spring 春", "summer 夏", "autumn fall 秋", "winter 冬")
 _SEASONS = {word: 3 * number for number, words in enumerate(_QUARTERS, 1) for word in words.split()}
 _MOST_NAMED = 6  # days of one entry
-_THIS = frozenset({"this", "这", "这个", "本", "今", "今年", "今週", "今月"})
+_THIS = frozenset({"this", "on", "这", "这个", "本", "今", "今年", "今週", "今月"})
 _TWICE = frozenset({"上上", "上上个"})
 _COUNT = "(" + "|".join(sorted((re.escape(w) for w in _NUMBERS if w.isascii()), key=len, reverse=True)) + r"|\d{1,3})"
 _CJK_COUNT = r"(\d{1,3}|[一二三四五六七八九十两几]{1,3})"
@@ -369,8 +357,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
                 r"|/(1[0-2]|0?[1-9])(?![\d/]))",
                 _day_in_digits,
             ),
-            (r"\b(?:the )?day before yesterday\b", _before_yesterday),
-            (r"\b(?:the )?day after tomorrow\b", _after_tomorrow),
+            (r"\b(?:the )?day before yesterday\b", partial(_away_by, -2)),
+            (r"\b(?:the )?day after tomorrow\b", partial(_away_by, 2)),
             (r"\b(?:the )?(weekend|week|month|year) before last\b", _before_last),
             (
                 rf"\b(?:(?:in|during|since|of) (?:the )?|(?P<which>last|this|next) )(?:early |late |mid )?"
@@ -387,8 +375,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
                 r"大前天|前天|昨天|昨日|昨晚|今天|今日|一昨日|明天|明日|明晚|大后天|后天|오늘|어제|그저께|내일",
                 _near_day,
             ),
-            (rf"\b{_COUNT} (days?|weeks?|months?|years?) (?:ago|before today|back)\b", _ago),
-            (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之前|以前|前)", _ago),
+            (rf"\b{_COUNT} (days?|weeks?|months?|years?) (?:ago|before today|back)\b", partial(_ahead, sign=-1)),
+            (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之前|以前|前)", partial(_ahead, sign=-1)),
             (rf"\bin {_COUNT} (days?|weeks?|months?|years?)\b", _ahead),
             (rf"\b{_COUNT} (days?|weeks?|months?|years?) from (?:now|today)\b", _ahead),
             (rf"{_CJK_COUNT} ?(天|日|周|个星期|星期|个礼拜|週間|个月|年)(?:之后|以后|后)", _ahead),
@@ -404,7 +392,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Da
                 r"(上上个?|上个?|下个?|这个?|本|先|今|去|明|来)(周末|(?:周|星期|礼拜)[一二三四五六日天]|周|星期|礼拜|週|月|年)",
                 _relative,
             ),
-            (r"\bon (" + "|".join(_DAYS) + r")\b", _bare_weekday),
+            (r"\b(on) (" + "|".join(_DAYS) + r")\b", _relative),
             (r"\b(?:in|during|since|of) ((?:19|20)\d\d)\b", _whole_year),
             (r"((?:19|20)\d\d) ?年", _whole_year),
         )

@@ -32,6 +32,7 @@ class Hit(NamedTuple):
     date: date | None
     score: float
     text: str
+    later: str = ""  # the day of a later entry about the same thing
 
 
 class Added(NamedTuple):
@@ -207,8 +208,8 @@ class MemoryStore:
         entry = _entry(text)
         file = f"{folder}/{name}" if folder else name
         remark = self._mend(file)
-        known = _find(read_memory_file(self.workspace, file) or "", entry)
-        if known:
+        lines = lines_of(read_memory_file(self.workspace, file) or "")
+        if known := next((line for line in lines if entry_text(line) == entry), ""):
             return Added(file, without_also(known), False, remark=remark)
         line = prefix + entry
         with _opened(self.workspace, folder) as descriptor:
@@ -358,10 +359,6 @@ def _encoding(content: bytes) -> str:
 def _kept(encoding: str) -> str:
     """Error handler with which bytes that are no text in this encoding come back as they were."""
     return "surrogateescape" if encoding == "utf-8" else "surrogatepass"
-
-
-def _find(text: str, entry: str) -> str:
-    return next((line for line in lines_of(text) if entry_text(line) == entry), "")
 
 
 def _memory_name(file: str) -> str:

@@ -162,7 +162,8 @@ class Memory(Plugin):
             return text in turn.system or any(text in message.text for message in turn.history)
 
         def is_news(note: Hit) -> bool:
-            return not is_told(_in_block(note) if self._sources(note) else one_line(note.text))
+            text = one_line(note.text)
+            return not is_told(inside(block("", text)) if self._sources(note) else text)
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
         vector = None
@@ -183,7 +184,10 @@ class Memory(Plugin):
         return draft._replace(
             remarks=(*draft.remarks, *remarks),
             notes=(*draft.notes, *_refs(notes)),
-            others=(*draft.others, *_by_source(others)),
+            others=(
+                *draft.others,
+                *((by, "\n".join(text for one, text in others if one == by)) for by in dict(others)),
+            ),
         )
 
     def _sources(self, note: Hit) -> list[str]:
@@ -352,20 +356,11 @@ def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:
     return tuple(NoteRef(note.file, note.start, note.end, note.score) for note in notes)
 
 
-def _in_block(note: Hit) -> str:
-    """A note formatted for a block."""
-    return inside(block("", _note_line(note)))
-
-
-def _by_source(others: Sequence[tuple[str, str]]) -> Iterable[tuple[str, str]]:
-    """Texts with their sources, those of one source as one."""
-    return ((source, "\n".join(text for one, text in others if one == source)) for source in dict(others))
-
-
 def _note_line(note: Hit) -> str:
     """A note on one line, with its place."""
     lines = str(note.start) if note.end == note.start else f"{note.start}-{note.end}"
-    return f"{note.file}:{lines}: {one_line(note.text)}"
+    older = f" (older, see {note.later})" if note.later else ""
+    return f"{note.file}:{lines}{older}: {one_line(note.text)}"
 
 
 def _recent_talk(history: Sequence[Message]) -> list[str]:

@@ -206,8 +206,8 @@ def _scored(
         entries = chunks[id].entries
         scores = _entry_scores(entries, _around(len(entries), pairs), query.values, index.average_length)
         for at, (score, own, is_talk) in scores.items():
-            is_close = is_talk or is_of_the_day(query, entries[at])
-            found.append(Match(entries[at], chunks[id], score * _worth(entries[at], longest), shares[id], is_close))
+            worth, is_dated = score * _worth(entries[at], longest), is_of_the_day(query, entries[at])
+            found.append(Match(entries[at], chunks[id], worth, shares[id], is_talk or is_dated, is_dated))
             owns.append(own)
             most = max(most, score)
     best = max(owns, default=0.0)

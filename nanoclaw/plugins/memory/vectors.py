@@ -15,10 +15,8 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.chunks import CLOCK, NoteEntry, entries
 from nanoclaw.plugins.memory.index_file import FILE_BITS, loaded
-from nanoclaw.plugins.memory.notes import read_memory_file
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.index import Index
@@ -162,11 +160,8 @@ class VectorTable:
 
     def _missing_of(self, db: sqlite3.Connection, file: int, name: str, digest: bytes) -> dict[int, str]:
         """Those of one file, whose lines are written down; it is done with where none is missing."""
-        try:
-            text = read_memory_file(self._index.workspace, name) or ""
-        except WorkspaceError:
-            text = ""
-        if _digest(text) != digest:  # changed since the index read it
+        text = self._index.text(name)
+        if hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() != digest:  # changed meanwhile
             return {}
         every = ((row, title, CLOCK.sub("", words).strip()) for row, _, title, words, _ in entries(text))
         said = {row: f"{title}: {words}" if _tells(title) else words for row, title, words in every}
@@ -215,6 +210,13 @@ class VectorTable:
         best = sorted(known, key=known.__getitem__, reverse=True)[:NEAREST]
         found.entries = {entry: known[key] for key, entry in self._rows("SELECT key, entry FROM lines", best)}
         return found
+
+    def alike(self, one: NoteEntry, others: Sequence[NoteEntry]) -> Iterator[tuple[int, float]]:
+        """Nearness of other entries to one, by their place."""
+        for _, data in self.data_of([key_of(one)]):
+            found = Nearness(self, array("b", data[4:]), self._cohort)
+            found.compare(others)
+            yield from found.of(others)
 
     def data_of(self, keys: Iterable[int]) -> list[tuple[int, bytes]]:
         return self._rows("SELECT key, data FROM vectors", keys)
@@ -273,10 +275,6 @@ def key_of(entry: NoteEntry) -> int:
     """Equal for lines with the same text, in any file."""
     text = f"{entry.terms}|{entry.heading}".encode("utf-8", "replace")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _tells(title: str) -> bool:

@@ -21,7 +21,18 @@ class FactsWatch:
     def written(self) -> str:
         """A sentence for the model about new lines that contradict others, '' if there are none."""
         new, facts = self.look()
-        pairs = _contradicting(new, facts)
+        if not new:
+            return ""
+        from nanoclaw.plugins.memory.contradictions import contradict
+
+        pairs = [
+            (old, one)
+            for one in new
+            for old in facts
+            if (old[0] < one[0] or old not in new)
+            and old[0] != one[0]
+            and contradict(plain_entry(old[1]), plain_entry(one[1]))
+        ]
         if not pairs:
             return ""
         listed = "\n".join(dict.fromkeys(f"MEMORY.md:{number}: {line}" for pair in pairs for number, line in pair))
@@ -41,20 +52,3 @@ class FactsWatch:
             facts = self._store.facts()
         known, self._known, self._stamp = self._known, frozenset(line for _, line in facts), stamp
         return [fact for fact in facts if fact[1] not in known][:MOST_COMPARED], facts
-
-
-def _contradicting(
-    new: list[tuple[int, str]], facts: list[tuple[int, str]]
-) -> list[tuple[tuple[int, str], tuple[int, str]]]:
-    if not new:
-        return []
-    from nanoclaw.plugins.memory.contradictions import contradict
-
-    return [
-        (old, one)
-        for one in new
-        for old in facts
-        if (old[0] < one[0] or old not in new)
-        and old[0] != one[0]
-        and contradict(plain_entry(old[1]), plain_entry(one[1]))
-    ]

@@ -140,16 +140,7 @@ def test_words_are_found_in_other_forms_and_languages(tmp_path: Path, query: str
 
 
 def test_tokens() -> None:
-    assert list(tokens("The 3 dogs' kennel, my_file and 東京x!")) == [
-        "3",
-        "dog",
-        "kennel",
-        "file",
-        "東",
-        "京",
-        "東京",
-        "x",
-    ]
+    assert " ".join(tokens("The 3 dogs' kennel, my_file and 東京x!")) == "3 dog kennel file 東 京 東京 x"
 
 
 def test_odd_files_are_passed_over(tmp_path: Path) -> None:
@@ -158,11 +149,8 @@ def test_odd_files_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "memory/folder.md").mkdir()
     os.mkfifo(tmp_path / "memory/pipe.md")
     (tmp_path / "MEMORY.md").symlink_to("/etc/passwd")
-    assert {hit.file for hit in search(ws, "needle", 9, NOW)} == {
-        "memory/2026-13-40.md",
-        "memory/2026-05-01.md",
-        "memory/bad.md",
-    }
+    names = {hit.file.removeprefix("memory/") for hit in search(ws, "needle", 9, NOW)}
+    assert names == {"2026-13-40.md", "2026-05-01.md", "bad.md"}
 
 
 def test_a_note_edited_meanwhile_is_seen(tmp_path: Path) -> None:

@@ -112,6 +112,21 @@ async def test_the_nearest_comes_next_to_the_best_by_words(tmp_path: Path, serve
     assert found[1] == f"{NOTES}:4: 09:00 Paula fixed the car"
 
 
+async def test_of_two_lines_about_the_same_thing_the_later_comes_first_and_the_earlier_says_so(
+    tmp_path: Path, server: EmbeddingServer
+) -> None:
+    first, second = "memory/2026-02-01.md", "memory/2026-04-02.md"
+    then, now = "Our doctor sits in Elm Street", f"{second}:1: Our medic sits in Oak Street"
+    write(tmp_path, first, f"- {then}\n- Lena learns chess with Marek\n")
+    write(tmp_path, second, "- Our medic sits in Oak Street\n- Theo learns chess with Marek\n")
+    await made(tmp_path, server)
+    assert await recalled(tmp_path, server, "Where is my doctor?") == [now, f"{first}:1: {then}"]
+    older = f"{first}:1 (older, see 2026-04-02): {then}"
+    assert await recalled(tmp_path, server, "In which street do we sit?") == [now, older]
+    assert f"{first}:1: {then}" in await recalled(tmp_path, server, "Where was my doctor on 1 February?")
+    assert "older" not in str(chess := await recalled(tmp_path, server, "Does Lena learn chess?")) and len(chess) > 1
+
+
 def test_without_a_model_nothing_of_it_is_imported(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
@@ -345,10 +360,7 @@ async def test_what_they_cost_is_in_the_accounts_and_within_the_limit(tmp_path: 
 async def test_forgetting_takes_the_vector_of_a_line_away(tmp_path: Path, server: EmbeddingServer) -> None:
     write(tmp_path, NOTES, "- Paula fixed the car\n- Rain all day\n")
     await made(tmp_path, server)
-    (kept,) = (
-        bytes(data)
-        for (data,) in index(tmp_path, "SELECT data FROM vectors JOIN lines USING (key) WHERE entry & 255 = 0")
-    )
+    ((kept,),) = index(tmp_path, "SELECT data FROM vectors JOIN lines USING (key) WHERE entry & 255 = 0")
     assert kept in (tmp_path / "index.db").read_bytes()
     async with running(tmp_path, Model(), settings=settings(server)) as here:
         here.public("forget").find("Paula")
