@@ -298,7 +298,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
 
     _check_settings(config)
     _give_memory_back()
-    _take_home(config)
+    was_free = _take_home(config)
 
     async def serve() -> None:
         model, lack = await _model(config)  # reminders, notes and commands work without
@@ -323,8 +323,13 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
             app.spawn(announce(), "core")
             await app.run(wakes=True)
 
-    with suppress(asyncio.CancelledError):
-        asyncio.run(serve())
+    try:
+        with suppress(asyncio.CancelledError):
+            asyncio.run(serve())
+    except StoreBusy:
+        if was_free:  # the terminal that had given it up took it back, as this start took so long
+            return gateway(config, options)
+        raise
     print("nanoclaw gateway: ended.")
     return 0
 
@@ -352,19 +357,17 @@ def _keep(config: Config) -> None:
 async def _tell_of_problem(app: App) -> None:
     """Tell the owner once, in a chat that is served, why the settings do not hold, or a plugin is left out."""
     problem, told = " ".join(filter(None, (app.config.problem, *app.left_out.values()))), app.flags.get("config")
-    if not problem:
-        if told:
-            app.flags.clear("config")
-        return
+    if told and not problem:
+        app.flags.clear("config")
     served = (one for one in app.owners_chats() if app.channels.reaches(Outbound(one, "")))
-    if problem != told and (chat := next(served, None)):
+    if problem and problem != told and (chat := next(served, None)):
         await app.transactions.write(lambda tx: tx.send(Outbound(chat, problem)))
         app.flags.set("config", problem)
 
 
-def _take_home(config: Config) -> None:
-    """Wait for the home: a terminal that owns it gives it up and attaches, one answer comes to its end. Raises
-    StoreBusy for another gateway."""
+def _take_home(config: Config) -> bool:
+    """Wait until the home is free: a terminal that owns it gives it up and attaches, one answer comes to its end. False
+    where that takes too long. Raises StoreBusy for another gateway."""
     from nanoclaw.core.store.lock import owner
 
     began, noted = time.monotonic(), False
@@ -375,11 +378,11 @@ def _take_home(config: Config) -> None:
             noted = True
             attach.say(f"waiting for another nanoclaw (process {pid})")
         pause_thread(_TRY_SECONDS)
+    return pid is None
 
 
 def _give_memory_back() -> None:
-    """From now on large blocks go back to the system as soon as they are free. By itself glibc keeps blocks of a size
-    that was freed once: a few mails with files of 18 MB then cost 130 MB for good."""
+    """Large blocks go back to the system when they are free: glibc would keep 130 MB after a few mails with files."""
     import ctypes
 
     with suppress(AttributeError):  # other systems have no such option

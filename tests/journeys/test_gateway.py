@@ -125,7 +125,7 @@ def test_a_stop_in_a_terminal_ends_the_turn_at_once(home: Home, server: ModelSer
 
 
 def test_a_question_can_be_stopped_from_its_terminal(home: Home, server: ModelServer, start: Start) -> None:
-    start("gateway")
+    gateway = start("gateway")
     server.script(events(delta(content="An endless story"), done=False, hang=True))
     asking = Running(home, "-m", "tell me")
     try:
@@ -135,6 +135,8 @@ def test_a_question_can_be_stopped_from_its_terminal(home: Home, server: ModelSe
         assert "Stopped." in asking.text
     finally:
         asking.close()
+    gateway.process.send_signal(signal.SIGTERM)  # it may be about to note that this was shown
+    assert gateway.ended() == 0
     assert pending(home) == []
 
 
