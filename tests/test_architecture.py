@@ -75,6 +75,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "mcp": ("plugins.mcp",),
     "mcp_types": ("plugins.mcp",),
     "anyio": ("plugins.mcp", "providers.http"),
+    "icalendar": ("plugins.calendar",),
+    "recurring_ical_events": ("plugins.calendar",),
 }
 """Libraries with one owner."""
 
@@ -84,7 +86,7 @@ NEVER_AT_THE_TOP = frozenset(
         *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser", "markdown_it", "wcwidth"),
         *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
         *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash", "trafilatura", "ddgs", "charset_normalizer"),
-        *("mcp", "mcp_types", "anyio"),
+        *("mcp", "mcp_types", "anyio", "icalendar", "recurring_ical_events"),
         "playwright",
     }
 )

@@ -15,7 +15,7 @@ from nanoclaw.core import purposes
 from nanoclaw.plugins.mcp.settings import ServerSettings
 from nanoclaw.plugins.send.hooks import Hook
 from nanoclaw.start import config
-from nanoclaw.start.build import classes, prefix_of
+from nanoclaw.start.build import BUILT_IN, classes, prefix_of
 
 PAGE = Path(__file__).resolve().parents[1] / "config.md"
 
@@ -59,7 +59,7 @@ def _tables() -> Iterator[tuple[str, str, list[Key]]]:
     which = f"PURPOSE is one of {', '.join(purposes.PURPOSES)}."
     yield "models.PURPOSE", f"{_said(purposes.PurposeModel)} {which}", _keys(purposes.PurposeModel)
     yield "models.aliases", ALIASES, []
-    plugins = classes(config.Config(Path("/nowhere")))
+    plugins = classes(config.Config(Path("/nowhere")), BUILT_IN)
     for one in plugins:
         if one.settings and not {"tools.*", "mcp.*", "hooks.*"} & {*one.keys.values()}:
             for key in _keys(one.settings):

@@ -59,6 +59,7 @@ BUILT_IN: dict[str, str] = {
     "question": "nanoclaw.plugins.question.plugin:Choices",
     "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
+    "calendar": "nanoclaw.plugins.calendar.plugin:Calendar",
     "send": "nanoclaw.plugins.send.plugin:Send",
     "delegate": "nanoclaw.plugins.delegate.plugin:Delegate",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
@@ -77,11 +78,10 @@ BUILT_IN: dict[str, str] = {
 }
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
-FOR_SETTINGS = ("knowledge",)
+FOR_SETTINGS = ("calendar", "knowledge")
 """Loaded only where config.toml has a table for them."""
 
-LAST = "redact"
-"""Comes last: third-party plugins stand before it."""
+LAST = "redact"  # third-party plugins stand before it
 
 
 def build(

@@ -58,7 +58,7 @@ class PageChannel:
                 "port in [page] of config.toml."
             ) from None
         self.port = own.getsockname()[1]
-        routes = Talk(self).routes()
+        routes = [*Talk(self).routes(), *server.hook_routes(self.host.get("send"))]
         app = server.application(routes, self.sessions, self.hosts, self._settings.password, self.most_bytes + 1000)
         self.listening.set()
         self.alive = self.host.now()

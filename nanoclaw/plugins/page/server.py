@@ -88,6 +88,8 @@ class Guard:
         path, method = scope["path"], scope["method"]
         if (headers.get("content-length") or "0").isdecimal() is False:
             return _sentence(400, "The length of the request is not a number.")
+        if path.startswith("/hooks/"):
+            return None
         if method not in ("GET", "HEAD"):
             origin = urlsplit(headers.get("origin") or "")
             is_own = origin.scheme in ("http", "https") and origin.netloc.lower() in hosts
@@ -115,6 +117,17 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+def hook_routes(deliver: Callable[[str, Headers, bytes], Awaitable[tuple[int, str]]] | None) -> list[Route]:
+    """The route by which other programs deliver, if a plugin takes it: they sign what they bring."""
+
+    async def hook(request: Request) -> Response:
+        assert deliver
+        status, text = await deliver(request.path_params["name"], request.headers, await request.body())
+        return JSONResponse({"told": text}, status)
+
+    return [Route("/hooks/{name}", hook, methods=["POST"])] if deliver else []
 
 
 def _cookie(headers: Headers) -> str:

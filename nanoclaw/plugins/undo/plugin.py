@@ -152,7 +152,7 @@ class Undo(Plugin):
 
         Raises WorkspaceError if it could be, but not at present.
         """
-        if effect.state == "done" and effect.kind in ("forgetting", "job", "job removal"):
+        if effect.state == "done" and effect.kind in ("forgetting", "job", "job removal", "calendar", "mailbox"):
             try:
                 said = self._by_others(tx, effect)
             except NanoclawError:  # the ten minutes are over, or the job is
@@ -171,12 +171,12 @@ class Undo(Plugin):
     def _by_others(self, tx: Tx, effect: Effect) -> str:
         """Let the plugin that did it undo it; '' if it isn't there."""
         if effect.kind == "forgetting":
-            forget = self._host.get("forget")
-            return str(forget.undo(tx)) if forget else ""
-        schedule, number = self._host.get("schedule"), int(effect.target.removeprefix("job "))
-        if schedule is None:
-            return ""
-        return str(schedule.remove(tx, number) if effect.kind == "job" else schedule.bring_back(tx, number))
+            return str(forget.undo(tx)) if (forget := self._host.get("forget")) else ""
+        if effect.kind in ("calendar", "mailbox"):
+            return str(other.undo(tx, effect)) if (other := self._host.get(effect.kind)) else ""
+        schedule, number = self._host.get("schedule"), int(effect.target.rpartition(" ")[2])
+        change = schedule and (schedule.remove if effect.kind == "job" else schedule.bring_back)
+        return str(change(tx, number)) if change else ""
 
 
 def line_after_turn(effects: Sequence[Effect]) -> str:
