@@ -16,7 +16,7 @@ from nanoclaw.start.config import Config, owned_keys
 
 CHECK_SECONDS = 15.0
 
-BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email", "discord")}
+BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email", "discord", "slack")}
 """Modules with a `SPEC`, which are cheap to import."""
 
 

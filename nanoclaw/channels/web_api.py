@@ -59,14 +59,16 @@ class WebApi:
     async def ask(
         self, method: str, path: str, *, seconds: float = CALL_SECONDS, json_body: Any = None, **more: Any
     ) -> WebReply:
-        """The answer to a request below the base address, whatever its status. Raises ChannelUnavailable."""
+        """The answer to a request below the base address, or at a whole one, whatever its status. Raises
+        ChannelUnavailable."""
         if json_body is not None:
             more["headers"] = {**more.get("headers", {}), "content-type": "application/json"}
             more["content"] = json.dumps(json_body).encode()
+        url = path if "://" in path else f"{self._base}{path}"
         limits = httpx.Timeout(seconds, connect=CONNECT_SECONDS)
         try:
             async with asyncio.timeout(seconds):
-                response = await self._open().request(method, f"{self._base}{path}", timeout=limits, **more)
+                response = await self._open().request(method, url, timeout=limits, **more)
         except TimeoutError:
             raise ChannelUnavailable(f"{self._platform} did not answer within {seconds:.0f} s.") from None
         except _FAILURES as error:

@@ -62,12 +62,13 @@ class WebSocket:
 
 
 @asynccontextmanager
-async def opened(platform: str, url: str, secret: str) -> AsyncIterator[WebSocket]:
-    """A connection. Raises Unreachable where there is nobody, ChannelUnavailable for who refuses."""
+async def opened(platform: str, url: str, secret: str, ping: float | None = None) -> AsyncIterator[WebSocket]:
+    """A connection, which with `ping` is asked for a sign of life each so many seconds. Raises Unreachable where there
+    is nobody, ChannelUnavailable for who refuses."""
     own: dict[str, Any] = {"proxy": None} if leads_to_loopback(url) else {}
     try:
         connection = await connect(
-            url, max_size=MOST_BYTES, open_timeout=CONNECT_SECONDS, close_timeout=1, ping_interval=None, **own
+            url, max_size=MOST_BYTES, open_timeout=CONNECT_SECONDS, close_timeout=1, ping_interval=ping, **own
         )
     except (OSError, TimeoutError) as error:
         raise Unreachable(f"{platform} at {host_of(url)} cannot be reached: {reason_of(error, secret)}.") from None

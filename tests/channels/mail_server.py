@@ -78,6 +78,10 @@ class MailServer:
             with suppress(OSError):
                 connection.shutdown(2)
 
+    def come_back(self) -> None:
+        """Serve again at the same ports, after `stop`."""
+        self._imap, self._smtp = _serve(_Imap, self, self.imap[1]), _serve(_Smtp, self, self.smtp[1])
+
     def stop(self) -> None:
         self.kick()
         for server in (self._imap, self._smtp):
@@ -94,8 +98,8 @@ class _Server(socketserver.ThreadingTCPServer):
         pass  # clients hang up in the middle; that is what is tested
 
 
-def _serve(handler: type[socketserver.BaseRequestHandler], owner: MailServer) -> _Server:
-    server = _Server(("127.0.0.1", 0), handler)
+def _serve(handler: type[socketserver.BaseRequestHandler], owner: MailServer, port: int = 0) -> _Server:
+    server = _Server(("127.0.0.1", port), handler)
     server.owner = owner
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     return server

@@ -1,0 +1,1 @@
+"""Slack, in socket mode: an app's bot in private chats and in channels."""
