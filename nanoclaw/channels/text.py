@@ -25,6 +25,9 @@ DIFF_LINES = 20
 LABEL, WHOLE = 60, 10_000
 """Characters of a label on a screen, and where nothing is narrow: on a pipe or in a file."""
 
+FOOTER = "footer"
+"""The key of the status line that a terminal shows at its foot."""
+
 
 def tool_label(call: ToolCall, room: int = LABEL) -> str:
     """The tool with its main argument: `read_file notes/x.md`."""

@@ -32,7 +32,8 @@ def choose(config: Config, options: argparse.Namespace) -> bool:
             raise ConfigError(f"there is no earlier conversation: {start_command()} begins the first")
         for one in rows:
             one["about"] = f"{age(one['last'], now)}, {size(one)}"
-        row = rows[0] if options.goes_on else _picked(rows, options.picked)
+        wanted = getattr(options, "picked", None)
+        row = rows[0] if wanted is None else _picked(rows, wanted)
         if not row:
             return False
         said = whole_history(store, _PLACE + row["name"]) if store else None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nanoclaw.channels.plain import Plain
     from nanoclaw.channels.socket.terminals import Terminals
     from nanoclaw.channels.terminal.chat import Terminal
+    from nanoclaw.channels.terminal.completions import Words
     from nanoclaw.channels.terminal.relay import Relay
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
@@ -216,7 +217,8 @@ class _TerminalChat:
         if self._relay is None:
             first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
             hello = "\n".join([f"{first} · attached to process {pid}", *rest, *self._last])
-            self._relay = self._sit_down(hello, link.hello.get("commands", {}))
+            words = dict(link.hello.get("words", {}))
+            self._relay = self._sit_down(hello, link.hello.get("commands", {}), lambda: words)
         elif self._gone:
             self._tell(f"{self._gone}; attached to process {pid}")
             self._gone = ""
@@ -236,7 +238,7 @@ class _TerminalChat:
                 told = [*filter(None, [lack]), *urgent(app)]
                 hello = greeting(model or "no model", told, config.workspace_path if is_first else None)
                 hello = "\n".join([hello, *self._last])
-                self._relay = self._sit_down(hello, commands_of(app))
+                self._relay = self._sit_down(hello, commands_of(app), Attachable(app).words)
             else:
                 app.inherits = True
                 self._tell(f"{self._gone}; this terminal continues on its own. {lack}".rstrip())
@@ -248,10 +250,10 @@ class _TerminalChat:
         if terminals.is_given_up:
             raise attach.LineEnded("a gateway takes over", GATEWAY_SECONDS)
 
-    def _sit_down(self, hello: str, commands: Mapping[str, tuple[str, bool]]) -> Relay:
+    def _sit_down(self, hello: str, commands: Mapping[str, tuple[str, bool]], words: Words) -> Relay:
         from nanoclaw.channels.terminal.relay import Relay
 
-        return Relay(_terminal(self._config, self._options, hello, commands))
+        return Relay(_terminal(self._config, self._options, hello, commands, words))
 
     def _tell(self, text: str) -> None:
         """A line about the process that answers, once."""
@@ -269,9 +271,9 @@ async def _load_ahead(config: Config, model: str) -> None:
 
 
 def _terminal(
-    config: Config, options: argparse.Namespace, hello: str, commands: Mapping[str, tuple[str, bool]]
+    config: Config, options: argparse.Namespace, hello: str, commands: Mapping[str, tuple[str, bool]], words: Words
 ) -> Terminal:
-    from nanoclaw.channels.terminal.chat import Terminal
+    from nanoclaw.channels.terminal.chat import Completes, Terminal
 
     return Terminal(
         options.session,
@@ -280,13 +282,17 @@ def _terminal(
         greeting=hello,
         commands={f"/{name}": help for name, (help, _) in commands.items() if help},
         waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
+        completes=Completes(words, config.workspace_path),
     )
 
 
 def commands_of(app: App) -> dict[str, tuple[str, bool]]:
-    """The commands by name, each with its help, '' where it is not listed, and whether it waits for its turn."""
-    listed = {one.name for one in app.commands}
-    return {name: (one.help * (name in listed), one.waits) for name, one in app.commands.open_to("person").items()}
+    """The commands by name, those that /help lists first, each with its help and whether it waits for its turn."""
+    open_ = app.commands.open_to("person")
+    return {
+        name: (open_[name].help, open_[name].waits)
+        for name in sorted(open_, key=lambda one: open_[one].part_of in open_)
+    }
 
 
 # --- the gateway -----------------------------------------------------------------------------------------------------
@@ -490,6 +496,43 @@ class Attachable:
         from nanoclaw.commands.plugins import reply
 
         return await reply(self._app, command, as_json=as_json)
+
+    def footer(self, address: Address) -> str:
+        """Of the newest answer there the tokens, and of today the cost, as far as both are known."""
+        from nanoclaw.core.records import Records
+        from nanoclaw.dollars import dollars
+
+        app = self._app
+        try:
+            model = app.models.of(app.sessions.of(address).model).model
+        except NanoclawError:
+            return address.chat
+        spent = list(Records(app.store.rows).spent(app.clock().date(), 0))
+        costs = [0.0 if is_local else app.models.cost(name, usage) or 0.0 for *_, is_local, name, usage in spent]
+        last = [usage for *_, usage in Records(app.store.rows).spent(app.clock().date(), 0, address)][-1:]
+        window, parts = app.models.window_of(model), [address.chat]
+        if window and last:
+            parts.append(f"{(last[0].input_tokens + last[0].output_tokens) * 100 // window} % of context")
+        parts += [f"{dollars(sum(costs))} today"] * (sum(costs) > 0)
+        return " · ".join([*parts, model])
+
+    def words(self) -> dict[str, list[list[str]]]:
+        from nanoclaw.core.store.history import list_sessions
+
+        app, own = self._app, "terminal:"
+        try:
+            models = [[one["name"], ""] for one in (app.models.listing("").data or {})["models"]]
+            chats = [[one.key.removeprefix(own), one.words[:60]] for one in list_sessions(app.store)]
+            skills = [[one.name, ""] for one, _ in found.surveyed()] if (found := app.public("skills")) else []
+            jobs = (
+                [[str(one.id), one.text[:60]] for one in found.jobs.all()] if (found := app.public("schedule")) else []
+            )
+        except Exception:  # the process that answers has ended: then nothing is completed
+            return {}
+        of_chats = (f"/sessions {action}" for action in ("open", "rename", "delete"))
+        of_jobs = ("/done", "/snooze", "/jobs remove", "/jobs pause", "/jobs resume", "/jobs run")
+        told = {"/model": models, "/retry": models, "/skill": skills, "/skills show": skills}
+        return {**told, **dict.fromkeys(of_chats, chats), **dict.fromkeys(of_jobs, jobs)}
 
     def arrived(self) -> None:
         self._app.delivery.wake_all()

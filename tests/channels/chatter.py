@@ -212,6 +212,9 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
     elif word == "pause":
         yield TextDelta("A moment.")
         await signals.acquire()
+    elif word == "foot":
+        yield StatusLines("footer", rest)
+        yield TextDelta("Standing.")
     elif word == "open":
         yield GoTo("", rest)
     elif word == "warn":

@@ -167,7 +167,8 @@ class FakeView:
     def cut_off(self) -> None:
         self.seen.append("cut off")
 
-    def type(self, text: str) -> None: ...
+    def type(self, text: str) -> bool:
+        return True
 
     def leave(self) -> None:
         self.left.set()

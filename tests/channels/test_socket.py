@@ -81,6 +81,12 @@ class FakeHost:
             raise StoreError("not now")
         return f"done: {command}"
 
+    def footer(self, address: Address) -> str:
+        return ""
+
+    def words(self) -> dict[str, list[list[str]]]:
+        return {}
+
     def arrived(self) -> None:
         self.arrivals += 1
 

@@ -282,8 +282,11 @@ def test_what_a_stop_drops_is_not_shown_as_begun(start: Start) -> None:
     chat.say("second")
     chat.expect("› second")
     chat.press("\x03")
-    screen = chat.expect(lambda screen: "Stopped. Not begun: second." in screen.lines and idle(screen))
-    assert "› second" not in screen.lines
+    screen = chat.expect(
+        lambda screen: "Stopped. Not begun: second." in screen.lines and screen.lines[-1].rstrip() == "› second"
+    )
+    assert [line.rstrip() for line in screen.lines].count("› second") == 1
+    chat.press("\x15")
     ask(chat, "hello", "You said: hello")
 
 
@@ -377,8 +380,10 @@ def test_a_picture_is_attached_and_said(start: Start, tmp_path: Path) -> None:
 
 def test_a_message_that_cannot_be_stored_is_said_and_the_chat_goes_on(start: Start) -> None:
     chat = start()
-    screen = ask(chat, "refuse", "not accepted")
+    chat.say("refuse")
+    screen = chat.expect(lambda screen: screen.lines[-1].rstrip() == "› refuse" and "not accepted" in screen.text)
     assert "✗ not accepted: the disk is full: free some space and say it again" in screen.text
+    chat.press("\x15")
     ask(chat, "hello", "You said: hello")
 
 
@@ -440,6 +445,37 @@ def test_words_to_be_sent_again_stand_in_the_line_once_the_command_is_answered(s
     chat.expect(lambda screen: screen.lines[-1].rstrip() == "› the pod")
     chat.press(" bay\r")
     chat.expect("You said: the pod bay")
+
+
+def test_lines_that_a_stop_drops_return_to_the_line(start: Start) -> None:
+    chat = start()
+    chat.say("slow")
+    chat.expect("Wait for it")
+    chat.say("and then this")
+    chat.say("and that")
+    chat.press("\x03")
+    chat.expect(lambda screen: "\n".join(screen.shown.rstrip().splitlines()[-2:]) == "› and then this\n  and that")
+
+
+def test_a_line_is_typed_in_an_editor(start: Start, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'by hand' >> \"$1\"\n")
+    editor.chmod(0o755)
+    chat = start(EDITOR=str(editor), VISUAL=str(editor))
+    chat.press("written ")
+    chat.press("\x07")
+    chat.expect("› written by hand")
+    chat.press("\r")
+    chat.expect("You said: written by hand")
+
+
+def test_the_foot_of_the_screen_says_how_it_stands_where_there_is_room(start: Start) -> None:
+    chat = start(columns=80)
+    chat.say("foot main · 34 % of context")
+    chat.expect(lambda screen: screen.lines[-1] == "main · 34 % of context")
+    chat = start(columns=50)
+    chat.say("foot main · 34 % of context")
+    chat.expect(lambda screen: "You said" not in screen.text and idle(screen) and "Standing." in screen.text)
 
 
 def test_a_long_paste_is_shown_by_its_count_and_sent_whole(start: Start) -> None:

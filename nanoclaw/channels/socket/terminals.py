@@ -17,6 +17,7 @@ from nanoclaw.channels.attach import HELLO_SECONDS, LONGEST, NAME, TIMEOUT_SECON
 from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, ClientStream
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
+from nanoclaw.channels.text import FOOTER
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, GoTo, Joined, Notice, Receipt, StatusLines, TurnBegan, TurnEnded, TurnPaused
@@ -41,6 +42,14 @@ class AttachHost(Protocol):
 
     async def mend(self) -> list[list[str]]:
         """Repair what plugins can: whose it was, what was found, what was done."""
+        ...
+
+    def footer(self, address: Address) -> str:
+        """A line about a conversation: its name, length, cost and model."""
+        ...
+
+    def words(self) -> dict[str, list[list[str]]]:
+        """By command what may stand behind it, each with a remark."""
         ...
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
@@ -153,6 +162,7 @@ class Terminals:
         there = [terminal for terminal in self._terminals if terminal.serves(outbound)]
         shown = await asyncio.gather(*(terminal.send(outbound) for terminal in there), return_exceptions=True)
         self._answered(outbound.address, [outbound.reply_to])
+        self._foot(outbound.address)
         for result in shown:
             if isinstance(result, str):
                 return result
@@ -186,7 +196,15 @@ class Terminals:
             case _:
                 self._turning.setdefault(address, "")
 
+    def _foot(self, address: Address) -> None:
+        """Show the terminals of a conversation how it stands."""
+        at = {address, getattr(self._own, "address", address)}  # the own terminal may just have gone elsewhere
+        for place in at if any(one for one in self._terminals if not isinstance(one, AttachedQuestion)) else ():
+            if text := self._host.footer(place):
+                self.show(place, StatusLines(FOOTER, text))
+
     def _up(self, own: Channel) -> None:
+        self._foot(getattr(own, "address", Address(self.name, "main")))
         self._tell_waiting(own)
         self._is_up.set()
 
@@ -309,7 +327,7 @@ class Terminals:
                 if want == "answer" or not await self._carry_out(line, frame):
                     await self._answer(line, address, frame)
             case "chat":
-                line.send(said_hello)
+                line.send({**said_hello, "words": self._host.words()})
                 await self._chat(line, address)
             case other:
                 raise ClientRefused(f"this nanoclaw does not know what {other!r} is")
@@ -323,6 +341,7 @@ class Terminals:
         for lines in self._status.get(address, {}).values():
             terminal.show(address, lines)
         self._terminals.append(terminal)
+        self._foot(address)
         self._host.arrived()
         try:
             while True:

@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, GoTo, Joined, Notice, StatusLines, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
+
+if TYPE_CHECKING:
+    from nanoclaw.channels.terminal.completions import Words
 
 OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
 """Commands that only a terminal understands, with their help."""
@@ -26,6 +29,13 @@ _LEAVE = ("/exit", "/quit")
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
 _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 _REMEMBERED = 1000  # messages by which a repeat is known
+
+
+class Completes(NamedTuple):
+    """Completed beside the commands: the words that may stand behind one, and files of the workspace behind @."""
+
+    words: Words = dict
+    workspace: Path | None = None
 
 
 class TerminalView(Protocol):
@@ -59,8 +69,8 @@ class TerminalView(Protocol):
 
     def leave(self) -> None: ...
 
-    def type(self, text: str) -> None:
-        """Put words where the person types, unless something is typed already."""
+    def type(self, text: str) -> bool:
+        """Put words where the person types. False if something is typed already."""
         ...
 
 
@@ -78,6 +88,7 @@ class Terminal:
         commands: Mapping[str, str] | None = None,
         waiting: frozenset[str] = frozenset(),
         view: TerminalView | None = None,
+        completes: Completes | None = None,
     ) -> None:
         self.name = "terminal"
         self.hints = Hints(markup="markdown", bursts=False, notices=True)
@@ -86,7 +97,7 @@ class Terminal:
         self._opened: GoTo | None = None  # where to go once the command that asks for it is answered
         self._clock, self._greeting = clock, greeting
         commands = {**(commands or {}), **OWN_COMMANDS}
-        self._view = view or _choose_view(history_file, commands, waiting)
+        self._view = view or _choose_view(history_file, commands, waiting, completes or Completes())
         self._open = OpenMessages()
         self._handed_in: asyncio.Queue[Inbound] = asyncio.Queue()
         self._asked_help: set[str] = set()  # ids of messages
@@ -191,6 +202,7 @@ class Terminal:
             except NanoclawError as error:
                 self._open.drop(inbound.external_id)
                 self._view.note(f"✗ not accepted: {error}")
+                self._view.type(inbound.message.text)
                 self._settle()
             self._carried = None
 
@@ -289,11 +301,17 @@ class OpenMessages:
             self._open, self.answer_due = self._open[1:], False
 
 
-def _choose_view(history_file: Path, commands: Mapping[str, str], waiting: frozenset[str]) -> TerminalView:
+def _choose_view(
+    history_file: Path,
+    commands: Mapping[str, str],
+    waiting: frozenset[str],
+    completes: Completes,
+) -> TerminalView:
     if os.environ.get("TERM", "dumb") in ("dumb", "") or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from nanoclaw.channels.terminal.lines import Lines
 
         return Lines()
     from nanoclaw.channels.terminal.window import Window
 
-    return Window(history_file, commands, waiting, colour=not os.environ.get("NO_COLOR"))
+    colour = not os.environ.get("NO_COLOR")
+    return Window(history_file, commands, waiting, colour=colour, words=completes.words, workspace=completes.workspace)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from prompt_toolkit.application import run_in_terminal
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
+from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -26,12 +25,12 @@ PROMPT = "› "
 
 
 def typing_area(
-    history_file: Path, commands: Mapping[str, str], search: SearchToolbar, max_rows: Callable[[], int]
+    history_file: Path, completer: Completer, search: SearchToolbar, max_rows: Callable[[], int]
 ) -> TextArea:
     return TextArea(
         prompt=[("class:prompt", PROMPT)],
         get_line_prefix=_continuation,
-        completer=_Commands(commands),
+        completer=completer,
         history=_History(history_file),
         search_field=search,
         height=lambda: Dimension(min=1, max=max_rows()),
@@ -46,6 +45,7 @@ def typing_keys(
     leave: Callable[[], None],
     busy: Callable[[], bool],
     open_result: Callable[[], None],
+    open_editor: Callable[[], None],
 ) -> KeyBindings:
     keys = KeyBindings()
     typing = has_focus(area)  # and not in the search of the history
@@ -88,6 +88,10 @@ def typing_keys(
     def _(event: KeyPressEvent) -> None:
         open_result()
 
+    @keys.add("c-g", filter=typing)
+    def _(event: KeyPressEvent) -> None:
+        open_editor()
+
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
         run_in_terminal(lambda: _suspend(event.app.output))
@@ -115,18 +119,6 @@ def typed_ahead(descriptor: int) -> list[str]:
         while select.select([descriptor], [], [], 0)[0] and (piece := os.read(descriptor, 4096)):
             text += piece
     return text.decode("utf-8", "replace").split("\n")
-
-
-class _Commands(Completer):
-    def __init__(self, commands: Mapping[str, str]) -> None:
-        self._commands = commands
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        typed = document.text_before_cursor
-        if typed.startswith("/"):
-            for name, help_line in self._commands.items():
-                if name.startswith(typed):
-                    yield Completion(name, -len(typed), display_meta=help_line)
 
 
 class _History(FileHistory):

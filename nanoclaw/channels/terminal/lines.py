@@ -75,9 +75,10 @@ class Lines:
     def cut_off(self) -> None:
         pass
 
-    def type(self, text: str) -> None:
+    def type(self, text: str) -> bool:
         if text:
             self.note(f"to be sent again: {text}")
+        return True
 
     def leave(self) -> None:
         self._left.set()

@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,10 +23,11 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar, TextArea
 
+from nanoclaw.channels.terminal.completions import Completions, Words
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
 from nanoclaw.channels.terminal.tool_lines import ToolLine, ToolLines, cut
-from nanoclaw.channels.text import Spoken, notice_line, progress
+from nanoclaw.channels.text import FOOTER, Spoken, notice_line, progress
 from nanoclaw.core.events import (
     Event,
     Joined,
@@ -61,6 +62,7 @@ _STYLE = Style.from_dict(
 )
 _RESULTS = 50  # that can be opened
 _MENU_LINES = 8
+_FOOTER_COLUMNS = 60  # below which there is no room for it
 
 
 class _Typed:
@@ -80,7 +82,11 @@ class Window:
         waiting: frozenset[str] = frozenset(),
         *,
         colour: bool,
+        words: Words = dict,
+        workspace: Path | None = None,
     ) -> None:
+        """`words` are those that may stand behind commands; files of the workspace are completed behind @."""
+        self._words, self._workspace, self._footer = words, workspace, ""
         self._history_file, self._commands, self._waiting, self._colour = history_file, commands, waiting, colour
         self._output = PasteOutput.of_terminal()
         self._pastes = Pastes()
@@ -213,9 +219,7 @@ class Window:
             self._since = None
             self._thinking = False
             self._unsaid = 0
-            if self._queued:
-                self._print(notice_line(f"not begun: {'; '.join(typed.text for typed in self._queued)}"), "line", _DIM)
-                self._queued.clear()
+            self._take_queued()
             if self._ticking:
                 self._ticking.cancel()
         else:
@@ -223,18 +227,33 @@ class Window:
         self._redraw()
 
     def stopping(self) -> None:
-        self._queued.clear()
+        self._take_queued()
         self._redraw()
+
+    def _take_queued(self) -> None:
+        """Return lines that were not begun to the line; where something is typed already, they are said."""
+        texts = [typed.text for typed in self._queued]
+        self._queued.clear()
+        if texts and self._app:
+            asyncio.get_running_loop().call_soon(self._return, texts)  # once the line that says /stop is empty
+        elif texts:
+            self._return(texts)
+
+    def _return(self, texts: Sequence[str]) -> None:
+        if not self.type("\n".join(texts)):
+            self._print(notice_line(f"not begun: {'; '.join(texts)}"), "line", _DIM)
 
     def cut_off(self) -> None:
         self._finish_blocks()
         self._bar = ""
         self._print_tools(self._tools.broke_off(self._columns()))
 
-    def type(self, text: str) -> None:
-        if self._area and not self._area.text:
-            self._area.buffer.document = Document(self._pastes.shown(text))
-            self._redraw()
+    def type(self, text: str) -> bool:
+        if self._app is None or self._area is None or self._area.text:
+            return False
+        self._area.buffer.document = Document(self._pastes.shown(text))
+        self._redraw()
+        return True
 
     def leave(self) -> None:
         if self._app and self._app.is_running and not self._app.is_done:
@@ -325,7 +344,10 @@ class Window:
 
     def _build(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> Application[None]:
         search = SearchToolbar()
-        area = self._area = typing_area(self._history_file, self._commands, search, lambda: max(1, self._rows() // 3))
+        completer = Completions(self._commands, self._words, self._workspace)
+        area = self._area = typing_area(self._history_file, completer, search, lambda: max(1, self._rows() // 3))
+        footer = Pane(FormattedTextControl(lambda: [("class:dim", cut(self._footer, self._columns()))]), height=1)
+        has_footer = Condition(lambda: bool(self._footer) and self._columns() >= _FOOTER_COLUMNS)
 
         def accept(buffer: Buffer) -> bool:
             waits = self._echo(buffer.text)
@@ -348,12 +370,14 @@ class Window:
                         area,
                         ConditionalContainer(CompletionsMenu(max_height=_MENU_LINES), has_completions),
                         search,
+                        ConditionalContainer(footer, has_footer),
                     ]
                 ),
                 focused_element=area,
             ),
             key_bindings=typing_keys(
-                area, self._pastes, interrupt, self.leave, lambda: self._since is not None, self._open_result
+                *(area, self._pastes, interrupt, self.leave, lambda: self._since is not None),
+                *(self._open_result, self._open_editor),
             ),
             style=_STYLE if self._colour else None,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
@@ -386,6 +410,10 @@ class Window:
         return [("class:dim", "\n".join(lines))] if lines else []
 
     def _show_status(self, event: StatusLines) -> None:
+        if event.key == FOOTER:
+            self._footer = one_line(event.text, 200)
+            self._redraw()
+            return
         self._by_status.add(event.key)
         self._status.pop(event.key, None)
         if event.is_last:
@@ -411,6 +439,26 @@ class Window:
         elif self._app and self._held is None:
             self._held = []
             self._app.create_background_task(self._page())
+
+    def _open_editor(self) -> None:
+        """Type the line in an editor; what comes meanwhile is printed afterwards."""
+        if self._app and self._area and self._held is None:
+            self._held = []
+            self._area.buffer.document = Document(self._pastes.whole(self._area.text))
+            self._app.create_background_task(self._edit(self._area.buffer))
+
+    async def _edit(self, buffer: Buffer) -> None:
+        self._output.mark_pastes(False)
+        try:
+            await buffer.open_in_editor()
+        finally:
+            held, self._held = self._held or [], None
+            self._output.mark_pastes(True)
+            if self._app and held:
+                self._app.renderer.erase()
+                self._output.write_raw("".join(held))
+                self._output.flush()
+            self._redraw()
 
     async def _page(self) -> None:
         from nanoclaw.channels.terminal.pager import pager

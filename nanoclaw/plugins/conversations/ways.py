@@ -166,7 +166,7 @@ class Ways:
             lines = [f"- {one.number}, {age(one.at, now)}: {one_line(one.text)}" for one in here[-LISTED:]]
             told = "`/rewind N` goes back to before message N; files that were changed since go back too."
             rows = [{"message": one.number, "at": one.at, "text": one.text} for one in here]
-            return Reply("\n".join([*lines, told]), {"messages": rows})
+            return Reply("\n".join([*lines, "", told]), {"messages": rows})
         one = next((one for one in here if str(one.number) == words[0].removeprefix("#")), None)
         if one is None:
             raise NanoclawError(f"there is no message {words[0]!r} to go back to: /rewind lists them.")
