@@ -430,12 +430,16 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",
         *("providers.pull", "packages.pins", "commands.last_good", "commands.health.settings"),
+        "commands.importing",
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (
         *("cli", "clock", "scratch_folders", "sandbox.view", "spawn", "commands.health.listening"),
     ),
     "a package that the person named, or one to be looked at: the last name is followed by no link": (
         "packages.reading",
+    ),
+    "the home of another assistant that the person named, and what of ours it is compared with": (
+        *("plugins.importer.found", "plugins.importer.changes"),
     ),
 }
 """Modules that open files by a path themselves, and why no link that somebody else put there leads them astray. All

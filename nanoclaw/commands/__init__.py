@@ -9,6 +9,7 @@ FAMILIES: dict[str, str] = {
     **{name: name for name in ("jobs", "memory", "local", "heartbeat", "mcp", "skills", "keys")},
     "plugins": "plugin_files",
     "link": "linking",
+    "import": "importing",
 }
 """By command the module that carries it out; it is imported only then."""
 

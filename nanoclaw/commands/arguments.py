@@ -92,6 +92,12 @@ def parser(words: Collection[str] | None = None) -> _Parser:
 
         add_mcp_arguments(command("mcp", "servers of the Model Context Protocol, which bring tools"))
 
+    importing = command("import", "bring over what another assistant knows of you; undo takes it back", json=True)
+    importing.add_argument("source", metavar="ASSISTANT", help="nanobot, hermes, openclaw or claude; or undo")
+    importing.add_argument("path", nargs="?", default="", metavar="FOLDER", help="its home, such as ~/.nanobot")
+    importing.add_argument("--dry-run", action="store_true", help="only show what comes, what changes and what is lost")
+    importing.add_argument("--yes", action="store_true", help="without asking, and without its keys")
+
     context = command("context", "what the model would see, part by part and word by word", json=True)
     context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
     modes = "full: yours (default); minimal: a task's; guest: a guest's; none: one line about who it is, and no tools"

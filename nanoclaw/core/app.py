@@ -282,8 +282,6 @@ class App:
             self.start_work()
         self.delivery.wake_all()
 
-    # --- how it is ---------------------------------------------------------------------------------------------------
-
     def about(self) -> list[str]:
         """Lines about the program, and what is wrong with it."""
         frozen = ["Everything is frozen by /panic until /resume."] if self.router.is_frozen else []

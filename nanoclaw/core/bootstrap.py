@@ -88,8 +88,7 @@ def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
 
 def says_something(text: str) -> bool:
     """True if there is more than headings, comments and blank lines."""
-    lines = without_comments(text).splitlines()
-    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+    return any(one.strip() and not one.lstrip().startswith("#") for one in without_comments(text).splitlines())
 
 
 def without_comments(text: str) -> str:

@@ -360,8 +360,6 @@ class Conversation:
         still = f" Still running: {others}; /stop again ends that too." if others else ""
         return f"Stopped.{not_begun(dropped)}{still}", [row for row, _ in dropped]
 
-    # --- what is said without a turn ---------------------------------------------------------------------------------
-
     async def reply(self, item: Accepted, text: str, reason: Reason = "answered", also: Iterable[int] = ()) -> None:
         """End a message that needed no turn, and `also` other rows that the reply is about."""
         end, is_seen, ended = self._runner.end_without_turn, self._begins_to_end(item.row), TurnEnded(text, reason)

@@ -189,8 +189,6 @@ class Delivery:
     def _may_go(self, row: Row, frozen: int | None) -> bool:
         return self._channels.reaches(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
 
-    # --- one row -----------------------------------------------------------------------------------------------------
-
     async def _deliver(self, channel: Channel, line: _Line, row: Row) -> None:
         is_known, sent = row.id in self._unnoted, self._unnoted.get(row.id, list(row.sent))
         try:

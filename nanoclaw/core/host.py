@@ -87,6 +87,16 @@ class ConversationStore:
         tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
         return [text for _, text in rows]
 
+    def archive(self, conversation: Address, asked: UserMessage, answers: Sequence[Message], tx: Tx) -> None:
+        assert isinstance(tx, Transaction)
+        session, turn = self.of(conversation), self._app.sessions.next_turn()
+        ended = answers[-1].at if answers else asked.at
+        inbound = Inbound(Address("program", str(conversation)), "owner", f"archive/{turn}", asked, role="owner")
+        row = tx.accept(inbound._replace(conversation=conversation), "done")
+        sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'told')"
+        tx.execute(sql, turn, session.id, row, asked.at.isoformat(), ended.isoformat())
+        session.insert(tx, turn, [asked, *answers])
+
     async def stop(self, conversation: Address) -> None:
         actor = self._app.conversations.of(conversation)
         if not actor.halt():
@@ -187,8 +197,7 @@ class PluginHost:
                 return await model_call.complete(request, lambda one: show(one) if isinstance(one, Notice) else None)
             finally:
                 model_call.said = ""
-        log = _NoSession(self._app.transactions)
-        return await self._app.model_calls.of(request.purpose, log).complete(request)
+        return await self._app.model_calls.of(request.purpose, _NoSession(self._app.transactions)).complete(request)
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         log, at = _NoSession(self._app.transactions), self._app.clock()

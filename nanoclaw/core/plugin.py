@@ -360,6 +360,8 @@ class Conversations(Protocol):
     def add(self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx) -> None: ...  # had elsewhere
     async def stop(self, conversation: Address) -> None: ...  # end what runs there
     def erase(self, conversation: Address, tx: Tx) -> Sequence[str]: ...  # all but its cost; the texts that were said
+    # Add a turn that another program had, which search finds at its own time.
+    def archive(self, conversation: Address, asked: UserMessage, answers: Sequence[Message], tx: Tx) -> None: ...
     def leaves(self, conversation: Address) -> bool: ...  # the program ends, and the next start goes on there
     async def free(self, conversation: Address) -> None: ...  # wait until nothing is being answered there
     def reload(self) -> None: ...  # take up what another hand changed in the store

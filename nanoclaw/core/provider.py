@@ -371,8 +371,6 @@ def _shown_by_tools(images: tuple[Image, ...]) -> dict[str, Any]:
     return {"role": "user", "content": _content("(the images of the results above)", images, vision=True)}
 
 
-# --- tokens -----------------------------------------------------------------------------------------------------------
-
 _weight_of_system = lru_cache(4)(weight)  # each request has the same system message and tools as the one before
 
 

@@ -165,8 +165,8 @@ class Records(NamedTuple):
 
     def owners_chats(self, most: int) -> list[Address]:
         """Private chats in which the owner wrote, the newest first."""
-        sql = f"SELECT channel, chat FROM inbox WHERE {_IS_OWNERS} GROUP BY 1, 2 ORDER BY max(id) DESC LIMIT ?"
-        return [Address(*row) for row in self.read(sql, most)]
+        sql = f"SELECT channel, chat FROM inbox WHERE channel <> 'program' AND {_IS_OWNERS} GROUP BY 1, 2"
+        return [Address(*row) for row in self.read(f"{sql} ORDER BY max(id) DESC LIMIT ?", most)]
 
     def is_waiting(self, address: Address) -> bool:
         """True if a message there has not been answered yet."""

@@ -69,6 +69,7 @@ BUILT_IN: dict[str, str] = {
     "budget": "nanoclaw.plugins.budget.plugin:Budget",
     "inspect": "nanoclaw.plugins.inspect.plugin:Inspect",
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
+    "importer": "nanoclaw.plugins.importer.plugin:Importer",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
     "promises": "nanoclaw.plugins.promises.plugin:Promises",
     "service": "nanoclaw.plugins.service.plugin:GatewayService",
@@ -272,8 +273,7 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
         owned += chat_apps.keys_of(table)
         shared = [one.channel_settings for one in (*kinds, *off) if one.channel_settings]
         owned += [key for kind in shared for key in owned_keys(kind, f"channels.{table.name}")]
-    running = {one.name for one in kinds}
-    idle = [*config.idle_plugins, *(name for name in config.plugins.enabled if name not in running)]
+    idle = [*config.idle_plugins, *(name for name in config.plugins.enabled if name not in {one.name for one in kinds})]
     config.check([*owned, *(f"plugins.{name}.*" for name in idle)])
 
 

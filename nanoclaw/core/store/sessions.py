@@ -230,8 +230,6 @@ class Session:
         last = tx.db.execute("SELECT coalesce(max(id), 0) FROM messages").fetchone()[0]
         tx.after(lambda: self._add(messages, last))
 
-    # --- what is said by itself --------------------------------------------------------------------------------------
-
     def add_sent(self, tx: Transaction, key: str, said: Sequence[tuple[str, str, str]]) -> None:
         """Add messages that the program sent by itself: remark, text, and sources of others' text. `key` is unique."""
         messages, why = list[Message](), "{} Sent to the person as follows:"

@@ -28,6 +28,7 @@ _NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IG
 NAG_TIMES, MOST_NAGS = 6, 100
 
 NO_TEXT = "There is no text: say what the reminder is to say, or the task to do."
+NO_JOBS = "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
 
 
 class JobRequest(NamedTuple):
@@ -46,12 +47,11 @@ class JobRequest(NamedTuple):
     plans: bool = False
 
 
-NO_JOBS = "No jobs. /remind tomorrow at 9: TEXT sets a reminder."
-
-
 class JobService:
     """The service that the plugin makes public. Methods return a sentence or a table for the person, or raise
     ScheduleError with one; those that change something are given the transaction."""
+
+    request = JobRequest
 
     def __init__(self, host: Host) -> None:
         """`loop` is notified when a due time changes."""
