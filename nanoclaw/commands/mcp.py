@@ -144,7 +144,7 @@ def _test(config: Config, options: argparse.Namespace) -> int:
     remarks = [f"- {remark}" for remark in one.listing.remarks]
     data = {"name": name, "about": one.about, "tools": len(one.listing.tools), "error": one.error}
     if one.error:
-        raise ConfigError(f"{name} is not there: {one.error}")
+        raise ConfigError(f"{name} is not available: {one.error}")
     prompts = f", {len(one.listing.prompts)} prompts" if one.listing.prompts else ""
     resources = ", resources" if one.listing.has_resources else ""
     seconds = f"{time.monotonic() - began:.1f} s"
@@ -161,7 +161,7 @@ def _tools(config: Config, options: argparse.Namespace) -> int:
     lines, data = [], []
     for name, one in found.items():
         if one.error:
-            lines.append(f"{name} is not there: {one.error}")
+            lines.append(f"{name} is not available: {one.error}")
         for tool in one.listing.tools:
             reads = one.settings.only_reads(tool.name)
             data.append({"server": name, "name": tool.spec.name, "description": tool.spec.description, "reads": reads})

@@ -207,7 +207,7 @@ def test_strangers_who_ask_are_let_in_by_their_code(home: Home, server: ModelSer
         (("--remove", "555"), "such as telegram:555"),
         (("--remove", "telegram:555"), "is not linked"),
         (("matrix", "--remove", "@x:host"), "matrix:@x:host is not linked"),
-        (("telegram", "--approve", "nonsense"), "nobody waits with the code"),
+        (("telegram", "--approve", "nonsense"), "nobody is waiting with the code"),
     ],
 )
 def test_what_cannot_be_done_is_said(home: Home, arguments: tuple[str, ...], sentence: str) -> None:

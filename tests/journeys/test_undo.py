@@ -106,12 +106,12 @@ def test_a_file_that_another_hand_changed_since_is_left_alone_and_stands_in_no_o
         await home.ask("go")
         (home.workspace / "c.txt").write_text("by hand")
         told = (await home.ask("/undo")).splitlines()
-        assert told[0].startswith("c.txt was changed since by another hand, so its last change")
+        assert told[0].startswith("c.txt was changed by something else since, so its last change")
         assert told[1:] == ["/undo 2 goes on to the change before."]
         assert (home.workspace / "b.txt").exists()
         told = (await home.ask("/undo 2")).splitlines()
         assert told[0] == "b.txt was removed again (2026-03-06 12:00, wrote b.txt)."
-        assert told[1].startswith("c.txt was changed since by another hand")
+        assert told[1].startswith("c.txt was changed by something else since")
         assert told[2:] == ["1 of 2 undone."]
         assert (home.workspace / "c.txt").read_text() == "by hand"
         assert (home.workspace / "a.txt").exists()

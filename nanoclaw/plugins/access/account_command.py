@@ -52,7 +52,7 @@ class AccountCommand:
         if found is None:
             where = f" on {channel}" if channel else ""
             raise ConfigError(
-                f"nobody waits with the code {text[:40]!r}{where}; {start_command()} link --list shows who does."
+                f"nobody is waiting with the code {text[:40]!r}{where}; {start_command()} link --list shows who does."
             )
         whom = f"{printable(found.name) or 'they'} (id {printable(found.sender)})"
         return f"{whom} may talk to the assistant on {found.address.channel} now, as a guest: tell them so."

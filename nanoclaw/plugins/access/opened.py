@@ -38,4 +38,4 @@ def opened(accounts: Accounts, rules: Mapping[str, ChannelRules]) -> Iterator[Fi
             text = f"a link code is open until {code.until:%H:%M}: whoever sends it becomes the owner"
             yield Finding(True, text, channel, risk="warning")
         if count := sum(one.address.channel == channel for one in waiting):
-            yield Finding(True, f"{count} wait to be let in: /pair lists them", channel, risk="note")
+            yield Finding(True, f"{count} waiting for your approval: /pair lists them", channel, risk="note")

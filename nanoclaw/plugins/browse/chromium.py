@@ -90,7 +90,7 @@ class Chromium:
         try:
             return await (await self._running()).new_context(**options)
         except Error:
-            raise ToolError("the browser ends as soon as it has started. Is there memory left for it?") from None
+            raise ToolError("the browser exits as soon as it starts. Is there enough free memory?") from None
 
     async def _running(self) -> Browser:
         """The browser, started where there is none. Raises ToolError."""

@@ -203,7 +203,7 @@ class Shrink:
             if is_within_a_turn(placed, part.cut) and self._shorten(placed, last_before_step(placed), room):
                 break
             if not number:
-                self._turn.show(Notice(f"making room: {counted(part.cut)} of this conversation become a summary"))
+                self._turn.show(Notice(f"making room: {counted(part.cut)} of this conversation are being summed up"))
             try:
                 await self._sum_up(placed, part, "")
             except ContextTooLong:  # even the older part alone: half of it goes first

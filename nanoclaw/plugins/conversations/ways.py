@@ -64,7 +64,7 @@ class Ways:
         async with self._host.beside(said) as turn:
             history = turn.history
             if not any(isinstance(one, UserMessage) and one.origin == "person" for one in history):
-                raise NanoclawError("nothing was said here yet that could be summed up.")
+                raise NanoclawError("nothing was said here yet, so there is nothing to sum up.")
             ask = UserMessage(_SUMMARY, self._host.now(), "runtime")
             request = turn.request._replace(history=(*history, ask), memo=None, purpose="summaries")
             try:

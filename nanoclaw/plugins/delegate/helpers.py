@@ -204,7 +204,7 @@ class Helpers:
         running = self._rows("WHERE state = 'running' ORDER BY id")
         if len(running) >= self._settings.most:
             at = ", ".join(f"{row.id} ({one_line(row.task, 40)})" for row in running)
-            raise ToolError(f"{len(running)} helpers are at work, and no more can be: {at}. Call again after a report.")
+            raise ToolError(f"{len(running)} helpers are running, which is the limit: {at}. Call again after a report.")
         task, facts = map(self._redacted, words)
         session = self._host.conversations.of(context.conversation)
         now, conversation = self._host.now(), "\n".join(context.conversation)
@@ -284,7 +284,7 @@ class Helpers:
         """Keep a helper from what is not its business, and note what it does."""
         row = self._running(turn)
         if row is None:
-            return Refuse("this helper was ended, so nothing is done.")
+            return Refuse("this helper was stopped, so nothing was done.")
         if kept := _kept_from_helpers(call):
             return Refuse(_KEPT.format(kept))
         self._of(row.id).does(row, _label(call), 1)

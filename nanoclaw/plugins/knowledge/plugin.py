@@ -71,7 +71,7 @@ class Knowledge(Plugin):
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         gone = (one for one in self._folders if not one.is_dir())
-        findings = [Finding(False, f"knowledge.folders has {one}, which is no folder.") for one in gone]
+        findings = [Finding(False, f"knowledge.folders has {one}, which is not a folder.") for one in gone]
         return [*findings, Finding(False, lacks)] if self._folders and (lacks := self._lacks()) else findings
 
     def _lacks(self) -> str:

@@ -198,7 +198,7 @@ class Connection:
             except (ToolError, ConfigError):
                 raise
             except FAULTS as error:
-                raise ToolError(f"{self.name} gave no proper answer: {self.shown(_words(error))}") from None
+                raise ToolError(f"{self.name} sent an invalid answer: {self.shown(_words(error))}") from None
             finally:
                 del self.calls[number]
                 call.end()
@@ -229,7 +229,7 @@ class Connection:
             except TimeoutError:
                 self.error = self.error or f"it was not ready within {self.settings.seconds:g} s"
         if self._session is None:
-            raise ToolError(f"the MCP server {self.name} is not there: {self.error}. Nothing was done.")
+            raise ToolError(f"the MCP server {self.name} is not available: {self.error}. Nothing was done.")
         return self._session
 
     async def _beside(self, work: Awaitable[T]) -> T:
@@ -421,7 +421,7 @@ class Connection:
         self.state, self.error = "failed", self.error or "the connection ended"
         self._keep()
         self._tried.set()
-        self._around.log.info("{} is not there: {}", self.name, self.error)
+        self._around.log.info("{} is not available: {}", self.name, self.error)
 
     def _keep(self) -> None:
         try:

@@ -91,7 +91,7 @@ def provider(connection: Connection, around: Surroundings) -> Any:
 
     async def redirect(address: str) -> None:
         if show is None:
-            raise ConfigError(f"its sign-in is over: nanoclaw mcp test {connection.name}")
+            raise ConfigError(f"its sign-in has expired: run nanoclaw mcp test {connection.name}")
         await waiting.begin()
         show(address)
 

@@ -267,7 +267,7 @@ def _trouble(one: Connection) -> str:
 
 
 def _absent(one: Connection) -> str:
-    return f"MCP server {one.name} is not there: {(one.error or _SILENT)[:REASON]}"
+    return f"MCP server {one.name} is not available: {(one.error or _SILENT)[:REASON]}"
 
 
 def _finding(one: Connection) -> Finding:
@@ -276,7 +276,7 @@ def _finding(one: Connection) -> Finding:
         remarks = "".join(f"; {remark}" for remark in one.listing.remarks[:3])
         return Finding(True, f"{one.about}: {count} tools{remarks}", f"mcp {one.name}")
     if one.state == "failed" or one.error:
-        return Finding(False, f"not there: {one.error or _SILENT}", f"mcp {one.name}")
+        return Finding(False, f"not available: {one.error or _SILENT}", f"mcp {one.name}")
     if one.state == "not started" and one.last_error:
         return Finding(False, f"was not available when it was last tried: {one.last_error}", f"mcp {one.name}")
     said = "is being connected" if one.state == "connecting" else "is connected when a conversation begins"

@@ -26,7 +26,7 @@ async def asked(connection: Connection, said: str, now: datetime) -> Reply | Use
     prompt = next((one for one in prompts if one.name.casefold() == name.casefold()), None)
     if prompt is None:
         if not prompts and connection.state != "connected":
-            raise ToolError(f"the MCP server {connection.name} is not there: {connection.error}.")
+            raise ToolError(f"the MCP server {connection.name} is not available: {connection.error}.")
         listed = "\n".join(f"- `{_usage(connection.name, one)}`: {one.description}" for one in prompts)
         unknown = "" if name in ("?", "") else f"{connection.name} has no prompt {name!r}. "
         return Reply(f"{unknown}Its prompts:\n{listed}" if listed else f"{connection.name} has no prompts.")

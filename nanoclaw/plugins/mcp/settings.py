@@ -51,7 +51,7 @@ class ServerSettings(NamedTuple):
             yield Finding(True, f"{self.place}: runs with your rights, outside of the sandbox", name, risk="note")
         elif url.scheme == "http" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
             yield Finding(
-                False, f"{self.place}: without TLS, so others on the way read and change it", name, risk="bad"
+                False, f"{self.place}: without TLS, so others on the network can read and change it", name, risk="bad"
             )
         else:
             yield Finding(True, f"{self.place}: receives the arguments of its tools", name, risk="note")

@@ -35,7 +35,7 @@ class PageSettings(NamedTuple):
         except ValueError:
             raise ConfigError(f"page.address must be an address such as 127.0.0.1, not {self.address!r}.") from None
         if not is_own and len(self.password) < 12:
-            raise ConfigError("page.address is not this machine's own: that needs page.password, of 12 signs or more.")
+            raise ConfigError("page.address lets other machines in: set page.password, 12 characters or more.")
         if not 0 <= self.port < 65536:
             raise ConfigError(f"page.port must be a number up to 65535, not {self.port}.")
 

@@ -178,7 +178,7 @@ class Plan(Plugin):
         if not plan:
             return Refuse("the plan is empty: say what you are going to do, step by step.")
         if len(plan) > LONGEST:
-            return Refuse(f"the plan has {len(plan):,} characters, at most {LONGEST:,} are taken: say it shorter.")
+            return Refuse(f"the plan has {len(plan):,} characters, and {LONGEST:,} is the limit: shorten it.")
         if next((one.id for one in reversed(turn.calls) if one.name == EXIT), call.id) != call.id:
             return Refuse(ONE)
         shown = self._host.redact(plan)

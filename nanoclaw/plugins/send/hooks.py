@@ -45,7 +45,7 @@ def parsed(table: Any) -> dict[str, Hook]:
             raise ConfigError(f"hooks.{name}: kind is one of {', '.join(get_args(Kind))}, and do is tell or ask.")
         if len(hook.secret) < 12 or (hook.kind == "standard" and not _key_of(hook.secret)):
             form = "whsec_ and base64" if hook.kind == "standard" else "12 characters or more"
-            raise ConfigError(f"hooks.{name}.secret must be {form}: who knows it can write to you.")
+            raise ConfigError(f"hooks.{name}.secret must be {form}: anyone who knows it can write to you.")
     return found
 
 

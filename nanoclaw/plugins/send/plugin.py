@@ -147,14 +147,14 @@ class Send(Plugin):
             state, _, _, error, *_ = self._host.records.sent(row)
             why = f": {error}" if error else ""
             if state == "failed":
-                raise NanoclawError(f"{target} did not take it{why}. It is not tried again.")
+                raise NanoclawError(f"{target} did not accept it{why}. It will not be tried again.")
             if state != "pending":
                 break
             if not self._delivers or self._host.is_frozen():
                 what = "say /resume, as /panic holds everything" if self._host.is_frozen() else "start nanoclaw gateway"
-                raise NanoclawError(f"it is on disk, but nothing delivers it to {target} now: {what}.")
+                raise NanoclawError(f"it is saved, but nothing can deliver it to {target} now: {what}.")
             if time.monotonic() > until:
-                raise NanoclawError(f"it is on disk, and tried on, but {target} has not taken it yet{why}.")
+                raise NanoclawError(f"it is saved and will be tried again, but {target} has not accepted it yet{why}.")
             await asyncio.sleep(LOOK_SECONDS)
         return f"Delivered to {target}."
 

@@ -47,7 +47,7 @@ class GatewayService(Plugin):
         text = manager.text(_command(), {"NANOCLAW_HOME": home, "PATH": os.environ.get("PATH", os.defpath)})
         try:
             if file.exists() and home not in file.read_text("utf-8", "replace"):
-                raise NanoclawError(f"{file} is there, and not for {home}: move it away first. Nothing was changed.")
+                raise NanoclawError(f"{file} is not for {home}: move it away first. Nothing was changed.")
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, text, 0o600)
         except OSError as error:

@@ -177,7 +177,7 @@ class Processes:
     def input(self, id: int, text: str) -> str:
         one = self._running.get(id)
         if one is None:
-            raise ToolError(f"process {id} doesn't run. {self.listed()}")
+            raise ToolError(f"process {id} isn't running. {self.listed()}")
         if not text:
             one.process.end_input()
             return "Its input is closed."

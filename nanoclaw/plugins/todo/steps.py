@@ -40,7 +40,7 @@ _DRESS = re.compile(r"\s*(?:[-*•]\s+)?(?:\d{1,2}[.)]\s+)?(?:\[([ xX✓>~])\]\s
 def read(given: Sequence[str]) -> Steps:
     """A list as a model writes it. Raises ToolError."""
     if len(given) > MOST:
-        raise ToolError(f"a list has at most {MOST} steps, not {len(given)}: put some together. Nothing was changed.")
+        raise ToolError(f"a list has at most {MOST} steps, not {len(given)}: combine some. Nothing was changed.")
     return tuple(_step(number, text) for number, text in enumerate(given, 1))
 
 

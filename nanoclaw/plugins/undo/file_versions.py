@@ -91,7 +91,7 @@ class FileVersions:
             return self._save(content)
         except OSError as error:
             raise WorkspaceError(
-                f"{name} is as it was: no copy of it could be kept, so a change could not be undone ({reason(error)})."
+                f"{name} was not changed: no copy could be kept, so the change could not be undone ({reason(error)})."
             ) from None
 
     @contextmanager
@@ -139,8 +139,8 @@ class FileVersions:
         if now != effect.before:
             if now != effect.after:
                 raise WorkspaceError(
-                    f"{name} was changed since by another hand, so its last change ({when(effect)}, {effect.tool}) is "
-                    "not undone. Edit the file itself."
+                    f"{name} was changed by something else since, so its last change ({when(effect)}, {effect.tool}) "
+                    "is not undone. Edit the file itself."
                 )
             self._put(name, self._content(effect))
         self._write(tx, partial(self._records.mark_undone, effect=effect))
@@ -256,7 +256,7 @@ class FileVersions:
             if sha256(content).hexdigest() == effect.before:
                 return content
         raise WorkspaceError(
-            f"{effect.target} is not put back: its copy of {when(effect)} is not kept any more "
+            f"{effect.target} is not put back: its copy from {when(effect)} is no longer kept "
             f"({self._days} days, {self._most_bytes / 1e6:.0f} MB)."
         )
 

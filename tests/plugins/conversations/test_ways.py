@@ -135,7 +135,7 @@ async def test_a_file_that_another_hand_changed_since_stays(tmp_path: Path) -> N
     async with running(tmp_path, ScriptedProvider(WRITES, "Written.")) as program:
         await program.ask("write it")
         (program.workspace / "bird.txt").write_text("mine")
-        assert "bird.txt was changed since by another hand" in await program.ask("/rewind 1 yes")
+        assert "bird.txt was changed by something else since" in await program.ask("/rewind 1 yes")
         assert (program.workspace / "bird.txt").read_text() == "mine"
 
 

@@ -112,7 +112,7 @@ async def test_a_fifth_helper_is_refused_while_four_work(tmp_path: Path) -> None
         assert await program.ask("Compare the five") == "All."
         first, again = results(program.history)[4], results(program.history)[5]
         assert first.is_error and first.text.startswith(
-            "4 helpers are at work, and no more can be: 1 (read folder a), "
+            "4 helpers are running, which is the limit: 1 (read folder a), "
         )
         assert again.text == "Helper 5 (fifth) reports after 0 s:\n\nFine."
 

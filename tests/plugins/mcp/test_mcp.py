@@ -196,7 +196,7 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
         assert await here.ask("and the new one?") == "I see."
         good, array, result, roots, form, think, refused, long, later = (one.text for one in results(here.history))
         assert json.loads(good.split("\n")[1]) == odd
-        assert "l gave no proper answer" in array
+        assert "l sent an invalid answer" in array
         assert '{"other": 1}' in result
         assert here.workspace.as_uri() in roots
         assert '"content": {"city": "Rome", "days": 3, "sea": true, "by": "train"}' in form
@@ -254,14 +254,14 @@ async def test_a_server_that_is_gone_is_named_and_its_tools_are_kept_with_the_co
     gone = '[mcp.l]\ncommand = "no-such-program"\n'
     async with running(tmp_path, model, settings=ALL + gone) as here:
         assert await here.ask("use it") == "pity"
-        why = "the MCP server l is not there: there is no program 'no-such-program' on the PATH. Nothing was done."
+        why = "the MCP server l is not available: there is no program 'no-such-program' on the PATH. Nothing was done."
         assert results(here.history)[-1].text == why
         assert model.requests[2].tools == model.requests[0].tools
         assert model.requests[1].system == model.requests[0].system
         await here.ask("/new")
         assert await here.ask("use it") == "anew"
         assert names(model.requests[-1]) == []
-        assert "MCP server l is not there: there is no program 'no-such-program'" in model.requests[-1].system.text
+        assert "MCP server l is not available: there is no program 'no-such-program'" in model.requests[-1].system.text
         assert results(here.history)[-1].is_error
         (finding,) = [one for plugin, one in await here.app.findings() if plugin == "mcp"]
         assert (finding.is_well, finding.name) == (False, "mcp l")
@@ -279,7 +279,7 @@ async def test_a_context_does_not_wait_for_a_server_that_never_answers(
     async with running(tmp_path, model, settings=settings) as here:
         await here.public("mcp").connections()["l"].ready()  # else it may take as long, on a busy machine
         assert await here.ask("hello") == "hi"
-        silent = "MCP server m is not there: it has not answered yet"
+        silent = "MCP server m is not available: it has not answered yet"
         assert silent in model.requests[0].system.text
         assert [one for _, one in here.channel.events if isinstance(one, Notice)] == [Notice(silent)]
         assert "l__good" in names(model.requests[0])
@@ -298,7 +298,7 @@ async def test_a_result_that_no_parser_takes_is_told_and_the_next_call_runs(tmp_
         assert said[:2] == ["cut ?", "b"]
         assert said[2].startswith("a")
         broke = "l broke off while it worked (it sent a message that cannot be read): it may have been done in part."
-        assert "gave no proper answer" in said[4]
+        assert "sent an invalid answer" in said[4]
         assert [one.startswith(broke) for one in said[5:7]] == [True, True]
         assert said[7] == "{}"
 
@@ -320,9 +320,7 @@ async def test_a_program_that_writes_no_protocol_is_ended(tmp_path: Path, monkey
     model = ScriptedProvider("hi")
     async with running(tmp_path, model, settings='[mcp.y]\ncommand = "yes"\n') as here:
         assert await here.ask("hello") == "hi"
-        assert (
-            "y is not there: it wrote 1,000 lines that are no messages of the protocol" in model.requests[0].system.text
-        )
+        assert "y is not available: it wrote 1,000 lines that are no messages" in model.requests[0].system.text
 
 
 # --- HTTP, many tools ------------------------------------------------------------------------------------------------
@@ -465,7 +463,7 @@ def test_servers_are_set_tried_shown_and_taken_out_on_the_command_line(
     assert (status, "l is there: liar 1, MCP 2025-11-25, 15 tools" in told) == (0, True), told
     assert "- good is listed twice" in told
     status, told = say("test", "gone")
-    assert (status, "gone is not there: MINE is not set: put MINE=… into secrets.env" in told) == (2, True)
+    assert (status, "gone is not available: MINE is not set: put MINE=… into secrets.env" in told) == (2, True)
     status, told = say("tools", "l", "--json")
     tools = [one["name"] for one in json.loads(told)["tools"]]
     assert (status, "l__good" in tools, "l__huge" in tools) == (0, True, False)
@@ -501,7 +499,7 @@ async def test_a_sign_in_is_asked_for_done_once_and_kept_where_only_the_person_r
         async with running(tmp_path, model, settings=settings) as here:
             assert await here.ask("hello") == "hi"
             assert (
-                "o is not there: it wants you to sign in (HTTP 401): nanoclaw mcp test o"
+                "o is not available: it wants you to sign in (HTTP 401): nanoclaw mcp test o"
                 in model.requests[0].system.text
             )
             assert not kept.exists()

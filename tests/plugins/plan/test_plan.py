@@ -248,7 +248,7 @@ async def test_a_plan_that_is_none_is_refused_and_without_plan_mode_none_is_need
         assert (await program.ask("/plan Tidy up")).startswith("Well?")
         assert [result.text for result in results(program.history)] == [
             "the plan is empty: say what you are going to do, step by step.",
-            "the plan has 8,001 characters, at most 8,000 are taken: say it shorter.",
+            "the plan has 8,001 characters, and 8,000 is the limit: shorten it.",
         ]
         await program.ask("/plan off")
         await program.ask("Tidy up")

@@ -40,7 +40,7 @@ def test_without_a_gateway_it_is_on_disk_and_the_next_one_to_run_shows_it(tmp_pa
     texts = ["Dinner  at 7", "--to x\nline two"]
     assert outbox(home) == [("terminal", "main", text, "pending") for text in texts]
     failed = home.run("send", "--wait", "now", check=1)
-    assert "it is on disk, but nothing delivers it to terminal:main now: start nanoclaw gateway." in failed.err
+    assert "it is saved, but nothing can deliver it to terminal:main now: start nanoclaw gateway." in failed.err
     assert home.run("send", "--to", "telegram:5", "x", check=2).err.count("\n") == 1
     assert len(outbox(home)) == 3
 

@@ -118,7 +118,7 @@ async def test_output_input_and_wait(tmp_path: Path) -> None:
         assert (sent.split()[0], closed) == ("Sent.", "Its input is closed.")
         assert waited == f"hello Ada\n[process 1: exit status 0; all of its output: {path}]"
         assert again.startswith("(no new output)\n[process 1: exit status 0")
-        assert late.startswith("process 1 doesn't run.")
+        assert late.startswith("process 1 isn't running.")
         assert output(program) == "waits\nhello Ada\n"
         assert states(program) == [("told", "exit status 0")]
         assert program.channel.sent.empty()  # the answer tells it

@@ -170,7 +170,7 @@ async def test_a_summary_ends_with_the_list_as_it_stands(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"steps": ["a"] * 31}, "a list has at most 30 steps, not 31: put some together. Nothing was changed."),
+        ({"steps": ["a"] * 31}, "a list has at most 30 steps, not 31: combine some. Nothing was changed."),
         ({"steps": ["a", "b" * 201]}, "step 2 has 201 characters, and 200 is the limit: shorten it. Nothing"),
         ({"steps": ["a", " - [ ] "]}, "step 2 is empty. Nothing was changed."),
         ({"done": [4]}, "there is no step 4: they are 1 to 3. Nothing was changed."),

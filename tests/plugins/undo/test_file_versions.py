@@ -111,7 +111,7 @@ def test_a_new_note_is_taken_away_again(hands: Hands, undo: FileVersions) -> Non
 def test_a_change_under_one_by_another_hand_is_not_taken_back(hands: Hands, facts: Path, undo: FileVersions) -> None:
     hands("memory_add", text="x", kind="fact")
     facts.write_text("by hand")
-    with pytest.raises(WorkspaceError, match="changed since by another hand"):
+    with pytest.raises(WorkspaceError, match="was changed by something else since"):
         undo.revert(hands.effects[0])
     assert facts.read_text() == "by hand"
 
@@ -188,7 +188,7 @@ def test_when_no_copy_can_be_kept_nothing_is_written(hands: Hands, tmp_path: Pat
     (hands.root / "a.txt").write_text("one")
     (tmp_path / "undo").write_text("a file in the way")
     error = hands.error("write_file", path="a.txt", content="two")
-    assert error.startswith("a.txt is as it was: no copy of it could be kept, so a change could not be undone")
+    assert error.startswith("a.txt was not changed: no copy could be kept, so the change could not be undone")
     assert (hands.root / "a.txt").read_text() == "one"
 
 
@@ -235,7 +235,7 @@ def test_a_change_whose_copy_is_dropped_or_damaged_is_not_undone(
     hands("memory_add", text="x", kind="fact")
     for copy in (tmp_path / "undo").iterdir():
         copy.write_text("damaged")
-    with pytest.raises(WorkspaceError, match=r"its copy of 2026-05-03 23:30 is not kept any more \(30 days, 200 MB\)"):
+    with pytest.raises(WorkspaceError, match=r"its copy from 2026-05-03 23:30 is no longer kept \(30 days, 200 MB\)"):
         undo.undo()
     assert facts.read_text().startswith(FACTS)
 
