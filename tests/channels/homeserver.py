@@ -32,6 +32,12 @@ class Homeserver:
     def bodies(self, part: str) -> list[Any]:
         return [body for _, path, _, body in self.asked if part in path]
 
+    async def tell(self, *news: dict[str, Any]) -> None:
+        """Bring news to a sync that waits."""
+        self.news += news
+        async with self.changed:
+            self.changed.notify_all()
+
     async def until(self, part: str, times: int = 1) -> None:
         """Wait until something has been asked so often."""
         async with asyncio.timeout(100), self.changed:
@@ -56,8 +62,8 @@ class Homeserver:
             case "login":
                 return {"user_id": BOT, "device_id": "DEV", "access_token": TOKEN}
             case "sync":
-                if not self.news:
-                    await asyncio.Event().wait()
+                async with self.changed:
+                    await self.changed.wait_for(lambda: self.news)
                 return {"next_batch": f"s{number}", **self.news.pop(0)}
             case "upload" if "keys" in path:
                 return {"one_time_key_counts": {"signed_curve25519": 50}}
@@ -68,16 +74,21 @@ class Homeserver:
         return {"room_id": ROOM} if "/join" in path else {}
 
 
-@asynccontextmanager
-async def homeserver() -> AsyncIterator[Homeserver]:
-    server = Homeserver()
+async def serve(server: Homeserver, port: int = 0) -> web.AppRunner:
+    """Let it be reached until the runner is cleaned up."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
     server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    return runner
+
+
+@asynccontextmanager
+async def homeserver() -> AsyncIterator[Homeserver]:
+    server = Homeserver()
+    runner = await serve(server)
     try:
         yield server
     finally:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from tests.channels.contract import Contract, Shown
+from nanoclaw.providers.scripted import Step
+from tests.channels.contract import ANNA, Contract, Scene, Shown, scene
 from tests.channels.discord_server import TOKEN, DiscordServer
 from tests.channels.discord_server import serving as server
 
@@ -85,3 +88,75 @@ async def serving() -> AsyncIterator[OnDiscord]:
 
 class TestDiscord(Contract):
     service = staticmethod(serving)
+
+
+@asynccontextmanager
+async def in_a_server(tmp_path: Path, *steps: Step, **more: Any) -> AsyncIterator[tuple[Scene, OnDiscord, Any]]:
+    """Anna and the bot on a server with one channel, whose messages the bot takes."""
+    async with server(**more) as discord:
+        there = OnDiscord(discord)
+        guild = discord.backend.create_guild("Garden", owner_id=there.person(ANNA).id)
+        channel = discord.backend.create_channel(guild.id, "plants")
+        for user in (discord.bot.id, there.person(ANNA).id):
+            if user not in guild.members:
+                discord.backend.add_member(guild.id, user)
+        rules = f'allow_groups = ["{channel.id}"]'
+        async with scene(there, tmp_path, *steps, rules=rules) as here:
+            yield here, there, channel
+
+
+async def answered(here: Scene, there: OnDiscord, channel: int, words: str) -> Any:
+    said = there.server.messages
+    return await here.until(lambda: next((one for one in said(channel) if words in one.content), None), words)
+
+
+async def test_in_a_server_it_answers_its_name_by_a_reply_and_says_nothing_to_what_is_not_for_it(
+    tmp_path: Path,
+) -> None:
+    async with in_a_server(tmp_path, "Twice a week.") as (here, there, channel):
+        anna = there.person(ANNA)
+        there.server.write(anna, "nice weather", channel.id)
+        asked = there.server.write(anna, f"<@{there.server.bot.id}> how often?", channel.id)
+        answer = await answered(here, there, channel.id, "Twice a week.")
+        assert str(answer.reference["message_id"]) == str(asked.id)
+        await here.rests()
+        assert len(here.model.requests) == 1
+
+
+async def test_a_thread_is_a_conversation_of_its_own_in_the_channel_that_is_let_in(tmp_path: Path) -> None:
+    async with in_a_server(tmp_path, "In the thread.") as (here, there, channel):
+        thread = there.server.backend.create_thread(channel.id, "seeds", there.person(ANNA).id)
+        there.server.write(there.person(ANNA), f"<@{there.server.bot.id}> and these?", thread.id)
+        await answered(here, there, thread.id, "In the thread.")
+        assert there.server.messages(channel.id) == []
+
+
+async def test_a_bot_that_may_not_read_everything_still_hears_its_name(tmp_path: Path) -> None:
+    async with in_a_server(tmp_path, "Yes?", approves_content=False) as (here, there, channel):
+        there.server.write(there.person(ANNA), f"<@{there.server.bot.id}> hello", channel.id)
+        await answered(here, there, channel.id, "Yes?")
+
+
+async def test_a_connection_that_breaks_is_resumed_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with serving() as there, scene(there, tmp_path, "Back.") as here:
+        await there.server.close(4000)
+        await here.answer(ANNA, "are you there?", "Back.")
+        assert len(there.server.sessions) == 1
+
+
+async def test_a_session_that_discord_forgot_begins_anew_and_asks_what_was_said(tmp_path: Path) -> None:
+    async with serving() as there, scene(there, tmp_path, "Back.") as here:
+        await there.server.close(4009)
+        there.server.sessions.clear()
+        await here.answer(ANNA, "are you there?", "Back.")
+
+
+async def test_discords_wish_to_wait_is_kept_and_the_answer_comes_after_it(tmp_path: Path) -> None:
+    async with serving() as there, scene(there, tmp_path, "At last.") as here:
+        limited = (429, {"message": "You are being rate limited.", "retry_after": 2.5, "global": False})
+        there.server.refusals["POST /channels"] = [limited]
+        await here.says(ANNA, "hurry")
+        await here.until(lambda: not there.server.refusals["POST /channels"], "it asked")
+        here.clock.now += timedelta(seconds=3)
+        here.program.app.delivery.wake("discord")
+        await here.sees(ANNA, "At last.")
