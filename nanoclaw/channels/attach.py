@@ -64,7 +64,7 @@ def failed(error: NanoclawError, *, as_json: bool) -> int:
 
 
 def say(sentence: str) -> None:
-    """Print a sentence that is not the answer to stderr."""
+    """Print a sentence that is not part of the answer to stderr."""
     print(f"nanoclaw: {sentence}", file=sys.stderr, flush=True)
 
 

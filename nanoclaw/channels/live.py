@@ -355,7 +355,7 @@ class LiveAnswers:
             turn.failures = _FAILURES if isinstance(error, Undeliverable) else turn.failures + 1
 
     def _is_asked_for_quiet(self, error: Exception) -> bool:
-        """True when the platform asked to be left alone, which it is from now on."""
+        """True when the platform asked to wait, which starts now."""
         asked = error.retry_after if isinstance(error, ChannelError) else None
         if asked:
             self._quiet_until = self._timer.now() + min(asked, _MOST_QUIET_SECONDS)
@@ -391,7 +391,7 @@ class LiveAnswers:
 
 
 def _working(tools: Mapping[str, _ShownTool], now: float) -> str:
-    """A line for each tool that runs now; for the last one where none does."""
+    """A line for each running tool, or for the last one if none is running."""
     shown = [one for one in tools.values() if not one.has_ended] or [*tools.values()][-1:]
     if len(shown) == 1:
         return f"working: {shown[0].line(now)}"

@@ -109,7 +109,7 @@ class Plain:
         return self._out.error
 
     def serves(self, outbound: Outbound) -> bool:
-        """Messages that nobody asked for wait for a terminal that stays: the reader here may be a script."""
+        """Unprompted messages wait for an interactive terminal: the reader here may be a script."""
         own = outbound.reply_to == self.id or (self.accepts_any and outbound.reply_to != "")
         return outbound.address == self._address and own
 

@@ -26,7 +26,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> ChannelSpec | None:
-    """The spec of a channel; None for a name that nothing brings. A package may bring a plain function in its place,
+    """The spec of a channel; None for an unknown name. A package may bring a plain function in its place,
     which is called with its table of config.toml, nanoclaw's home, and the clock."""
     if name in BUILT_IN:
         built_in: ChannelSpec = import_module(BUILT_IN[name]).SPEC
@@ -73,7 +73,7 @@ def keys_of(table: ChannelTable) -> list[str]:
 
 
 def incomplete(config: Config) -> Iterator[str]:
-    """A sentence for each chat app whose table lacks the key that all else needs."""
+    """A sentence for each chat app whose table lacks its main key."""
     for name, table in tables(config).items():
         if table.is_configured or not table.spec.settings:
             continue

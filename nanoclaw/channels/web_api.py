@@ -38,7 +38,7 @@ class WebReply(NamedTuple):
             return cls(status, headers, None)
 
     def seconds(self, given: Any = None) -> float | None:
-        """Seconds that the platform asks to wait, by its body or by its header; None if it does not say."""
+        """Seconds that the platform asks to wait, in its body or a header; None if it does not say."""
         if isinstance(given, int | float):
             return float(given)
         wait = self.headers.get("retry-after", "")

@@ -262,7 +262,7 @@ def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _learn(habits: Habits, words: str, request: ModelRequest) -> Habits | None:
-    """The habits after a 400; None when its words name nothing we can change."""
+    """The adjusted request style after a 400; None when the error names nothing we can change."""
     said = words.lower()
     if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
         return replace(habits, output_tokens=int(limit[1]))

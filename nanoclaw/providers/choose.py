@@ -189,7 +189,7 @@ class ConfiguredModels:
         return not provider.supports_vision or prices.sees_images(provider.model) is False
 
     def is_local(self, model: str) -> bool:
-        """True if a server on this machine answers for a model, whatever it is called, and that is not to count."""
+        """True if a server on this machine answers for a model, whatever it is called, and should be ignored."""
         return not self._config.get("limits.count_local", False) and is_local(self._config, model)
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:

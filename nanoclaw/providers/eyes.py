@@ -12,7 +12,7 @@ from nanoclaw.providers.around import Around
 
 
 class Eyes(Around):
-    """The model of one turn. From the first new picture on that it cannot see, the one for `pictures` is asked."""
+    """The model of one turn. Once there is a new picture that it cannot see, the one for `pictures` is asked."""
 
     def __init__(
         self, inner: Provider, pictures: Callable[[], Provider], is_blind: Callable[[Provider], bool], effort: str

@@ -162,7 +162,7 @@ _CHECK_API_BASE = "Check model.api_base in config.toml."
 
 
 class Unavailable(ProviderUnavailable):
-    """Worth another try; `reason` is the short half of the sentence, for the notice of a wait."""
+    """Worth another try; `reason` is a short form of the sentence, for the notice while waiting."""
 
     def __init__(self, reason: str, rest: str, asked: float | None) -> None:
         wish = f" and asks to wait {_duration(asked)}" if asked is not None and waits_long(asked) else ""

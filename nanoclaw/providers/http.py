@@ -340,7 +340,7 @@ _contexts: dict[bool, ssl.SSLContext] = {}
 
 
 def _tls(url: str) -> ssl.SSLContext:
-    """One context a process with the authorities, and an empty one, which trusts nobody, for plain http."""
+    """One TLS context per process with the authorities, and an empty one, which trusts nobody, for plain http."""
     secure = urlsplit(url).scheme != "http"
     if secure not in _contexts:
         _contexts[secure] = httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

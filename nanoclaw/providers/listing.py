@@ -57,7 +57,7 @@ class KnownModel(NamedTuple):
 
 
 class KnownFacts(NamedTuple):
-    """The parts of the program that know something of a model; `brought` are prefixes that plugins answer for."""
+    """The parts of the program that know something about a model; `brought` are prefixes that plugins serve."""
 
     config: Config
     chosen: str

@@ -16,7 +16,7 @@ TOLD_SECONDS, ASKED_AGAIN_SECONDS = 10.0, 5.0
 
 
 class Patient(Around):
-    """A model for somebody who waits: they are told of it, one that is down is asked again, and after so many seconds
+    """A model for somebody who waits: they are told so, one that is down is asked again, and after so many seconds
     without a sign of it that ends."""
 
     def __init__(self, inner: Provider, limit: float) -> None:

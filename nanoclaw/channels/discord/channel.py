@@ -242,7 +242,7 @@ class Discord:
         return id
 
     def _answering(self, place: Place, reply_to: str) -> Fields:
-        """A reference to the message that it answers, where it could be taken for an answer to something else."""
+        """A reference to the message that it answers, where that might otherwise be unclear."""
         is_far = place.person or self._newest.of(_channel(place)) != reply_to
         if not reply_to.isdecimal() or not is_far:
             return {}
@@ -263,7 +263,7 @@ def _words(text: str) -> Fields:
 
 
 def _rows(buttons: Sequence[Button]) -> list[Fields]:
-    """Five in a row. A button whose text is too long for Discord is left out, and so is what is in no row."""
+    """Five in a row. Buttons are left out if their text is too long for Discord or there is no row left."""
     shown = [one for one in buttons if 0 < len(one.text) <= _BUTTON][: _IN_A_ROW * _ROWS]
     made = [{"type": 2, "style": 2, "label": one.label[:_LABEL], "custom_id": one.text} for one in shown]
     rows = [made[at : at + _IN_A_ROW] for at in range(0, len(made), _IN_A_ROW)]

@@ -146,7 +146,7 @@ def _attachments(messages: list[Fields]) -> Iterator[Attachment]:
 
 
 def _notes(event: Fields) -> Iterator[str]:
-    """Descriptions of what is neither text nor a file."""
+    """Descriptions of parts that are neither text nor files."""
     for sticker in tables(event.get("sticker_items")):
         yield f"[sticker {clean_line(string(sticker.get('name')), NAME_LENGTH)}]"
     if poll := table(event.get("poll")):

@@ -342,7 +342,7 @@ class Email:
 
 
 def _check(settings: EmailSettings) -> None:
-    """Raises ConfigError for what cannot be meant."""
+    """Raises ConfigError for settings that make no sense."""
     address, ca_file, security = settings.address, settings.ca_file, settings.security
     if not is_address(address):
         raise ConfigError(f"channels.email.address must be an address such as bot@example.org, not {address!r}.")

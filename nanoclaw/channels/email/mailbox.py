@@ -106,7 +106,7 @@ class Mailbox:
         return Headers.of(_of(items, "BODY[HEADER]")) if items else None
 
     def with_subject(self, words: str) -> list[int]:
-        """The mails whose subject has these words, also those that came this moment."""
+        """The mails whose subject has these words, including those that have just arrived."""
         with _told(self._server):
             self._box.client.noop()
             return sorted(map(int, self._box.uids(f'HEADER Subject "{words}"', charset=None)))

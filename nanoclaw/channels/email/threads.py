@@ -32,7 +32,7 @@ class MailThread:
         return MailThread(self.subject, message_id).after(self)
 
     def after(self, before: MailThread) -> MailThread:
-        """The same with what came before, of which some mail programs name the newest only."""
+        """The same with earlier mails, of which some mail programs name only the newest."""
         known = [*before.references, before.last, *self.references]
         chain = [one for one in dict.fromkeys(known) if one and one != self.last]
         return MailThread(self.subject, self.last, (*chain[:1], *chain[1:][-_REFERENCES:]))

@@ -273,7 +273,7 @@ class Matrix:
             self._progress = replace(self._progress, entered=kept)
 
     async def _accept(self, client: Client, room_id: str, inviter: str) -> bool:
-        """Join the room; whether the invitation is dealt with."""
+        """Join the room; True when the invitation needs nothing more."""
         from nanoclaw.channels.matrix.client import SignedOut
 
         try:
@@ -312,7 +312,7 @@ class Matrix:
                 await client.mark_read(place.chat, inbound.external_id, place.thread or "main")
 
     def _remark(self, kind: str, text: str) -> None:
-        """A line in the log, of each kind one a minute."""
+        """Write a line to the log, at most one of each kind per minute."""
         now = self._clock()
         last = self._remarked.get(kind)
         if last is None or (now - last).total_seconds() >= REMARK_SECONDS:
@@ -415,7 +415,7 @@ class Matrix:
                 self._named(room_id, str(transaction), str(source.get("event_id")))
 
     async def _erase_growing(self, client: Client) -> None:
-        """Delete what an earlier process had begun to say: the answer comes again."""
+        """Delete the unfinished answer of an earlier process: it comes again."""
         growing, self._progress = self._progress.growing, replace(self._progress, growing=())
         for room_id, event_id in growing:
             if not event_id.startswith(_UNNAMED):

@@ -221,7 +221,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             checked(await self.room_redact(room_id, event_id, tx_id=f"redact-{event_id}"))
 
     async def typing(self, room_id: str, seconds: float) -> None:
-        """Show for so long that the assistant writes; 0 ends it."""
+        """Show for this long that the assistant is typing; 0 ends it."""
         with reached(self.homeserver):
             checked(await self.room_typing(room_id, seconds > 0, int(seconds * 1000)))
 

@@ -102,7 +102,7 @@ class Slack:
         return me
 
     async def _listen(self, socket: WebSocket, bot: str, deliver: Deliver) -> None:
-        """Take in what comes until Slack wants another connection."""
+        """Receive events until Slack asks for another connection."""
         hello = table(await socket.receive(HELLO_SECONDS))
         if hello.get("type") != "hello":
             raise ChannelUnavailable("what answers is not Slack's socket.")

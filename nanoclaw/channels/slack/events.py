@@ -39,7 +39,7 @@ def changed(event: Fields) -> Fields | None:
 
 
 def message(event: Fields, bot: str, now: datetime) -> Inbound | None:
-    """Read what somebody wrote. None for what nobody said to the assistant: what bots say, and Slack's news. Raises
+    """Read what somebody wrote. None for what isn't meant for the assistant: bots, and Slack's own notices. Raises
     Malformed."""
     if string(event.get("subtype")) not in _MESSAGES or event.get("bot_id") or event.get("user") == bot:
         return None

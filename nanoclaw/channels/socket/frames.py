@@ -20,7 +20,7 @@ Frame = dict[str, Any]
 
 
 class ClientRefused(Exception):
-    """A client sent what is not understood, and is disconnected."""
+    """A client sent something invalid, and is disconnected."""
 
 
 class ClientLine:

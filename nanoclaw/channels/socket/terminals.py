@@ -49,7 +49,7 @@ class AttachHost(Protocol):
         ...
 
     def words(self) -> dict[str, list[list[str]]]:
-        """By command what may stand behind it, each with a remark."""
+        """Words that may follow each command, each with a remark."""
         ...
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
@@ -421,7 +421,7 @@ class Terminals:
             line.send({"err": f"· {words} for you: nanoclaw shows what\n"})
 
     async def _hear(self, line: ClientLine, address: Address) -> None:
-        """Hear a client that asked: it has shown something, or wants no more."""
+        """Handle what a client that asked reports: it has shown something, or wants no more."""
         with contextlib.suppress(ConnectionError, ClientRefused):
             while True:
                 if "stop" in await line.receive():

@@ -363,7 +363,7 @@ class Telegram:
             raise Undeliverable(f"the file {path.name} cannot be read: {error.strerror}.") from error
 
     async def _ask(self, method: str, **parameters: Any) -> Any:
-        """The result, if need be without what Telegram does not take of it. Raises Undeliverable, ChannelError."""
+        """The result, if need be without what Telegram refuses. Raises Undeliverable, ChannelError."""
         while True:
             try:
                 return await self._api.call(method, **parameters)

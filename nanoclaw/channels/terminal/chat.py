@@ -137,7 +137,7 @@ class Terminal:
         return outbound.address == self.address
 
     async def send(self, outbound: Outbound) -> str:
-        """One that was shown already comes again where its process ended before that was on disk."""
+        """One that was shown already comes again if its process ended before that was saved."""
         identity = (outbound.key, hash((outbound.text, outbound.files)))
         if outbound.key and identity in self._shown:
             return os.urandom(8).hex()

@@ -21,7 +21,7 @@ _STYLE = Style.from_dict({"dim": "fg:ansibrightblack", "chosen": "reverse"})
 
 
 def pick(lines: Sequence[tuple[str, str]]) -> int | None:
-    """The place of the line that the person picks, of some with a title and a remark; None for none."""
+    """The index of the line that the person picks, of lines with a title and a remark; None for none."""
     area, keys, chosen = TextArea(prompt="› ", multiline=False), KeyBindings(), 0
 
     def found() -> list[int]:

@@ -83,7 +83,7 @@ class Relay:
                 await self._sitting
 
     async def _hand_on(self, inbound: Inbound) -> None:
-        """A message is passed on again, under its own id, where it isn't known that the last process took it in."""
+        """A message is sent again, under its own id, unless the last process is known to have received it."""
         while True:
             await self._is_answered.wait()
             assert self._deliver
