@@ -478,6 +478,20 @@ def test_the_foot_of_the_screen_says_how_it_stands_where_there_is_room(start: St
     chat.expect(lambda screen: "You said" not in screen.text and idle(screen) and "Standing." in screen.text)
 
 
+def test_a_command_by_hand_is_run_and_shown_to_the_model_unless_it_has_two_marks(start: Start) -> None:
+    chat = start(SHELL="/bin/sh")
+    chat.say("!echo by hand; false")
+    chat.expect(lambda screen: "by hand" in screen.lines and "[exit status 1]" in screen.lines)
+    chat.expect("You said: /ran echo by hand; false")
+    chat.say("!!echo for me alone")
+    chat.expect(lambda screen: "for me alone" in screen.lines)
+    chat.say("!sleep 100")
+    chat.press("\x03")
+    chat.expect("ended")
+    ask(chat, "hello", "You said: hello")
+    assert [one["text"] for one in chat.delivered()] == ["/ran echo by hand; false\nby hand\n[exit status 1]", "hello"]
+
+
 def test_a_long_paste_is_shown_by_its_count_and_sent_whole(start: Start) -> None:
     chat = start()
     pasted = [f"line {number}" for number in range(214)]

@@ -28,6 +28,7 @@ GATEWAY_SECONDS = 5.0
 """In which a gateway, for which the home was given up, has begun to listen."""
 
 _MOST_LINES = 64
+_FOOT_SECONDS = 1.0  # after the start: what a footer needs is loaded by then
 _JUST_NOW = timedelta(minutes=2)  # so old a message is what the start itself brought
 
 
@@ -105,6 +106,7 @@ class Terminals:
         self._open: dict[Address, list[str]] = {}  # ids of what was handed in and is not answered, in order
         self._turning = dict[Address, str]()  # the message that each running turn began with, "" for none that is known
         self._status: dict[Address, dict[str, StatusLines]] = {}  # the lines that stand below each conversation
+        self._footing: asyncio.TimerHandle | None = None
         self._deliver: Deliver = _nowhere
 
     @property
@@ -130,6 +132,8 @@ class Terminals:
             if self.is_given_up or any(isinstance(one, AttachedChat) for one in self._terminals):
                 self._host.hand_over()
         finally:
+            if self._footing:
+                self._footing.cancel()
             if not self._is_up.is_set():  # nobody has seen anything
                 self._terminals.clear()
             if server:
@@ -200,11 +204,15 @@ class Terminals:
         """Show the terminals of a conversation how it stands."""
         at = {address, getattr(self._own, "address", address)}  # the own terminal may just have gone elsewhere
         for place in at if any(one for one in self._terminals if not isinstance(one, AttachedQuestion)) else ():
-            if text := self._host.footer(place):
-                self.show(place, StatusLines(FOOTER, text))
+            with contextlib.suppress(NanoclawError):
+                if text := self._host.footer(place):
+                    self.show(place, StatusLines(FOOTER, text))
 
     def _up(self, own: Channel) -> None:
-        self._foot(getattr(own, "address", Address(self.name, "main")))
+        at = getattr(own, "address", Address(self.name, "main"))
+        self._footing = asyncio.get_running_loop().call_later(
+            _FOOT_SECONDS, self._foot, at
+        )  # after what is typed first
         self._tell_waiting(own)
         self._is_up.set()
 

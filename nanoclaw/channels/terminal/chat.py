@@ -104,6 +104,7 @@ class Terminal:
         self._carried: Inbound | None = None
         self._shown: deque[tuple[str, int]] = deque(maxlen=_REMEMBERED)
         self._stopping = False
+        self._by_hand: asyncio.Task[None] | None = None  # a command that the person runs
         self._warned = float("-inf")  # when it was said that Ctrl-C leaves
 
     def greet(self) -> None:
@@ -172,6 +173,8 @@ class Terminal:
         text = printable(text).strip()
         if text and text.lower().split()[0] in _LEAVE:
             self._view.leave()
+        elif text.startswith("!") and (command := text.lstrip("!").strip()):
+            self._by_hand = asyncio.create_task(self._run_by_hand(command, is_told=not text.startswith("!!")))
         elif text:
             self._warned = float("-inf")
             return self._hand_in(text)
@@ -193,6 +196,18 @@ class Terminal:
         self._handed_in.put_nowait(inbound)
         self._settle()
         return inbound.external_id
+
+    async def _run_by_hand(self, command: str, *, is_told: bool) -> None:
+        """Run what the person wants in their own shell, and show it to them and to the model. Ctrl-C ends it."""
+        from nanoclaw.channels.terminal.by_hand import run_by_hand
+
+        try:
+            said = await run_by_hand(command)
+        finally:
+            self._by_hand = None
+        self._view.note(said)
+        if is_told:
+            self._hand_in(f"/ran {command}\n{said}")
 
     async def _carry(self, deliver: Deliver) -> None:
         while True:
@@ -216,6 +231,10 @@ class Terminal:
 
     def _interrupt(self) -> None:
         """The first Ctrl-C stops the turn or, without one, warns; the second leaves."""
+        if self._by_hand:
+            self._by_hand.cancel()
+            self._view.note("ended")
+            return
         if self._stopping or time.monotonic() - self._warned < _AGAIN_SECONDS:
             self._view.leave()
             return

@@ -325,7 +325,7 @@ class Window:
     def _echo(self, typed: str) -> _Typed | None:
         """A message that has to wait its turn stays in the live part until then."""
         first = typed.strip().lower().partition(" ")[0]
-        is_at_once = first == "stop" or (first.startswith("/") and first not in self._waiting)
+        is_at_once = first == "stop" or first[:1] == "!" or (first.startswith("/") and first not in self._waiting)
         if self._since is not None and not is_at_once:
             self._queued.append(_Typed(typed))
             self._redraw()

@@ -12,6 +12,7 @@ from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Reply, Said, Turn, Tx
 from nanoclaw.escapes import one_line
+from nanoclaw.outside_text import block
 from nanoclaw.plugins.conversations.export import as_json, as_markdown
 from nanoclaw.plugins.conversations.search import search
 from nanoclaw.plugins.conversations.titles import LONGEST, age, size, titled
@@ -56,6 +57,7 @@ class ListOfConversations(Plugin):
             ("edit", "other words in place of your last message", self._ways.edit, True),
             ("rewind", back, self._ways.rewind, True),
             ("continue", "a new conversation that begins with a summary of this one", self._ways.go_on, True),
+            ("ran", "shows the model what you ran: !COMMAND in a terminal, !!COMMAND keeps it", self._ran, True),
             ("export", "write it to a file: /export [markdown|json] [NAME]", self._export, False),
         )
         return (
@@ -104,6 +106,15 @@ class ListOfConversations(Plugin):
         ]
         said = "\n".join([*map(self._line, named[:LISTED]), *lines]) or f"Nothing was said about “{argument}”. {USAGE}"
         return Reply(said, {"sessions": named, "found": found})
+
+    def _ran(self, said: Said, tx: Tx) -> str:
+        """Make what the person ran by hand part of the conversation. No owner wrote its output."""
+        if not (text := said.argument.strip()):
+            raise NanoclawError("!COMMAND in a terminal runs it and shows the model what came of it.")
+        source = "a command that the person ran"
+        shown = UserMessage(block(source, self._host.redact(text)), self._host.now(), "runtime", (), source)
+        self._host.conversations.add(said.conversation, [[shown]], tx)
+        return "The model sees it with your next message."
 
     async def _export(self, said: Said) -> Reply:
         kind, _, name = said.argument.strip().partition(" ")

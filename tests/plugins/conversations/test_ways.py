@@ -177,6 +177,21 @@ async def test_a_conversation_goes_on_from_a_summary(tmp_path: Path) -> None:
         assert said_to(model) == ["And now?"]
 
 
+async def test_the_model_sees_what_the_person_ran_as_text_of_others(tmp_path: Path) -> None:
+    model = ScriptedProvider("Three files.")
+    async with running(tmp_path, model) as program:
+        assert await program.ask("/ran ls\na.md") == "The model sees it with your next message."
+        assert await program.ask("How many?") == "Three files."
+        first = model.requests[0].history[0]
+        assert (
+            isinstance(first, UserMessage)
+            and "ls\na.md" in first.text
+            and "a command that the person ran" in first.text
+        )
+        assert first.outside and said_to(model) == ["How many?"]
+        assert "!COMMAND in a terminal" in await program.ask("/ran")
+
+
 async def test_a_terminal_opens_a_conversation_by_name(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider("Hi.")) as program:
         await program.ask("hello", "camp")
