@@ -60,6 +60,7 @@ BUILT_IN: dict[str, str] = {
     "todo": "nanoclaw.plugins.todo.plugin:Todo",
     "message": "nanoclaw.plugins.message.plugin:Messages",
     "calendar": "nanoclaw.plugins.calendar.plugin:Calendar",
+    "mailbox": "nanoclaw.plugins.mailbox.plugin:OwnersMailbox",
     "send": "nanoclaw.plugins.send.plugin:Send",
     "delegate": "nanoclaw.plugins.delegate.plugin:Delegate",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
@@ -79,8 +80,7 @@ BUILT_IN: dict[str, str] = {
 }
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
-FOR_SETTINGS = ("calendar", "knowledge")
-"""Loaded only where config.toml has a table for them."""
+FOR_SETTINGS = ("calendar", "mailbox", "knowledge")  # loaded only where config.toml has a table for them
 
 LAST = "redact"  # third-party plugins stand before it
 
