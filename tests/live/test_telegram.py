@@ -172,21 +172,6 @@ async def test_talk(one: Journey) -> None:
 
 
 @journey
-async def test_a_long_answer_comes_in_pieces_in_order(one: Journey) -> None:
-    paragraphs = "\n\n".join(f"{number}. " + "words and 😀 " * 40 for number in range(40))
-    one.model.script(says(f"{paragraphs}\n\n```python\n" + "x = 1\n" * 1500 + "```\n\nEnd."))
-    one.server.say(one.anna, "Tell me all.")
-    await one.server.until(lambda: [m for m in one.server.sent(one.anna) if m.text.endswith("End.")], SECONDS)
-    texts = [message.text for message in one.server.sent(one.anna)]
-    assert len(texts) > 5
-    assert [text for text in "\n".join(texts).split() if text.rstrip(".").isdigit() and text.endswith(".")] == [
-        f"{number}." for number in range(40)
-    ]
-    assert "\n".join(texts).count("x = 1") == 1500
-    assert "```" not in "".join(texts)
-
-
-@journey
 async def test_a_message_that_waits_is_marked_and_may_be_changed(one: Journey) -> None:
     answer, gate = slowly("One", " is done.")
     one.model.script(answer, says("Which bread?"))
