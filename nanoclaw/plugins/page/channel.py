@@ -46,6 +46,7 @@ class PageChannel:
 
     async def run(self, deliver: Deliver) -> None:
         from nanoclaw.plugins.page import server
+        from nanoclaw.plugins.page.cards import Cards
         from nanoclaw.plugins.page.talk import Talk
 
         self._deliver = deliver
@@ -58,7 +59,7 @@ class PageChannel:
                 "port in [page] of config.toml."
             ) from None
         self.port = own.getsockname()[1]
-        routes = [*Talk(self).routes(), *server.hook_routes(self.host.get("send"))]
+        routes = [*Talk(self).routes(), *Cards(self).routes(), *server.hook_routes(self.host.get("send"))]
         app = server.application(routes, self.sessions, self.hosts, self._settings.password, self.most_bytes + 1000)
         self.listening.set()
         self.alive = self.host.now()

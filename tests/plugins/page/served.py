@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 
 from nanoclaw.core.app import App
+from nanoclaw.core.plugin import Plugin
 from nanoclaw.plugins.page.channel import PageChannel
 from nanoclaw.providers.scripted import ScriptedProvider, Step
-from nanoclaw.start.build import build
+from nanoclaw.start.build import BUILT_IN, build
 from tests.program import AtOnce, HandClock, config_of, lay_new_store, new_id
 
 ON = "[page]\nport = 0\n"
@@ -104,13 +105,18 @@ class Events:
 
 @asynccontextmanager
 async def serving(
-    root: Path, *steps: Step, settings: str = ON, clock: HandClock | None = None
+    root: Path,
+    *steps: Step,
+    settings: str = ON,
+    clock: HandClock | None = None,
+    extra: Sequence[type[Plugin]] = (),
 ) -> AsyncIterator[Served]:
-    """A gateway at work; the same folder may be opened again."""
+    """A gateway at work, with `extra` plugins; the same folder may be opened again."""
     config = config_of(root, settings)
     lay_new_store(root)
     model = ScriptedProvider(*steps)
-    app = build(config, provider=model, channels=None, clock=clock or HandClock())
+    plugins: list[str | type[Plugin]] | None = [*BUILT_IN, *extra] if extra else None
+    app = build(config, provider=model, channels=None, clock=clock or HandClock(), plugins=plugins)
     app.store.committer = AtOnce()
     app.keep_copy = lambda path, today: ""
     running = asyncio.create_task(app.run())

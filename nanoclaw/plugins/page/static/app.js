@@ -1,11 +1,12 @@
 // The page: signing in, the list of conversations, and which view is shown.
 
+import { cards } from "./cards.js";
 import { ask, make, newId, tell, when } from "./dom.js";
 import { listen, start } from "./stream.js";
 import { talk } from "./talk.js";
 
 /** Views by the first word of the address: each is shown in an element, and returns what takes it away. */
-const views = { talk };
+const views = { talk, today: cards("Today"), knows: cards("Knows"), house: cards("House") };
 
 const side = document.getElementById("side"), main = document.getElementById("main");
 const shade = document.getElementById("shade");
@@ -70,6 +71,8 @@ function drawSide() {
   list = make("ul.talks");
   side.replaceChildren(
     make("div.brand", {}, make("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }), make("strong", {}, "nanoclaw")),
+    make("div.views", {}, ...["Today", "Knows", "House"].map((name) =>
+      make("a", { href: `#/${name.toLowerCase()}`, "data-view": name.toLowerCase(), onclick: closeSide }, name))),
     make("button.new", { type: "button", onclick: () => go(`page:${newId()}`) }, "+ New conversation"),
     list,
   );
@@ -113,6 +116,10 @@ function mark() {
     if (link.dataset.c === current()) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
     link.classList.toggle("runs", running.has(link.dataset.c));
+  }
+  for (const link of side.querySelectorAll("a[data-view]")) {
+    if (link.dataset.view === location.hash.split("/")[1]) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
 }
 

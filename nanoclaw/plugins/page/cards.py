@@ -1,0 +1,237 @@
+"""The views Today, Knows and House: cards of what commands tell, with what a person can do about it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import Address
+from nanoclaw.core.plugin import Reply, Said
+from nanoclaw.dollars import dollars
+from nanoclaw.escapes import one_line
+from nanoclaw.plugins.page.render import html
+from nanoclaw.plugins.page.server import given, text_in
+from nanoclaw.usage_totals import Total, totals
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.page.channel import PageChannel
+
+MAIN = Address("terminal", "main")
+DAYS, RECENT, CONVERSATIONS = 30, 15, 30
+"""Days of the plots; lines of what was done, and conversations in which that is looked for."""
+
+SAYS = {"jobs", "note", "memory", "search", "pin", "undo", "grants", "skills", "budget", "answer", "processes"}
+"""Commands that a card may carry out."""
+
+
+class CardButton(NamedTuple):
+    """A button: the command that it carries out. With `asks` the page asks once more."""
+
+    label: str
+    command: str
+    asks: str = ""
+
+
+class CardRow(NamedTuple):
+    """A line of a card, with a second one about it. With `talk` it leads to that conversation."""
+
+    text: str
+    about: str = ""
+    acts: Sequence[CardButton] = ()
+    talk: str = ""
+
+
+class CardForm(NamedTuple):
+    """A field whose words follow a command. With `stays` what it says stands below it, else it changes the cards."""
+
+    label: str
+    command: str
+    button: str
+    stays: bool = False
+
+
+class PageCard(NamedTuple):
+    """A part of a view; `text` is Markdown, `plot` has a name and a size for each bar, with what it stands for."""
+
+    title: str
+    rows: Sequence[CardRow] = ()
+    text: str = ""
+    form: CardForm | None = None
+    plot: Sequence[tuple[str, float, str]] = ()
+    empty: str = ""
+
+
+class Cards:
+    """The routes of these views."""
+
+    def __init__(self, channel: PageChannel) -> None:
+        self._channel, self._host = channel, channel.host
+        self._views: Mapping[str, Sequence[Callable[[], Awaitable[PageCard | None]]]] = {
+            "today": (self._waiting, self._due, self._done, self._helpers, self._cost),
+            "knows": (self._facts, self._changes, self._rules, self._skills),
+            "house": (self._status, self._findings, self._plot, self._models, self._context, self._grants),
+        }
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/view/{name}", self._view),
+            Route("/api/do", self._do, methods=["POST"]),
+        ]
+
+    async def _view(self, request: Request) -> Response:
+        if (name := request.path_params["name"]) not in self._views:
+            raise HTTPException(404, "There is no such view.")
+        found = [card for make in self._views[name] if (card := await self._made(make))]
+        return JSONResponse({"cards": [await self._shown(card) for card in found]})
+
+    async def _made(self, make: Callable[[], Awaitable[PageCard | None]]) -> PageCard | None:
+        """A card, None where there is nothing to tell, as where its plugin is not there."""
+        try:
+            return await make()
+        except NanoclawError as error:
+            self._host.log.debug("a card of the page is left out: {}", error)
+            return None
+
+    async def _shown(self, card: PageCard) -> dict[str, Any]:
+        """A card as JSON, its Markdown as HTML."""
+        found = card._replace(text=await run_in_threadpool(html, card.text) if card.text else "")._asdict()
+        return {**found, "form": card.form and card.form._asdict(), "rows": [_row(one) for one in card.rows]}
+
+    async def _do(self, request: Request) -> Response:
+        """Carry out a command of a card, and tell what it said."""
+        asked = await given(request)
+        command, _, argument = text_in(asked, "command", 20_000).strip().partition(" ")
+        if command not in SAYS:
+            raise HTTPException(400, "The page has no such button.")
+        reply = await self._reply(command, argument)
+        return JSONResponse({"html": await run_in_threadpool(html, reply.text)})
+
+    async def _reply(self, command: str, argument: str = "") -> Reply:
+        return await self._host.carry_out(command, Said(argument, MAIN, MAIN, "owner", "owner"))
+
+    # --- today -------------------------------------------------------------------------------------------------------
+
+    async def _waiting(self) -> PageCard | None:
+        asks = self._host.get("approvals")
+        rows = []
+        for one in asks.open() if asks else ():
+            asked = one_line(one.ask.question, 300)
+            words = one.ask.options or ("yes", "no")
+            rows.append(
+                CardRow(asked, "", [CardButton(word.capitalize(), f"answer {one.number} {word}") for word in words])
+            )
+        return PageCard("Waits for your answer", rows) if rows else None
+
+    async def _due(self) -> PageCard | None:
+        jobs = (await self._reply("jobs")).data or {}
+        rows = []
+        for job in jobs.get("jobs", ()):
+            number, is_paused = job["id"], job["state"] == "paused"
+            acts = [CardButton("Run now", f"jobs run {number}")] if job["kind"] == "task" else []
+            acts += [
+                CardButton("Go on", f"jobs resume {number}")
+                if is_paused
+                else CardButton("Pause", f"jobs pause {number}")
+            ]
+            acts += [CardButton("Remove", f"jobs remove {number}", f"Remove {job['kind']} {number}?")]
+            when = "paused" if is_paused else self._when(job["due"])
+            rows.append(CardRow(job["text"], f"{job['kind']} · {when}", acts))
+        return PageCard("Due", rows, empty="Nothing is planned. Say “remind me tomorrow at 9 to …”.")
+
+    async def _done(self) -> PageCard | None:
+        records, found = self._host.records, list[tuple[datetime, str, str]]()
+        for one in self._host.conversations.all()[:CONVERSATIONS]:
+            channel, _, chat = one.key.partition(":")
+            effects = records.effects(Address(channel, chat), RECENT)
+            found += [(effect.at, effect.text, one.key) for effect in effects if effect.at and effect.state != "begun"]
+        newest = sorted(found, reverse=True)[:RECENT]
+        rows = [
+            CardRow(one_line(text, 200), f"{self._when(at.isoformat())} · {key.partition(':')[0]}", (), key)
+            for at, text, key in newest
+        ]
+        return PageCard("Done", rows, empty="Nothing was changed yet.")
+
+    async def _helpers(self) -> PageCard | None:
+        told = await self._reply("helpers")
+        return PageCard("Helpers", text=told.text) if (told.data or {}).get("helpers") else None
+
+    async def _cost(self) -> PageCard | None:
+        return PageCard("Cost", text="\n".join(f"- {line}" for line in (await self._reply("budget")).text.splitlines()))
+
+    # --- what it knows -----------------------------------------------------------------------------------------------
+
+    async def _facts(self) -> PageCard | None:
+        text = (await self._reply("memory")).text.rpartition("\n\n")[0]
+        return PageCard(
+            "What it remembers", text=text, form=CardForm("A fact to keep", "memory add --fact", "Remember")
+        )
+
+    async def _changes(self) -> PageCard | None:
+        find = CardForm("Words to find in notes and talk", "search", "Search", stays=True)
+        log = (await self._reply("memory", "log")).text
+        return PageCard("Notes and changes", text=log, form=find)
+
+    async def _rules(self) -> PageCard | None:
+        rule = CardForm("A standing rule", "pin", "Pin")
+        return PageCard("Rules", text=(await self._reply("pins")).text, form=rule)
+
+    async def _skills(self) -> PageCard | None:
+        found = (await self._reply("skills")).data or {}
+        rows = [CardRow(one["name"], f"{one['description']} ({one['state']})") for one in found.get("skills", ())]
+        return PageCard("Skills", rows)
+
+    # --- the house ---------------------------------------------------------------------------------------------------
+
+    async def _status(self) -> PageCard | None:
+        return PageCard("How it is", [CardRow(line) for line in self._host.about()])
+
+    async def _findings(self) -> PageCard | None:
+        """The findings of plugins about themselves."""
+        found = [(one.name, finding) for one in self._host.plugins() for finding in await one.check(deep=False)]
+        rows = [CardRow(finding.text, name) for name, finding in found if not finding.is_well]
+        return PageCard("To be mended", rows) if rows else None
+
+    async def _plot(self) -> PageCard | None:
+        today = self._host.now().date()
+        days = [(today - timedelta(days=number)).isoformat() for number in reversed(range(DAYS))]
+        spent = list(self._host.records.spent(today - timedelta(days=DAYS - 1), 0))
+        price = self._host.models.cost
+
+        def sums(place: int) -> list[Total]:
+            return totals(((str(row[place]), row[4], row[5], True, row[3]) for row in spent), price)
+
+        by_day = defaultdict(lambda: Total(""), {one.key: one for one in sums(1)})
+        plot = [(day, float(by_day[day].tokens), _cost(by_day[day])) for day in days]
+        rows = [CardRow(one.key or "unknown", _cost(one)) for place in (4, 2) for one in sums(place)[:5]]
+        return PageCard(f"The last {DAYS} days", rows, plot=plot if spent else (), empty="No model was asked yet.")
+
+    async def _models(self) -> PageCard | None:
+        return PageCard("Models", text=self._host.models.listing("").text)
+
+    async def _context(self) -> PageCard | None:
+        return PageCard("What the model is sent", text=(await self._reply("context")).text)
+
+    async def _grants(self) -> PageCard | None:
+        return PageCard("What it may do without asking", text=(await self._reply("grants")).text)
+
+    def _when(self, iso: str) -> str:
+        at, now = datetime.fromisoformat(iso).astimezone(self._host.now().tzinfo), self._host.now()
+        return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %d %b, %H:%M}"
+
+
+def _row(row: CardRow) -> dict[str, Any]:
+    return {**row._asdict(), "acts": [one._asdict() for one in row.acts]}
+
+
+def _cost(total: Total) -> str:
+    price = "price unknown" if total.unpriced else dollars(total.cost)
+    return f"{total.calls:,} request{'s' * (total.calls != 1)}, {total.tokens:,} tokens, {price}"

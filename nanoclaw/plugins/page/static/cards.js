@@ -1,0 +1,113 @@
+// The views Today, Knows and House: cards that the server makes of what commands tell.
+
+import { ask, make, tell } from "./dom.js";
+import { listen } from "./stream.js";
+
+/** A view of the server's cards of that name. */
+export const cards = (title) => (main, _, { openSide }) => {
+  const log = make("div.cards", { tabindex: -1 });
+  main.append(
+    make("header.bar", {},
+      make("button.menu", { type: "button", "aria-label": "Open the list of conversations", onclick: openSide }, "☰"),
+      make("h1", {}, title)),
+    log,
+  );
+  let isGone = false, soon;
+
+  async function load() {
+    try {
+      const found = await ask(`/api/view/${title.toLowerCase()}`);
+      if (!isGone && !log.contains(document.activeElement?.closest("input"))) log.replaceChildren(...found.cards.map(card));
+    } catch (problem) {
+      if (problem.status !== 401) tell(problem.message, "Try again", load);
+    }
+  }
+
+  async function act(command, question) {
+    if (question && !confirm(question)) return;
+    try {
+      const { html } = await ask("/api/do", { command });
+      await load();
+      return html;
+    } catch (problem) {
+      tell(problem.message);
+    }
+  }
+
+  function card(one) {
+    const parts = [make("h2", {}, one.title)];
+    if (one.plot.length) parts.push(plot(one.plot));
+    if (one.text) parts.push(words(one.text));
+    if (one.rows.length) parts.push(make("ul.rows", {}, ...one.rows.map(row)));
+    if (one.empty && !one.rows.length && !one.text) parts.push(make("p.quiet", {}, one.empty));
+    if (one.form) parts.push(form(one.form));
+    return make("section.card", {}, ...parts);
+  }
+
+  function row(one) {
+    const what = one.talk ? make("a", { href: `#/talk/${encodeURIComponent(one.talk)}` }, one.text) : one.text;
+    const button = (act_) => make("button", { type: "button", onclick: async (event) => {
+      event.target.disabled = true;
+      const said = await act(act_.command, act_.asks);
+      event.target.disabled = false;
+      if (said) told(said);
+    } }, act_.label);
+    return make("li", {}, make("div.what", {}, what, one.about && make("span", {}, one.about)), ...one.acts.map(button));
+  }
+
+  function form(one) {
+    const id = `field-${one.command.replaceAll(" ", "-")}`;
+    const field = make("input", { id, type: "text", required: true, autocomplete: "off" });
+    const answer = make("div.words", { role: "status" });
+    const send = async (event) => {
+      event.preventDefault();
+      const said = await ask("/api/do", { command: `${one.command} ${field.value}` }).catch((problem) => tell(problem.message));
+      if (!said?.html) return;
+      field.value = "";
+      if (one.stays) return answer.replaceChildren(words(said.html));
+      field.blur();
+      told(said.html);
+      await load();
+    };
+    return make("form", { onsubmit: send }, make("label", { for: id }, one.label), field, make("button", { type: "submit" }, one.button), answer);
+  }
+
+  const stop = listen(({ event, afresh }) => {
+    if (!afresh && !["ended", "paused"].includes(event?.t)) return;
+    clearTimeout(soon);
+    soon = setTimeout(load, 500);
+  });
+  load();
+  return () => {
+    isGone = true;
+    clearTimeout(soon);
+    if (typeof stop === "function") stop();
+  };
+};
+
+/** HTML that the server has made of Markdown, and cleaned. */
+function words(html) {
+  const shown = make("div.words");
+  shown.innerHTML = html;
+  return shown;
+}
+
+const told = (html) => tell(words(html).textContent.trim().slice(0, 300));
+
+/** Bars, the highest one as high as the plot; each says what it stands for when it is pointed at, or read aloud. */
+function plot(bars) {
+  const svg = (name, given, ...children) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(given)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+  const highest = Math.max(1, ...bars.map(([, size]) => size)), width = 300 / bars.length;
+  const bar = ([name, size, about], number) => {
+    const title = svg("title", {}, `${name}: ${about}`), height = (size / highest) * 96;
+    return svg("rect", { x: number * width + 1, width: width - 2, y: 99 - height, height }, title);
+  };
+  const label = `Tokens by day, ${bars[0][0]} to ${bars.at(-1)[0]}; the most in a day: ${highest.toLocaleString()}`;
+  return svg("svg", { viewBox: "0 0 300 100", preserveAspectRatio: "none", class: "plot", role: "img", "aria-label": label },
+    svg("line", { x1: 0, x2: 300, y1: 99.5, y2: 99.5 }), ...bars.map(bar));
+}
