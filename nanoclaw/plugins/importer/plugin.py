@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from importlib import import_module
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,7 +138,7 @@ class Importer(Plugin):
         for run, state in self._host.read(_ON_THE_WAY):
             stay += self._follow(run, state)
             sql = "UPDATE importer_runs SET state = 'there'" if state == "coming" else "DELETE FROM importer_runs"
-            await self._host.write(partial(_execute, f"{sql} WHERE id = ?", run))
+            await self._host.write(methodcaller("execute", f"{sql} WHERE id = ?", run))
             for one in self._host.plugins() if state == "going" else ():
                 one.reload()  # what they know of the conversations
         return stay
@@ -172,7 +172,3 @@ class Importer(Plugin):
         stay = await self._go_on()
         self._host.drop_bytes()
         return Reply("\n".join([f"The import from {source} is taken back.", *stay]))
-
-
-def _execute(sql: str, run: int, tx: Tx) -> None:
-    tx.execute(sql, run)
