@@ -8,6 +8,7 @@ import json
 from datetime import datetime
 from pathlib import Path
 
+import httpx
 import pytest
 
 from nanoclaw.core.errors import ConfigError
@@ -107,3 +108,19 @@ async def test_the_model_is_asked_about_it_as_others_text(tmp_path: Path) -> Non
         assert "information by others" in asked[-1].text and BODY.decode() in asked[-1].text
         assert "what their webhook brought" in asked[-2].text
         assert (await deliver(program, "ci", BODY.decode(), **signed))[1] == "taken before."
+
+
+async def test_deliveries_come_in_by_the_server_of_the_page(tmp_path: Path) -> None:
+    for library in ("nh3", "starlette", "uvicorn"):
+        pytest.importorskip(library)
+    from tests.plugins.page.served import ON, serving
+
+    async with serving(tmp_path, settings=f"{ON}{SETTINGS}") as served, httpx.AsyncClient(base_url=served.url) as other:
+        right = {"authorization": "Bearer a secret of mine", "idempotency-key": "1"}
+        answers = [await other.post("/hooks/door", content="It rings", headers=right) for _ in "ab"]
+        assert [(one.status_code, one.json()["told"]) for one in answers] == [(202, "taken."), (202, "taken before.")]
+        assert (await other.post("/hooks/door", content="It rings")).status_code == 401
+        assert (await other.post("/hooks/nope", content="It rings", headers=right)).status_code == 404
+        assert (await other.post("/hooks/door", content="x" * 300_000, headers=right)).status_code == 413
+        assert (await other.post("/api/say", content="{}")).status_code == 403  # the page itself stays closed
+        assert served.app.store.rows("SELECT text FROM outbox") == [("door: It rings",)]
