@@ -143,6 +143,7 @@ class OwnersMailbox(Plugin):
         told = f"wrote the draft “{subject[:80]}” to {to[:80]}"
 
         def keep(tx: Tx) -> int:
+            tx.execute("DELETE FROM mailbox_drafts WHERE at < ?", (self._host.now() - timedelta(days=30)).isoformat())
             sql = "INSERT INTO mailbox_drafts (draft, was, before, channel, chat, at) VALUES (?, ?, ?, ?, ?, ?)"
             values = (made, replaces, before.data if before else b"", *context.address, self._host.now().isoformat())
             return int(tx.execute(f"{sql} RETURNING id", *values)[0][0])
