@@ -11,7 +11,7 @@ from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Inbound, Message, Outbound, UserMessage
-from nanoclaw.core.plugin import Host
+from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.page.sessions import SignIns
 from nanoclaw.plugins.page.stream import EventStream
 
@@ -50,6 +50,7 @@ class PageChannel:
         from nanoclaw.plugins.page.talk import Talk
 
         self._deliver = deliver
+        await self._be_known()
         address, port = self._settings.address, self._settings.port
         try:
             own = server.listening(address, port)
@@ -64,6 +65,18 @@ class PageChannel:
         self.listening.set()
         self.alive = self.host.now()
         await server.serve(app, own, self.stream.close)
+
+    async def _be_known(self) -> None:
+        """Have the page among the owner's accounts, so that what is made there, such as a reminder, is the owner's."""
+        access = self.host.get("access")
+        if access is None or access.role(NAME, SENDER) is not None:
+            return
+
+        def link(tx: Tx) -> None:
+            code = access.accounts.new_link(tx, NAME)
+            access.accounts.try_code(tx, code, Address(NAME, "main"), SENDER, "the page", may_link=True)
+
+        await self.host.write(link)
 
     def hosts(self) -> list[str]:
         """The names under which the page may be asked for."""
@@ -83,8 +96,7 @@ class PageChannel:
     # --- what is said ------------------------------------------------------------------------------------------------
 
     def history(self, key: str) -> Sequence[Message]:
-        channel, _, chat = key.partition(":")
-        return self.host.conversations.of(Address(channel, chat)).whole()
+        return self.host.conversations.of(conversation_of(key)).whole()
 
     async def say(self, key: str, id_: str, text: str) -> None:
         """Hand in what the person said in a conversation."""
@@ -94,11 +106,25 @@ class PageChannel:
         self.alive = now
         inbound = Inbound(address_of(key), SENDER, id_, UserMessage(text, now))
         self.live.said(key, {"id": f"i{id_}", "kind": "said", "text": text, "at": now.isoformat()})
+        if text.lstrip().startswith("/"):
+            await self._keep(key, "said", text)
         self.admitted.add(id_)
         try:
             await self._deliver(inbound)
         finally:
             self.admitted.discard(id_)
+
+    async def _keep(self, key: str, kind: str, text: str) -> None:
+        """Keep what the history of a conversation does not have: a command, its reply, why a turn failed."""
+        session, place = self.host.conversations.of(conversation_of(key)), len(self.history(key))
+        sql = "INSERT INTO page_lines (session, place, kind, text, at) VALUES (?, ?, ?, ?, ?)"
+        values = session.id, place, kind, text, self.host.now().isoformat()
+        await self.host.write(lambda tx: tx.execute(sql, *values))
+
+    def lines(self, key: str) -> list[tuple[int, int, str, str, str]]:
+        """Row, place in the history, kind, text and time of what was kept besides."""
+        sql = "SELECT id, place, kind, text, at FROM page_lines WHERE session = ? ORDER BY id DESC LIMIT 200"
+        return self.host.read(sql, self.host.conversations.of(conversation_of(key)).id)[::-1]
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
@@ -112,11 +138,19 @@ class PageChannel:
         row = outbound.key.partition(".")[0]
         buttons = [list(one) for one in outbound.buttons]
         item = of_text(f"o{row}", outbound.text, at=self.host.now().isoformat(), buttons=buttons)
-        self.live.sent(conversation(outbound.address), outbound, item)
+        key = conversation(outbound.address)
+        if not self.live.sent(key, outbound, item):
+            await self._keep(key, "text", outbound.text)
         return f"page-{outbound.key}"
 
     def show(self, address: Address, event: Event) -> None:
         self.live.show(conversation(address), event)
+
+
+def conversation_of(key: str) -> Address:
+    """The conversation with this key."""
+    channel, _, chat = key.partition(":")
+    return Address(channel, chat)
 
 
 def address_of(key: str) -> Address:

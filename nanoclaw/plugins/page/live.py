@@ -51,7 +51,8 @@ class LiveTurns:
     def __init__(self, publish: Callable[[dict[str, Any]], None], mark: Callable[[str], int]) -> None:
         self._publish, self._mark = publish, mark
         self._turns: dict[str, _Turn] = {}
-        self._answered: dict[str, tuple[str, str]] = {}  # the message that was answered last, and the item with that
+        # the message that was answered last, the item with that, and if the history has it
+        self._answered: dict[str, tuple[str, str, bool]] = {}
         self._flushing: dict[str, asyncio.TimerHandle] = {}
         self._count = 0
 
@@ -76,16 +77,18 @@ class LiveTurns:
             turn.items[item["id"]] = item
         self._tell(key, "item", item=item)
 
-    def sent(self, key: str, outbound: Outbound, item: Item) -> None:
-        """Show what came through the outbox; an answer takes the place of what was shown of it while it grew."""
-        reply_to, shown = self._answered.get(key, ("", ""))
+    def sent(self, key: str, outbound: Outbound, item: Item) -> bool:
+        """Show what came through the outbox; an answer takes the place of what was shown of it while it grew. True if
+        the history of the conversation has it, too."""
+        reply_to, shown, is_kept = self._answered.get(key, ("", "", False))
         if outbound.reply_to and outbound.reply_to == reply_to and shown:
             del self._answered[key]
             self._tell(key, "item", item=item, instead=shown)
-            return
+            return is_kept
         if turn := self._turns.get(key):
             turn.items[item["id"]] = item
         self._tell(key, "item", item=item)
+        return not outbound.reply_to
 
     def show(self, key: str, event: Event) -> None:
         match event:
@@ -118,7 +121,7 @@ class LiveTurns:
             case Queued(id_):
                 self._tell(key, "queued", id=f"i{id_}")
             case Settled(id_):
-                self._tell(key, "settled", id=id_)
+                self._tell(key, "settled", id="o" + id_.removeprefix("page-").partition(".")[0])
             case TurnPaused():
                 self._close_text(key)
                 if turn := self._turns.get(key):
@@ -173,7 +176,7 @@ class LiveTurns:
                 item = of_text(shown or self._new_id(), answer)
                 shown = item["id"]
                 self._tell(key, "item", item=item)
-            self._answered[key] = turn.reply_to, shown
+            self._answered[key] = turn.reply_to, shown, reason not in ("cancelled", "failed")
         self._tell(key, "ended", reason=reason)
 
     # --- events ------------------------------------------------------------------------------------------------------

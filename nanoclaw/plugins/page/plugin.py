@@ -12,7 +12,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Reply, Said, Tx
 from nanoclaw.installation import install_command
-from nanoclaw.plugins.page.sessions import MIGRATION
+from nanoclaw.plugins.page.sessions import LINES, MIGRATION
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
@@ -44,8 +44,11 @@ class Page(Plugin):
     name = NAME
     settings = PageSettings
     secrets = ("password",)
-    migrations = (MIGRATION,)
-    marks = ("page_browsers.sha256", "page_browsers.agent", "page_browsers.made", "page_browsers.used")
+    migrations = (MIGRATION, LINES)
+    marks = (
+        *("page_browsers.sha256", "page_browsers.agent", "page_browsers.made", "page_browsers.used"),
+        *("page_lines.kind", "page_lines.at"),
+    )
 
     def __init__(self, host: Host, settings: PageSettings) -> None:
         self._host, self._settings = host, settings

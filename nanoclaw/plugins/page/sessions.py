@@ -28,6 +28,16 @@ MIGRATION = """CREATE TABLE page_browsers (  -- that are signed in
     used TEXT NOT NULL                        -- the day
 ) STRICT"""
 
+LINES = """CREATE TABLE page_lines (  -- that the history of a conversation does not have: commands, replies, failures
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    place INTEGER NOT NULL,                   -- so many messages of the history stand before it
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL,
+    at TEXT NOT NULL
+) STRICT;
+CREATE INDEX page_lines_of ON page_lines (session, id)"""
+
 
 class Browser(NamedTuple):
     """One that is signed in; `agent` is how it calls itself."""

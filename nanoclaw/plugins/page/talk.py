@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from nanoclaw.core.messages import Address, AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.core.plugin import Said
+from nanoclaw.plugins.page.channel import conversation_of
 from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text
 from nanoclaw.plugins.page.server import browser_of, given, text_in
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = 120
 """Messages of a conversation that are loaded at once."""
+MAIN = Address("terminal", "main")
 _KEY = re.compile(r"[^\s:\x00-\x1f]{1,64}:[^\x00-\x1f]{1,300}")
 
 
@@ -62,7 +64,7 @@ class Talk:
         messages = messages if mark is None else messages[:mark]
         return JSONResponse(
             {
-                "items": items(messages, len(messages)),
+                "items": items(messages, len(messages), self._channel.lines(key)),
                 "live": live,
                 "runs": mark is not None,
                 "at": self._channel.stream.at,
@@ -90,9 +92,6 @@ class Talk:
         return JSONResponse({"arguments": arguments, "text": result.text, "diff": result.diff})
 
 
-MAIN = Address("terminal", "main")
-
-
 def key_of(text: str) -> str:
     """The key of a conversation, as a browser names it. Raises HTTPException."""
     if not _KEY.fullmatch(text):
@@ -100,17 +99,16 @@ def key_of(text: str) -> str:
     return text
 
 
-def conversation_of(key: str) -> Address:
-    channel, _, chat = key.partition(":")
-    return Address(channel, chat)
-
-
-def items(messages: Sequence[Message], end: int) -> list[Item]:
+def items(messages: Sequence[Message], end: int, lines: Sequence[tuple[int, int, str, str, str]] = ()) -> list[Item]:
     """The last messages as things that the page shows."""
     found: list[Item] = []
     calls: dict[str, Item] = {}
     number = sum(isinstance(one, ToolResult) for one in messages[: max(0, end - SHOWN)])
-    for row, message in enumerate(messages[-SHOWN:], max(0, end - SHOWN)):
+    first, besides = max(0, end - SHOWN), list(lines)
+    besides = [one for one in besides if one[1] >= first]
+    for row, message in enumerate(messages[-SHOWN:], first):
+        while besides and besides[0][1] <= row:
+            found.append(_line(besides.pop(0)))
         at = message.at.isoformat()
         match message:
             case UserMessage(text, _, "person"):
@@ -129,4 +127,11 @@ def items(messages: Sequence[Message], end: int) -> list[Item]:
                     calls[call_id] |= {"number": number, **of_result(text, message.diff)}
             case _:
                 pass
-    return found
+    return [*found, *map(_line, besides)]
+
+
+def _line(one: tuple[int, int, str, str, str]) -> Item:
+    row, _, kind, text, at = one
+    if kind == "said":
+        return {"id": f"p{row}", "kind": kind, "text": text, "at": at}
+    return of_text(f"p{row}", text, at=at)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nanoclaw.core.errors import ProviderRefused
+from nanoclaw.core.messages import Address
 from nanoclaw.providers.scripted import call
 from tests.plugins.page.served import serving
 
@@ -30,3 +32,49 @@ async def test_a_message_runs_a_tool_streams_its_answer_and_is_there_after_a_rel
         assert [one["kind"] for one in (await browser.talk(KEY))["items"]] == ["said", "tool", "text"]
         (listed,) = (await browser.get("/api/talks"))["talks"]
         assert listed["title"] == "Write the word pelican to bird.txt"
+
+
+async def test_commands_their_replies_and_failures_are_there_after_a_reload(tmp_path: Path) -> None:
+    async with serving(tmp_path, ProviderRefused("the key is wrong")) as served, served.browser() as browser:
+        async with browser.stream() as events:
+            await events.until("afresh")
+            await browser.say(KEY, "/rename Birds")
+            while (await events.until("item"))["item"]["kind"] != "text":
+                pass
+            await browser.say(KEY, "Hello")
+            await events.until("ended")
+            while not events.seen[-1].get("instead"):
+                await events.next()
+        await served.app.conversations.idle()
+    async with serving(tmp_path) as served, served.browser() as browser:
+        shown = (await browser.talk(KEY))["items"]
+    words = [one.get("text") or one["html"] for one in shown]
+    assert words[0] == "/rename Birds" and "is now called" in words[1]
+    assert words[2] == "Hello" and "the key is wrong" in words[3]
+
+
+async def test_another_life_means_to_load_afresh_and_a_lost_connection_misses_nothing(tmp_path: Path) -> None:
+    async with serving(tmp_path, "One.", "Two.") as served, served.browser() as browser:
+        async with browser.stream() as events:
+            await events.until("afresh")
+            await browser.say(KEY, "First")
+            await events.until("ended")
+        await browser.say(KEY, "Second")
+        async with browser.stream(events.last) as again:
+            await again.until("ended")
+        texts = [one["item"].get("text") for one in again.seen if one.get("item", {}).get("kind") == "said"]
+        assert texts == ["Second"]
+    async with serving(tmp_path) as served, served.browser() as browser, browser.stream(again.last) as events:
+        assert (await events.next())["t"] == "afresh"
+
+
+async def test_a_conversation_of_the_terminal_is_gone_on_with_as_its_owner(tmp_path: Path) -> None:
+    async with serving(tmp_path, "Hello to you.") as served, served.browser() as browser:
+        async with browser.stream() as events:
+            await events.until("afresh")
+            await browser.say("terminal:main", "Hello from the page")
+            await events.until("ended")
+        shown = (await browser.talk("terminal:main"))["items"]
+        assert [one["kind"] for one in shown] == ["said", "text"]
+        assert served.app.sessions.of(Address("terminal", "main")).history
+        assert served.app.public("access").role("page", "owner") == "owner"

@@ -52,8 +52,9 @@ export function talk(main, key, app) {
   function put(item, instead) {
     if (item.id === "notice" || item.what === "status") elements.get(item.id)?.remove();
     if (item.what === "status" && !item.text) return;
-    log.querySelector(".welcome")?.remove();
     const before = elements.get(item.id) || (instead && elements.get(instead));
+    if (instead && !before && !item.buttons?.length) return; // it was loaded with the history
+    log.querySelector(".welcome")?.remove();
     if (item.kind === "tool" && before?.open !== undefined && item.state !== "running") item.wasOpen = before.open;
     const drawn = draw(item, key, say);
     if (item.wasOpen) drawn.open = true;
@@ -98,7 +99,7 @@ export function talk(main, key, app) {
       const shown = log.querySelector(`.tool[data-call="${CSS.escape(event.call)}"] .progress`);
       if (shown) shown.textContent = event.text;
     }
-    if (event.t === "settled") log.querySelectorAll(".buttons button").forEach((one) => (one.disabled = true));
+    if (event.t === "settled") elements.get(event.id)?.querySelectorAll(".buttons button").forEach((one) => (one.disabled = true));
   }
 
   function grow(event) {
