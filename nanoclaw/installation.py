@@ -28,18 +28,18 @@ def install_command(extra: str = "") -> str:
     """The command that installs this program again, with one extra beside those it has, from where it came: pip, pipx
     and uv note that in direct_url.json (PEP 610), which is only absent for a package from an index."""
     from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.request import url2pathname
 
     try:
         installed = distribution(PACKAGE)
     except PackageNotFoundError:  # a source tree that merely lies on the path
         return f"pip install '.[{extra}]' in the folder of nanoclaw's source"
     extras = ",".join(sorted({extra, *_extras(installed)} - {""}))
+    if Path(sys.prefix, "container").is_file():  # of the Containerfile
+        return f"podman build --build-arg EXTRAS={extras} in the folder of nanoclaw's source"
     extras = f"[{extras}]" if extras else ""
-    origin = _origin(installed)
-    url = str(origin.get("url", ""))
+    url = str((origin := _origin(installed)).get("url", ""))
     if url.startswith("file:"):
-        from urllib.request import url2pathname
-
         wanted = url2pathname(url.removeprefix("file://")) + extras
     else:
         vcs = (origin.get("vcs_info") or {}).get("vcs")

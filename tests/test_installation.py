@@ -111,6 +111,13 @@ def test_an_extra_is_added_by_what_installed_the_program(installed: Installed, l
     assert "nanoclaw-assistant[" not in told
 
 
+def test_in_a_container_an_extra_is_added_to_its_image(installed: Installed) -> None:
+    (installed.prefix / "container").write_text("")
+    (installed.home / "model.gguf").write_bytes(b"GGUF")
+    told = installed.run("--model", f"local/{installed.home / 'model.gguf'}", "-m", "hi").stderr
+    assert "podman build --build-arg EXTRAS=" in told and "local" in told.rpartition("EXTRAS=")[2].split()[0]
+
+
 def test_an_environment_without_pip_downloads_with_the_one_that_python_carries(installed: Installed) -> None:
     code = "import subprocess, sys; from nanoclaw.providers.pull import _pip; print(*_pip()); "
     code += "sys.exit(subprocess.run([sys.executable, *_pip(), 'download', '--help'], stdout=-3).returncode)"

@@ -24,7 +24,7 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
         lines.append(
             "This is a small offline model: good for notes, files and short commands, slow on long ones, and often "
             "wrong about the world.\n"
-            f"For a better one: {start_command()} init --model openai/gpt-5 (or anthropic/…, ollama/…; see the README)."
+            f"For a better one: {start_command()} init (openai/…, anthropic/…, ollama/…; see the README)."
         )
     return "\n".join([*lines, *urgent])
 
