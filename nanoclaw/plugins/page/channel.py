@@ -14,6 +14,7 @@ from nanoclaw.core.messages import Address, Inbound, Message, Outbound, UserMess
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.page.sessions import SignIns
 from nanoclaw.plugins.page.stream import EventStream
+from nanoclaw.plugins.page.tokens import ApiTokens
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.plugin import PageSettings
@@ -27,10 +28,11 @@ class PageChannel:
     name = NAME
     hints = Hints(markup="markdown", files=20, edits=True, buttons=True, reactions=True, bursts=False, notices=True)
 
-    def __init__(self, host: Host, settings: PageSettings) -> None:
+    def __init__(self, host: Host, settings: PageSettings, tokens: ApiTokens) -> None:
+        from nanoclaw.plugins.page.api import ApiChannel
         from nanoclaw.plugins.page.live import LiveTurns
 
-        self.host, self._settings = host, settings
+        self.host, self._settings, self.api = host, settings, ApiChannel(host, tokens)
         media = host.get("media")
         self.most_bytes = media.most_bytes if media else 20_000_000
         self.hints = self.hints._replace(file_bytes=self.most_bytes)
@@ -60,7 +62,12 @@ class PageChannel:
                 "port in [page] of config.toml."
             ) from None
         self.port = own.getsockname()[1]
-        routes = [*Talk(self).routes(), *Cards(self).routes(), *server.hook_routes(self.host.get("send"))]
+        routes = [
+            *Talk(self).routes(),
+            *Cards(self).routes(),
+            *self.api.routes(),
+            *server.hook_routes(self.host.get("send")),
+        ]
         app = server.application(routes, self.sessions, self.hosts, self._settings.password, self.most_bytes + 1000)
         self.listening.set()
         self.alive = self.host.now()

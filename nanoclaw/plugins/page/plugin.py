@@ -12,6 +12,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Reply, Said, Tx
 from nanoclaw.installation import install_command
+from nanoclaw.plugins.page import tokens
 from nanoclaw.plugins.page.sessions import LINES, MIGRATION
 
 if TYPE_CHECKING:
@@ -44,15 +45,17 @@ class Page(Plugin):
     name = NAME
     settings = PageSettings
     secrets = ("password",)
-    migrations = (MIGRATION, LINES)
+    migrations = (MIGRATION, LINES, tokens.MIGRATION)
     marks = (
-        *("page_browsers.sha256", "page_browsers.agent", "page_browsers.made", "page_browsers.used"),
+        *(f"page_browsers.{one}" for one in ("sha256", "agent", "made", "used")),
         *("page_lines.kind", "page_lines.at"),
+        *(f"page_tokens.{one}" for one in ("name", "sha256", "made", "used")),
     )
 
     def __init__(self, host: Host, settings: PageSettings) -> None:
         self._host, self._settings = host, settings
         self.public: PageChannel | None = None
+        self.tokens = tokens.ApiTokens(host)
         self.hears = {"on_message": Hears(channels=(NAME,))}
 
     def channels(self) -> Iterable[Channel]:
@@ -63,14 +66,16 @@ class Page(Plugin):
             raise ConfigError(f"the page needs {', '.join(lacking)}: {install_command(NAME)}")
         from nanoclaw.plugins.page.channel import PageChannel
 
-        self.public = PageChannel(self._host, self._settings)
-        return (self.public,)
+        self.public = PageChannel(self._host, self._settings, self.tokens)
+        return self.public, self.public.api
 
     def commands(self) -> Iterable[Command]:
         told = "a link that opens the page in your browser, good for one browser and ten minutes"
         return (Command("web", told, self._web, cli=True, private=True, part_of="status"),)
 
     async def _web(self, said: Said) -> Reply:
+        if words := said.argument.split():
+            return await self.tokens.carry_out(words)
         if self.public is None:
             raise ConfigError(OFF)
         await self.public.listening.wait()

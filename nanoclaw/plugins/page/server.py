@@ -42,6 +42,8 @@ HEADERS = {
 }
 OPEN = ("/api/login",)
 """Paths besides the static files that a browser may ask for before it is signed in."""
+LARGE = ("/api/files", "/v1/chat/completions")
+"""Paths that take files."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -64,7 +66,7 @@ class Guard:
         if refused := await self._refused(scope, headers):
             await refused(scope, receive, _with_headers(send))
             return
-        most, read = self._uploads if scope["path"] == "/api/files" else MOST_BYTES, 0
+        most, read = self._uploads if scope["path"] in LARGE else MOST_BYTES, 0
         if int(headers.get("content-length") or 0) > most:
             too_much = _sentence(413, f"That is too much: at most {most / 1e6:,.0f} MB can be taken at once.")
             await too_much(scope, receive, _with_headers(send))
@@ -88,7 +90,7 @@ class Guard:
         path, method = scope["path"], scope["method"]
         if (headers.get("content-length") or "0").isdecimal() is False:
             return _sentence(400, "The length of the request is not a number.")
-        if path.startswith("/hooks/"):
+        if path.startswith(("/hooks/", "/v1/")):  # those show a secret of their own
             return None
         if method not in ("GET", "HEAD"):
             origin = urlsplit(headers.get("origin") or "")

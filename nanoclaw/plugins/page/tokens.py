@@ -1,0 +1,100 @@
+"""ApiTokens of the API: one for each program that may talk to the assistant in the owner's name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import datetime, timedelta
+
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Host, Reply, Tx
+from nanoclaw.plugins.page.sessions import TRIES, TRIES_SECONDS
+
+MIGRATION = """CREATE TABLE page_tokens (  -- of the API
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    sha256 TEXT NOT NULL UNIQUE,
+    made TEXT NOT NULL,
+    used TEXT                                 -- the hour, NULL for never
+) STRICT"""
+USAGE = (
+    "`nanoclaw web token NAME` makes a token, `nanoclaw web token --revoke NAME` ends it, `nanoclaw web tokens` lists."
+)
+_NAME = re.compile(r"[\w.-]{1,40}")
+
+
+class TooManyTries(Exception):
+    """So many wrong tokens came in a minute that no new one is looked at."""
+
+
+class ApiTokens:
+    """The store has their hashes; the token itself is shown once."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._known: dict[str, tuple[str, datetime]] = {}  # by digest, those that were right: name, and when used
+        self._wrong: list[datetime] = []
+
+    async def name_of(self, token: str) -> str:
+        """The name of a token, '' for a wrong one. Raises TooManyTries; one that was right before still is then."""
+        digest, now = _digest(token), self._host.now()
+        name, used = self._known.get(digest, ("", None))
+        if not name:
+            self._wrong = [then for then in self._wrong if then > now - timedelta(seconds=TRIES_SECONDS)]
+            if len(self._wrong) >= TRIES:
+                raise TooManyTries
+            found = self._host.read("SELECT name FROM page_tokens WHERE sha256 = ?", digest)
+            if not found:
+                self._wrong.append(now)
+                return ""
+            name = str(found[0][0])
+        if used is None or now - used > timedelta(hours=1):
+            self._known[digest] = name, now
+            sql = "UPDATE page_tokens SET used = ? WHERE sha256 = ?"
+            await self._host.write(lambda tx: tx.execute(sql, now.isoformat(), digest))
+        return name
+
+    async def carry_out(self, words: list[str]) -> Reply:
+        """`tokens`, `token NAME` or `token --revoke NAME`."""
+        match words:
+            case ["tokens"]:
+                return self._listed()
+            case ["token", "--revoke", name] | ["token", name, "--revoke"]:
+                return self._revoked(name)
+            case ["token", name] if _NAME.fullmatch(name):
+                return self._made(name)
+            case ["token", _]:
+                raise ConfigError("The name of a token has letters, digits and - . _ only, at most 40.")
+        raise ConfigError(USAGE)
+
+    def _made(self, name: str) -> Reply:
+        if self._host.read("SELECT 1 FROM page_tokens WHERE name = ?", name):
+            raise ConfigError(f"There is a token {name} already: `nanoclaw web token --revoke {name}` ends it.")
+        token, now = f"nc-{secrets.token_urlsafe(32)}", self._host.now().isoformat()
+        sql = "INSERT INTO page_tokens (name, sha256, made) VALUES (?, ?, ?)"
+        told = f"{token}\nThis is shown once. Who has it talks as you: `nanoclaw web token --revoke {name}` ends it."
+        return Reply(told, {"name": name, "token": token}, lambda tx: tx.execute(sql, name, _digest(token), now))
+
+    def _revoked(self, name: str) -> Reply:
+        if not self._host.read("SELECT 1 FROM page_tokens WHERE name = ?", name):
+            raise ConfigError(f"There is no token {name!r}: `nanoclaw web tokens` lists them.")
+        self._known.clear()
+
+        def revoke(tx: Tx) -> None:
+            tx.execute("DELETE FROM page_tokens WHERE name = ?", name)
+            tx.after(self._known.clear)
+
+        return Reply(f"The token {name} is revoked.", {"name": name}, revoke)
+
+    def _listed(self) -> Reply:
+        rows = self._host.read("SELECT name, made, used FROM page_tokens ORDER BY id")
+        found = [{"name": name, "made": made, "used": used} for name, made, used in rows]
+        lines = [
+            f"{name}: made {made[:10]}, {'used ' + used[:10] if used else 'not used yet'}" for name, made, used in rows
+        ]
+        return Reply("\n".join(lines) or "There are no tokens. `nanoclaw web token NAME` makes one.", {"tokens": found})
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
