@@ -127,7 +127,7 @@ def real(tmp_path: Path) -> Iterator[Home]:
                     pytest.skip(f"no systemd runs here: {(tmp_path / 'log').read_text()}")
             yield home
         finally:
-            process.send_signal(signal.SIGRTMIN + 14)  # systemd(1): exit at once
+            process.send_signal(signal.SIGRTMIN + 24)  # systemd(1): exit at once
             process.wait(30)
 
 
