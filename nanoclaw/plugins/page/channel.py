@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanoclaw.core.channel import Deliver, Hints
-from nanoclaw.core.errors import ChannelError
+from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event
-from nanoclaw.core.messages import Address, Inbound, Message, Outbound, UserMessage
+from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.page.sessions import SignIns
 from nanoclaw.plugins.page.stream import EventStream
@@ -105,14 +107,15 @@ class PageChannel:
     def history(self, key: str) -> Sequence[Message]:
         return self.host.conversations.of(conversation_of(key)).whole()
 
-    async def say(self, key: str, id_: str, text: str) -> None:
+    async def say(self, key: str, id_: str, text: str, files: Sequence[Attachment] = ()) -> None:
         """Hand in what the person said in a conversation."""
         if self._deliver is None:
             raise ChannelError("the page is only about to start: try again.")
         now = self.host.now()
         self.alive = now
-        inbound = Inbound(address_of(key), SENDER, id_, UserMessage(text, now))
-        self.live.said(key, {"id": f"i{id_}", "kind": "said", "text": text, "at": now.isoformat()})
+        inbound = Inbound(address_of(key), SENDER, id_, UserMessage(text, now), tuple(files))
+        names = [one.name for one in files]
+        self.live.said(key, {"id": f"i{id_}", "kind": "said", "text": text, "names": names, "at": now.isoformat()})
         if text.lstrip().startswith("/"):
             await self._keep(key, "said", text)
         self.admitted.add(id_)
@@ -127,6 +130,13 @@ class PageChannel:
         sql = "INSERT INTO page_lines (session, place, kind, text, at) VALUES (?, ?, ?, ?, ?)"
         values = session.id, place, kind, text, self.host.now().isoformat()
         await self.host.write(lambda tx: tx.execute(sql, *values))
+
+    async def fetch(self, attachment: Attachment, most: int) -> bytes:
+        """A file that was dropped into the page."""
+        for (data,) in self.host.read("SELECT data FROM page_files WHERE id = ?", attachment.ref):
+            if len(data) <= most:
+                return bytes(data)
+        raise Undeliverable("it is not there any more, or too large")
 
     def lines(self, key: str) -> list[tuple[int, int, str, str, str]]:
         """Row, place in the history, kind, text and time of what was kept besides."""
@@ -145,8 +155,11 @@ class PageChannel:
         row = outbound.key.partition(".")[0]
         buttons = [list(one) for one in outbound.buttons]
         item = of_text(f"o{row}", outbound.text, at=self.host.now().isoformat(), buttons=buttons)
-        key = conversation(outbound.address)
-        if not self.live.sent(key, outbound, item):
+        key, names = conversation(outbound.address), [Path(one).name for one in outbound.files]
+        item |= {"files": [{"name": name, "url": f"/files/{row}/{at}"} for at, name in enumerate(names)]}
+        if names:
+            await self._keep(key, "files", json.dumps([row, names]))
+        if not self.live.sent(key, outbound, item) and outbound.text:
             await self._keep(key, "text", outbound.text)
         return f"page-{outbound.key}"
 

@@ -38,6 +38,15 @@ LINES = """CREATE TABLE page_lines (  -- that the history of a conversation does
 ) STRICT;
 CREATE INDEX page_lines_of ON page_lines (session, id)"""
 
+FILES = """CREATE TABLE page_files (  -- that were dropped into the page, kept for a day
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    mime TEXT NOT NULL,
+    data BLOB NOT NULL,
+    at TEXT NOT NULL
+) STRICT;
+CREATE TABLE page_drafts (conversation TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT"""
+
 
 class Browser(NamedTuple):
     """One that is signed in; `agent` is how it calls itself."""

@@ -78,3 +78,26 @@ async def test_a_conversation_of_the_terminal_is_gone_on_with_as_its_owner(tmp_p
         assert [one["kind"] for one in shown] == ["said", "text"]
         assert served.app.sessions.of(Address("terminal", "main")).history
         assert served.app.public("access").role("page", "owner") == "owner"
+
+
+async def test_files_come_in_and_go_out_and_drafts_are_kept(tmp_path: Path) -> None:
+    writes = call("write_file", {"path": "bird.txt", "content": "pelican"})
+    answer = "Here you are.\nMEDIA:./bird.txt"
+    async with serving(tmp_path, "I see a text.", writes, answer) as served, served.browser() as browser:
+        sent = await browser.client.post("/api/files", params={"name": "../note.txt"}, content=b"a heron")
+        assert sent.json()["name"] == "note.txt"
+        async with browser.stream() as events:
+            await events.until("afresh")
+            await browser.say(KEY, "What is in it?", files=[sent.json()["id"]])
+            await events.until("ended")
+            assert "a heron" in str(served.model.requests[0].history)
+            await browser.say(KEY, "Write bird.txt and send it")
+            while not (file := events.seen[-1].get("item", {}).get("files")):
+                await events.next()
+        got = await browser.client.get(file[0]["url"])
+        assert got.content == b"pelican" and got.headers["content-disposition"].startswith("attachment")
+        assert (await browser.client.get("/files/999/0")).status_code == 404
+        await browser.client.post("/api/draft", json={"c": KEY, "text": "half a thou"})
+        shown = await browser.talk(KEY)
+        assert shown["draft"] == "half a thou" and shown["items"][-1]["files"] == file
+        assert "rename" in await browser.get("/api/commands")

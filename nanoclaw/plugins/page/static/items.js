@@ -11,7 +11,7 @@ export function draw(item, key, say) {
 
 function said(item) {
   const time = item.at ? make("time", { datetime: item.at }, clock(item.at)) : undefined;
-  return make("article.said", { "aria-label": "You" }, make("div.words", {}, item.text), make("footer", {}, time, item.queued && " waits"));
+  return make("article.said", { "aria-label": "You" }, make("div.words", {}, [item.text, ...(item.names || []).map((one) => `📎 ${one}`)].filter(Boolean).join("\n")), make("footer", {}, time, item.queued && " waits"));
 }
 
 function text(item, key, say) {
@@ -21,8 +21,20 @@ function text(item, key, say) {
   const drawn = make("article.text", { "aria-label": "Assistant" }, words);
   dress(words);
   if (item.interrupted) drawn.append(make("p.broken", {}, "Interrupted: this answer is not complete."));
+  if (item.files?.length) drawn.append(files(item.files));
   if (item.buttons?.length) drawn.append(buttons(item, say));
   return drawn;
+}
+
+/** Files of an answer: pictures are shown, others can be saved. */
+function files(list) {
+  const below = make("div.files");
+  for (const { name, url } of list) {
+    const isPicture = /\.(png|jpe?g|gif|webp)$/i.test(name);
+    below.append(make("a", { href: url, target: "_blank", rel: "noopener", download: isPicture ? null : name },
+      isPicture ? make("img", { src: url, alt: name, loading: "lazy" }) : `📎 ${name}`));
+  }
+  return below;
 }
 
 function buttons(item, say) {

@@ -16,7 +16,10 @@ export function talk(main, key, app) {
   const field = make("textarea", { rows: 1, placeholder: "Say something …", "aria-label": "Message", enterkeyhint: "send" });
   const stop = make("button.stop", { type: "button", hidden: true, onclick: () => say("/stop"), "aria-label": "Stop" }, "■");
   const send = make("button.primary.send", { type: "submit", "aria-label": "Send" }, "↑");
-  const form = make("form.composer", { onsubmit: submit }, make("div.box", {}, field, stop, send));
+  const tray = make("div.tray"), names = make("div.names");
+  const chooser = make("input", { type: "file", multiple: true, hidden: true, onchange: () => (attach([...chooser.files]), (chooser.value = "")) });
+  const clip = make("button.clip", { type: "button", "aria-label": "Attach files", onclick: () => chooser.click() }, "+");
+  const form = make("form.composer", { onsubmit: submit }, names, tray, chooser, make("div.box", {}, clip, field, stop, send));
   main.append(
     make("header.bar", {}, make("button.menu", { type: "button", "aria-label": "Conversations", onclick: app.openSide }, "☰"), title, lost),
     log, make("div.foot", {}, below, form));
@@ -39,6 +42,7 @@ export function talk(main, key, app) {
     [...found.items, ...found.live].forEach((item) => put(item));
     if (!elements.size) log.append(welcome());
     setRuns(found.runs);
+    if (found.draft && !field.value) (field.value = found.draft), fit();
     at = found.at;
     const missed = waiting;
     waiting = null;
@@ -135,35 +139,87 @@ export function talk(main, key, app) {
 
   // --- what is said
 
-  async function say(words, id = newId()) {
+  async function say(words, id = newId(), files = []) {
     if (words !== "/stop") {
-      put({ id: `i${id}`, kind: "said", text: words, at: new Date().toISOString() });
+      put({ id: `i${id}`, kind: "said", text: words, names: files.map((one) => one.name), at: new Date().toISOString() });
       toEnd();
     }
     try {
-      await ask("/api/say", { c: key, id, text: words });
+      await ask("/api/say", { c: key, id, text: words, files: files.map((one) => one.id) });
     } catch (problem) {
       elements.get(`i${id}`)?.remove();
-      tell(problem.message, "Send again", () => say(words, id));
+      tell(problem.message, "Send again", () => say(words, id, files));
     }
   }
 
   function submit(event) {
     event.preventDefault();
     const words = field.value;
-    if (!words.trim()) return;
+    if (!words.trim() && !attached.length) return;
     field.value = "";
     fit();
-    say(words);
+    keepDraft();
+    if (title.textContent === "New conversation" && words[0] !== "/") title.textContent = words.slice(0, 60);
+    say(words, newId(), attached.splice(0));
+    drawAttached();
+  }
+
+  // --- drafts, files and commands
+
+  let drafting;
+  function keepDraft() {
+    clearTimeout(drafting);
+    drafting = setTimeout(() => ask("/api/draft", { c: key, text: field.value }).catch(() => {}), 400);
+  }
+
+  const attached = [];
+  function drawAttached() {
+    tray.replaceChildren(...attached.map((one) => make("button.file", { type: "button", "aria-label": `Remove ${one.name}`,
+      onclick: () => (attached.splice(attached.indexOf(one), 1), drawAttached()) }, `📎 ${one.name} ✕`)));
+  }
+
+  async function attach(list) {
+    for (const file of list) {
+      try {
+        attached.push(await ask(`/api/files?name=${encodeURIComponent(file.name || "picture.png")}`, file));
+        drawAttached();
+      } catch (problem) {
+        tell(problem.message, "Try again", () => attach([file]));
+      }
+    }
+  }
+  field.addEventListener("paste", (event) => {
+    if (!event.clipboardData.files.length) return;
+    event.preventDefault();
+    attach([...event.clipboardData.files]);
+  });
+  main.ondragover = (event) => event.preventDefault();
+  main.ondrop = (event) => {
+    event.preventDefault();
+    attach([...event.dataTransfer.files]);
+  };
+
+  let commands;
+  async function complete() {
+    if (!field.value.startsWith("/")) return;
+    commands ||= ask("/api/commands");
+    const found = Object.entries(await commands.catch(() => ({})));
+    names.replaceChildren(...found.filter(([name]) => `/${name}`.startsWith(field.value) && `/${name}` !== field.value).slice(0, 6)
+      .map(([name, help]) => make("button.command", { type: "button", onclick: () => ((field.value = `/${name} `), names.replaceChildren(), field.focus()) },
+        make("strong", {}, `/${name}`), ` ${help}`)));
   }
 
   function fit() {
     field.style.height = "auto";
     field.style.height = `${Math.min(field.scrollHeight, innerHeight * 0.4)}px`;
   }
-  field.addEventListener("input", fit);
+  field.addEventListener("input", () => (fit(), keepDraft(), names.replaceChildren(), complete()));
   field.addEventListener("keydown", (event) => {
     const composes = event.isComposing || event.keyCode === 229;
+    if (event.key === "Tab" && !event.shiftKey && names.firstChild) {
+      event.preventDefault();
+      names.firstChild.click();
+    }
     if (event.key === "Enter" && !event.shiftKey && !composes) {
       event.preventDefault();
       form.requestSubmit();
