@@ -96,6 +96,7 @@ class ApiChannel:
     # --- the channel -------------------------------------------------------------------------------------------------
 
     async def run(self, deliver: Deliver) -> None:
+        self.alive = self._host.now()
         await asyncio.Event().wait()
 
     def serves(self, outbound: Outbound) -> bool:
@@ -222,11 +223,10 @@ async def _pieces(asked: _Asked) -> AsyncIterator[str | TurnEnded]:
             case Joined(ids) if asked.id in ids:
                 is_others = False
             case Outbound():
+                yield f"{gap}{event.text}"
                 if event.reply_to:  # answered without a turn
-                    yield f"{gap}{event.text}"
                     yield TurnEnded(event.text, "answered")
                     return
-                yield f"{gap}{event.text}"
                 gap, round_ = "\n\n", ""
             case _ if is_others:
                 is_others = not isinstance(event, TurnEnded)
