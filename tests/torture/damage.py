@@ -131,7 +131,7 @@ def _fill_the_empty(db: sqlite3.Connection) -> None:
         ((already,),) = db.execute(f"SELECT count(*) FROM {table}")
         for number in range(already, 12):
             values = [
-                None if (name, key) == ("id", 1) else _value(number, name, kind, choices.get(name, []))
+                None if (name, kind, key) == ("id", "INTEGER", 1) else _value(number, name, kind, choices.get(name, []))
                 for _, name, kind, _, _, key in columns
             ]
             db.execute(f"INSERT INTO {table} VALUES (?{', ?' * (len(values) - 1)})", values)

@@ -13,7 +13,7 @@ from nanoclaw.plugins.taint.files import is_guarded
 _HERE = ("", "here", "this chat", "me")
 FREE = frozenset(
     {
-        *("read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get"),
+        *("read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get", "knowledge_search"),
         *("todo", "exit_plan_mode", "question", "report", "keep", "propose"),  # shown to the owner, who decides
         *("tool_search", "call_tool"),  # what is called so is judged as itself
         "carry_out",  # only what a card listed, after its yes
