@@ -47,6 +47,7 @@ from nanoclaw.core.store.tx import Transaction
 
 T = TypeVar("T")
 Kinds = type | tuple[type, ...]
+Calls = Sequence[tuple[str, str]] | None
 Judgement = Inbound | Reply | Literal["ignore"] | None
 
 STEP_SECONDS = 10.0
@@ -81,14 +82,7 @@ class Chain:
     def has(self, hook: str) -> bool:
         return bool(self._of[hook])
 
-    def _about(
-        self,
-        hook: str,
-        turn: Turn | Inbound | None,
-        *,
-        origin: str = "",
-        calls: Sequence[tuple[str, str]] | None = None,
-    ) -> Iterator[Plugin]:
+    def _about(self, hook: str, turn: Turn | Inbound | None, origin: str = "", calls: Calls = None) -> Iterator[Plugin]:
         """The plugins that are called for a hook about a turn, a message or calls, as their `hears` says."""
         origin, channel = origin or getattr(turn, "origin", ""), turn.address.channel if turn else ""
         for one in self._of[hook]:

@@ -183,16 +183,10 @@ class Router:
         public = (one.public for one in self._chain.plugins) if any(cut.calls for cut in cuts) else ()
         ended = sum(one.end_left_over() for one in public if hasattr(one, "end_left_over"))  # processes
         for cut in cuts:
-            begun_by = cut.inbound if cut.inbound.role else self._judged_again(cut.inbox, cut.inbound)
-            if begun_by and is_served(begun_by.address):
-                self._take_up(cut._replace(inbound=begun_by), ended)
-        for row, kept in left:
-            if row in self._arriving:
-                continue
-            inbound = kept if kept.role else self._judged_again(row, kept)
-            if inbound is None:
-                continue
-            if not is_served(inbound.address):
+            if is_served(cut.inbound.address):
+                self._take_up(cut, ended)
+        for row, inbound in left:
+            if row in self._arriving or not is_served(inbound.address):
                 continue
             if inbound.message.origin == "person" and is_stop(inbound.message.text):
                 if reply := self._stop(Accepted(row, inbound)):
@@ -200,16 +194,6 @@ class Router:
             else:
                 self._conversations.for_message(inbound).enqueue(Accepted(row, inbound, is_left_over=True))
         return bool(cuts or left)
-
-    def _judged_again(self, row: int, inbound: Inbound) -> Inbound | None:
-        """A message stored by a version that stored no role; one that no person wrote may be anybody's."""
-        if inbound.message.origin != "person" or inbound.address.channel == TERMINAL:
-            return inbound._replace(role="owner" if inbound.message.origin == "person" else "guest")
-        judged, said = self._transactions.write_now(lambda tx: self._chain.on_message(inbound, tx))
-        if said is None and judged.role:
-            return judged
-        self._inbox.done((row,))
-        return None
 
     def _take_up(self, cut: OpenTurn, ended: int) -> None:
         """Resume a turn that was cut off by the end of the process, once, unless it has touched more than the workspace

@@ -17,11 +17,8 @@ BY: tuple[By, ...] = get_args(By)
 
 
 class Call(NamedTuple):
-    """One request to a model. `estimated` is our own count of its input, 0 if none was made.
-
-    Where the provider reported nothing (`is_reported` is False), `usage` is our own count too. `is_local`: answered on
-    the person's own machine, whatever the model is called.
-    """
+    """One request to a model. `estimated` is our own count of its input, 0 if none was made; where the provider told
+    nothing (`is_reported` is False), so is `usage`. `is_local`: answered on the person's own machine."""
 
     model: str
     usage: Usage

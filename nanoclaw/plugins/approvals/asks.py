@@ -313,8 +313,9 @@ class Asks(Asker):
         return self._questions("turn = ? AND call = ?", turn.id, call.id)
 
     def _questions(self, condition: str, *values: object) -> list[Question]:
-        sql = f"SELECT {COLUMNS}, id, coalesce(outbox, 0), answer, by FROM approvals_asks WHERE {condition} ORDER BY id"
-        return [_question(*row) for row in self._host.read(sql, *values)]
+        what = f"{COLUMNS}, id, coalesce(outbox, 0), answer, by FROM approvals_asks WHERE {condition}"
+        what += " AND datetime(asked) || datetime(expires) NOT NULL AND json_valid(options) AND json_valid(about)"
+        return [_question(*row) for row in self._host.read(f"SELECT {what} ORDER BY id", *values)]
 
 
 def _question(*row: Any) -> Question:

@@ -97,8 +97,9 @@ class Elevated:
         return min((self._host.now() + self._left(row) for row in self._rows()), default=None)
 
     def _rows(self) -> list[_Row]:
-        rows = self._host.read("SELECT conversation, channel, chat, until FROM approvals_elevated")
-        return [_Row(name, Address(*place), datetime.fromisoformat(ends)) for name, *place, ends in rows]
+        sql = "SELECT conversation, channel, chat, until FROM approvals_elevated WHERE datetime(until) NOT NULL"
+        rows, at = self._host.read(sql), datetime.fromisoformat
+        return [_Row(name, Address(*place), at(ends)) for name, *place, ends in rows]
 
     def _left(self, row: _Row) -> timedelta:
         """The time until it ends."""

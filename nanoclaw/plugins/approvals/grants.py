@@ -112,9 +112,9 @@ class OwnerGrants:
         return Reply(told if lines else "There are no grants: whatever needs your yes asks for it.", {"grants": data})
 
     def _rows(self, condition: str, *values: object) -> list[Grant]:
-        sql = "SELECT id, scope, words, sender, channel, chat, until, given FROM approvals_grants"
-        found = self._host.read(f"{sql} WHERE {condition} ORDER BY id", *values)
-        at = datetime.fromisoformat
+        whole = "datetime(given) NOT NULL AND (coalesce(until, '') = '' OR datetime(until) NOT NULL)"
+        sql = f"SELECT id, scope, words, sender, channel, chat, until, given FROM approvals_grants WHERE {whole}"
+        found, at = self._host.read(f"{sql} AND {condition} ORDER BY id", *values), datetime.fromisoformat
         return [
             Grant(number, scope, words, sender, Address(channel, chat), at(ends) if ends else None, at(given))
             for number, scope, words, sender, channel, chat, ends, given in found

@@ -148,7 +148,7 @@ class Importer(Plugin):
 
         step = make if state == "coming" else take_back
         try:
-            files = (FileChange(*row) for row in self._host.read(_FILES, run))
+            files = [one for row in self._host.read(_FILES, run) if (one := FileChange(*row)).root in self._roots]
             return [f"- {told}." for one in files if (told := step(one, self._roots[one.root]))]
         except OSError as error:
             raise WorkspaceError(f"the import is not complete: {error} The next start goes on with it.") from None

@@ -14,6 +14,7 @@ _HERE = ("", "here", "this chat", "me")
 FREE = frozenset(
     {
         *("read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get", "knowledge_search"),
+        *("agenda", "find_mails", "read_mail"),
         *("todo", "exit_plan_mode", "question", "report", "keep", "propose"),  # shown to the owner, who decides
         *("tool_search", "call_tool"),  # what is called so is judged as itself
         "carry_out",  # only what a card listed, after its yes

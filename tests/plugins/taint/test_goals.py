@@ -219,12 +219,14 @@ async def test_a_question_about_forgetting_shows_what_would_be_forgotten(tmp_pat
 
 
 async def test_each_tool_of_the_program_is_judged_or_known_to_be_harmless(tmp_path: Path) -> None:
-    """A new tool needs its act, or a reason to be free: `acts.JUDGED`, `acts.FREE`."""
+    """A new tool needs its act, or a reason to be free: `acts.JUDGED`, `acts.FREE`; or it reaches outside, and is asked
+    about as it is."""
+    asked = {"add_event", "change_event", "draft_mail", "label_mail", "send_draft"}
     async with running(tmp_path, Obedient()) as home:
         names = {one.name for one in home.app.chain.tools()}
     for file in (REPOSITORY / "nanoclaw" / "plugins").rglob("*.py"):  # those that need an extra are not there here
         names |= set(re.findall(r"\btool\((?:self\.)?_*([a-z_]+)[,)]", file.read_text()))
-    assert names <= JUDGED | FREE, f"judge {names - JUDGED - FREE} in nanoclaw/plugins/taint/acts.py"
+    assert names <= JUDGED | FREE | asked, f"judge {names - JUDGED - FREE} in nanoclaw/plugins/taint/acts.py"
     assert len(names) > 20
 
 
