@@ -51,7 +51,8 @@ class LinkedAccount(NamedTuple):
 
 
 class LinkCode(NamedTuple):
-    """State of a channel's code; `wrong` counts the wrong ones that came, `sender` is the account that it linked."""
+    """State of a channel's code; `wrong` counts the wrong ones that
+    came, `sender` is the account that it has linked."""
 
     state: LinkState
     until: datetime
@@ -131,13 +132,11 @@ class Accounts:
 
     # --- the owner's own chats ---------------------------------------------------------------------------------------
 
-    def meet(self, tx: Tx, address: Address, sender: str, name: str = "") -> None:
-        """Note a chat that the owner has alone with the assistant; with a `name` the sender becomes the owner."""
+    def meet(self, tx: Tx, address: Address, sender: str) -> None:
+        """Note a chat that the owner has alone with the assistant."""
         if not self.is_owners(address):
-            if name:
-                _admit(tx, LinkedAccount(address.channel, sender, "owner", name, self._now()))
             sql = "INSERT INTO chats (channel, chat, sender) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET sender = ?3"
-            tx.execute(sql, *address, sender)
+            tx.execute(sql, address.channel, address.chat, sender)
 
     def part(self, tx: Tx, address: Address) -> None:
         """Note that others read a chat that the owner had alone with the assistant."""

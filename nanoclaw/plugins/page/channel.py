@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import Event
+from nanoclaw.core.events import Event, Joined
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.page.sessions import SignIns
@@ -46,6 +46,7 @@ class PageChannel:
         self.port = 0
         self.listening = asyncio.Event()
         self._deliver: Deliver | None = None
+        self._said = dict[str, str]()  # by id, what was said and is neither answered nor part of a turn
         self._sent = 0
 
     async def run(self, deliver: Deliver) -> None:
@@ -118,15 +119,25 @@ class PageChannel:
         self.live.said(key, {"id": f"i{id_}", "kind": "said", "text": text, "names": names, "at": now.isoformat()})
         if text.lstrip().startswith("/"):
             await self._keep(key, "said", text)
+        else:
+            self._said[id_] = text
         self.admitted.add(id_)
         try:
             await self._deliver(inbound)
         finally:
             self.admitted.discard(id_)
 
-    async def _keep(self, key: str, kind: str, text: str) -> None:
+    async def _keep_reply(self, key: str, outbound: Outbound) -> None:
+        """Keep an answer by code, and what it answers, as far as the history does not have them."""
+        is_there = any(one.text == outbound.text for one in self.history(key)[-1:])
+        if said := self._said.pop(outbound.reply_to, ""):
+            await self._keep(key, "said", said, before=int(is_there))
+        if not is_there:
+            await self._keep(key, "text", outbound.text)
+
+    async def _keep(self, key: str, kind: str, text: str, before: int = 0) -> None:
         """Keep what the history of a conversation does not have: a command, its reply, why a turn failed."""
-        session, place = self.host.conversations.of(conversation_of(key)), len(self.history(key))
+        session, place = self.host.conversations.of(conversation_of(key)), len(self.history(key)) - before
         sql = "INSERT INTO page_lines (session, place, kind, text, at) VALUES (?, ?, ?, ?, ?)"
         values = session.id, place, kind, text, self.host.now().isoformat()
         await self.host.write(lambda tx: tx.execute(sql, *values))
@@ -160,10 +171,12 @@ class PageChannel:
         if names:
             await self._keep(key, "files", json.dumps([row, names]))
         if not self.live.sent(key, outbound, item) and outbound.text:
-            await self._keep(key, "text", outbound.text)
+            await self._keep_reply(key, outbound)
         return f"page-{outbound.key}"
 
     def show(self, address: Address, event: Event) -> None:
+        for one in event.external_ids if isinstance(event, Joined) else [getattr(event, "reply_to", "")]:
+            self._said.pop(one, None)  # it is part of a turn, whose history has it
         self.live.show(conversation(address), event)
 
 

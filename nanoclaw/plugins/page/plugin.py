@@ -90,7 +90,7 @@ class Page(Plugin):
         if self.public is None or inbound.address.channel != NAME or inbound.external_id not in self.public.admitted:
             return None
         if access := self._host.get("access"):
-            access.accounts.meet(tx, inbound.address, inbound.sender, "a browser that is signed in")
+            access.accounts.meet(tx, inbound.address, inbound.sender)
         return inbound._replace(role="owner", conversation=self.conversation_of(inbound.address))
 
     def conversation_of(self, address: Address) -> Address | None:

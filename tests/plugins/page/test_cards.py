@@ -98,3 +98,16 @@ async def test_only_the_commands_of_cards_and_the_views_that_there_are(tmp_path:
         assert "99" in wrong.json()["error"]
     async with serving(tmp_path) as served, served.browser(signed_in=False) as stranger:
         assert (await stranger.client.get("/api/view/today")).status_code == 401
+
+
+async def test_what_code_answered_is_still_there_once_after_the_page_was_loaded_again(tmp_path: Path) -> None:
+    async with serving(tmp_path, "Hello.") as served, served.browser() as browser, browser.stream() as events:
+        await browser.say("page:one", "remind me in 2 hours to call mum")
+        await events.until("item")  # what was said
+        await events.until("item")
+        await browser.say("page:one", "hi")
+        await events.until("ended")
+        said, told, hi, hello = (await browser.talk("page:one"))["items"]
+        assert [one["text"] for one in (said, hi)] == ["remind me in 2 hours to call mum", "hi"]
+        assert "a reminder, is set" in told["html"]
+        assert "Hello." in hello["html"]
