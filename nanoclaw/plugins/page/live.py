@@ -42,6 +42,7 @@ class _Turn:
         self.items: dict[str, Item] = {}
         self.growing: render.Growing | None = None
         self.text = ""  # the id of the text that grows, or was the last to
+        self.superseded = list[str]()  # texts that were broken off: the answer begins anew, or has all of it
         self.is_paused = False
 
 
@@ -100,6 +101,7 @@ class LiveTurns:
                 self._grow(key, text)
             case ToolStarted(call, parent, number):
                 self._close_text(key)
+                self._turn(key).superseded.clear()
                 self._put(key, {"id": _id(call, number), "kind": "tool", "state": "running", **_shown(call, parent)})
             case ToolProgress(call, text, fraction):
                 self._tell(key, "progress", call=call.id, text=text[-2_000:], fraction=fraction)
@@ -110,6 +112,8 @@ class LiveTurns:
                 self._put(key, item)
             case Notice(text, fraction, is_failure):
                 if fraction is None:
+                    if (turn := self._turns.get(key)) and turn.growing:
+                        turn.superseded.append(turn.text)
                     self._close_text(key)
                 self._put(key, self._note(text, "notice", fraction=fraction, failure=is_failure), id_="notice")
             case Receipt(text):
@@ -171,6 +175,8 @@ class LiveTurns:
         shown = turn.text if turn and is_answer else ""
         self._close_text(key, is_whole=is_answer or not grew)
         self._turns.pop(key, None)
+        for id_ in turn.superseded if turn and answer else ():
+            self._tell(key, "gone", id=id_)
         if answer and turn:
             if not shown or answer.strip() != grew.strip():
                 item = of_text(shown or self._new_id(), answer)

@@ -101,3 +101,13 @@ async def test_files_come_in_and_go_out_and_drafts_are_kept(tmp_path: Path) -> N
         shown = await browser.talk(KEY)
         assert shown["draft"] == "half a thou" and shown["items"][-1]["files"] == file
         assert "rename" in await browser.get("/api/commands")
+
+
+async def test_an_answer_that_is_revised_is_shown_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, "Noted.", "I can note it if you wish.") as served, served.browser() as browser:
+        async with browser.stream() as events:
+            await events.until("afresh")
+            await browser.say(KEY, "The plumber came.")
+            await events.until("ended")
+        texts = {one["item"]["id"] for one in events.seen if one.get("item", {}).get("kind") == "text"}
+        assert len(texts - {one["id"] for one in events.seen if one["t"] == "gone"}) == 1

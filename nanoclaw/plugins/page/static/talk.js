@@ -97,6 +97,7 @@ export function talk(main, key, app) {
   function change(event) {
     if (event.t === "item") put(event.item, event.instead);
     if (event.t === "text") grow(event);
+    if (event.t === "gone") elements.get(event.id)?.remove();
     if (event.t === "began") setRuns(true);
     if (event.t === "ended" || event.t === "paused") setRuns(false);
     if (event.t === "progress") {
