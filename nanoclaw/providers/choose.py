@@ -383,7 +383,7 @@ def _no_model(config: Config) -> str:
     return (
         "no model is configured, and none runs on this machine.\n"
         + (f"  {key} is set, so: {start_command()} init --model {DEFAULTS[key]}\n" if key else "")
-        + f"  By key: {start_command()} init ({start_command()} init --model openai/gpt-5 in a script)\n"
+        + f"  With a provider's key: {start_command()} init, or {start_command()} init --model openai/gpt-5\n"
         f"  Without any key, on this machine: {start_command()} local pull"
     )
 
