@@ -99,8 +99,6 @@ class App:
         settings = self.settings
         for channel in (*channels, *(one for plugin in self.chain.plugins for one in plugin.channels())):
             self.channels.add(channel)
-        if self.chain.has("on_event"):
-            self.channels.watch(self.chain.on_event)
         self.models = models
         reach, template, limits = settings.reach, settings.template, settings.prompt
         self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)

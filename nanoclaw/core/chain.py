@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from nanoclaw.core.errors import FAULTS, ConfigError, ContextTooLong, NanoclawError, ProviderError
-from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
     Address,
     Ask,
@@ -56,7 +55,7 @@ STEP_SECONDS = 10.0
 HOOKS = (
     *("on_message", "before_context", "before_turn", "before_model", "after_model", "stream", "before_tool"),
     *("on_progress", "after_tool", "before_answer", "on_end", "before_send", "on_reset", "make_room"),
-    *("before_compaction", "conversation_of", "prompt_tools", "restrict_tools", "on_event"),
+    *("before_compaction", "conversation_of", "prompt_tools", "restrict_tools"),
 )
 NARROWED = (
     *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),
@@ -323,13 +322,6 @@ class Chain:
             later = max(filter(None, (later, said if isinstance(said, Later) else None)), default=None)
             outbound = said if isinstance(said, Outbound) else outbound
         return later or outbound
-
-    def on_event(self, address: Address, event: Event) -> None:
-        for one in self._of["on_event"]:
-            try:
-                one.on_event(address, event)
-            except FAULTS as error:
-                self.fault(one, "on_event", error)
 
     def on_reset(self, conversation: Address, tx: Transaction) -> None:
         for one in self._of["on_reset"]:

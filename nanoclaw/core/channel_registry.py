@@ -8,7 +8,7 @@ from typing import Any
 
 from nanoclaw.clock import pause
 from nanoclaw.core.channel import Channel, Deliver, Hints
-from nanoclaw.core.errors import ChannelError, ChannelUnavailable
+from nanoclaw.core.errors import FAULTS, ChannelError, ChannelUnavailable
 from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import Address, Outbound
 
@@ -63,7 +63,12 @@ class Channels:
         if channel and channel.hints.can_show(event):
             channel.show(address, event)
         for watcher in self._watchers:
-            watcher(address, event)
+            try:
+                watcher(address, event)
+            except FAULTS as error:  # nothing that a turn does may fail by it
+                from nanoclaw.log import logger
+
+                logger.opt(exception=error).error("what watches the events failed")
 
     def stays(self, address: Address) -> bool:
         """False if nobody is there for an answer that comes much later."""

@@ -132,6 +132,7 @@ class PluginHost:
         self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), app.about, app.outbox.sent
         self.write, self.write_now = app.transactions.write, app.transactions.write_now
         self.show, self.channel, self.deliver = app.channels.show, app.channels.get, app.deliver
+        self.watch = app.channels.watch
         self.serves, self.is_gateway = app.resumes, lambda: app.is_gateway
         self.is_frozen, self.plugins = lambda: app.router.is_frozen, lambda: app.plugins
         self.copies, self.drop_bytes = app.store.copies, app.store.drop_bytes

@@ -464,6 +464,8 @@ class Host(Protocol):
     def profile(self, name: str) -> Profile: ...
     def owner(self) -> Address | None: ...  # where the owner spoke last
     def show(self, address: Address, event: Event) -> None: ...
+    # Be told of each event of every turn, with the place where it is shown, from now on.
+    def watch(self, watcher: Callable[[Address, Event], None]) -> None: ...
     # Run something beside; it is logged when it fails, and cancelled at the end.
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
     def channel(self, name: str) -> Channel | None: ...  # the channel of that name that this process serves
@@ -629,7 +631,6 @@ class Plugin:
     def before_send(self, outbound: Outbound, why: str, tx: Tx) -> Outbound | Later | Literal["drop"] | None:
         """Judge a message that is about to go out: an "answer", "reminder", "question" (it has buttons) or "notice"."""
 
-    def on_event(self, address: Address, event: Event) -> None: ...  # of any turn, with the place where it is shown
     def on_reset(self, conversation: Address, tx: Tx) -> None: ...  # in the transaction in which /new ends a context
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
         """Called before a conversation is summarized. Its text ends the summary."""

@@ -161,8 +161,9 @@ async def test_a_plugin_hears_the_events_of_every_place_without_keys_and_its_fau
 
         def __init__(self, host: Host, settings: None) -> None:
             host.redact.add("sk-hidden-0123456789")
+            host.watch(self._hear)
 
-        def on_event(self, address: Address, event: Event) -> None:
+        def _hear(self, address: Address, event: Event) -> None:
             heard.append((address, event))
             raise RuntimeError("a fault of its own")
 

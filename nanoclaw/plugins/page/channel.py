@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import Event, Joined
+from nanoclaw.core.events import Event, Joined, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, UserMessage
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.page.sessions import SignIns
@@ -46,6 +46,7 @@ class PageChannel:
         self.port = 0
         self.listening = asyncio.Event()
         self._deliver: Deliver | None = None
+        host.watch(self._overhear)
         self._said = dict[str, str]()  # by id, what was said and is neither answered nor part of a turn
         self._sent = 0
 
@@ -173,6 +174,15 @@ class PageChannel:
         if not self.live.sent(key, outbound, item) and outbound.text:
             await self._keep_reply(key, outbound)
         return f"page-{outbound.key}"
+
+    def _overhear(self, address: Address, event: Event) -> None:
+        """Show what goes on in a conversation that is held elsewhere; at its end the page reads it anew."""
+        if address.channel not in (NAME, self.api.name):
+            access = self.host.get("access")
+            own = access.conversation_of(address) if access and address.channel != "terminal" else None
+            self.live.show(key := str(own or address), event)
+            if isinstance(event, TurnEnded):
+                self.stream.publish({"c": key, "t": "elsewhere"})
 
     def show(self, address: Address, event: Event) -> None:
         for one in event.external_ids if isinstance(event, Joined) else [getattr(event, "reply_to", "")]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from nanoclaw.core.errors import ProviderRefused
-from nanoclaw.core.messages import Address
+from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.providers.scripted import call
 from tests.plugins.page.served import serving
+from tests.program import NOON
 
 KEY = "page:abc12345"
 
@@ -111,3 +112,15 @@ async def test_an_answer_that_is_revised_is_shown_once(tmp_path: Path) -> None:
             await events.until("ended")
         texts = {one["item"]["id"] for one in events.seen if one.get("item", {}).get("kind") == "text"}
         assert len(texts - {one["id"] for one in events.seen if one["t"] == "gone"}) == 1
+
+
+async def test_what_goes_on_in_a_conversation_of_another_place_is_shown_as_it_goes_on(tmp_path: Path) -> None:
+    async with serving(tmp_path, "Four.") as served, served.browser() as browser, browser.stream() as events:
+        elsewhere = Inbound(Address("terminal", "main"), "me", "t1", UserMessage("two and two?", NOON), role="owner")
+        await served.app.deliver(elsewhere)
+        await events.until("elsewhere")
+        assert {event["c"] for event in events.seen if "c" in event} == {"terminal:main"}
+        assert [event["t"] for event in events.seen][-2:] == ["ended", "elsewhere"]
+        said, told = (await browser.talk("terminal:main"))["items"]
+        assert said["text"] == "two and two?"
+        assert "Four." in told["html"]

@@ -89,6 +89,7 @@ export function talk(main, key, app) {
     if (order <= 0) return;
     at = id;
     const follows = isAtEnd();
+    if (event.t === "elsewhere") return load();
     change(event);
     if (follows) toEnd();
     else if (event.t === "item" || event.t === "text") below.hidden = false;
