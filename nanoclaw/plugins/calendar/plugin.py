@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from nanoclaw import time_words
@@ -13,6 +14,7 @@ from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
 from nanoclaw.core.plugin import Ask, Command, Finding, Host, Plugin, Reply, Said, Tool, ToolOutput, Turn, Verdict
 from nanoclaw.core.tool import ToolContext, tool
+from nanoclaw.installation import install_command
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.calendar.changes import EventChanges
@@ -55,27 +57,25 @@ class Calendar(Plugin):
         self._host, self._settings = host, settings
         self._seen: dict[str, EventDate] = {}
 
+    @property
+    def public(self) -> EventChanges | None:
+        return self._changes if self._settings.url and find_spec("recurring_ical_events") else None
+
     @cached_property
-    def public(self) -> EventChanges:
+    def _changes(self) -> EventChanges:
         from nanoclaw.plugins.calendar.changes import EventChanges
 
         if not self._settings.url:
             raise ToolError("no calendar is set: write url, user and password into [calendar] of config.toml.")
-        try:
-            import recurring_ical_events  # noqa: F401
-        except ImportError:
-            from nanoclaw.installation import install_command
-
-            raise ToolError(f"the calendar needs more libraries: {install_command('calendar')}") from None
+        if not find_spec("recurring_ical_events"):
+            raise ToolError(f"the calendar needs more libraries: {install_command('calendar')}")
         return EventChanges(self._host, *self._settings[:3])
 
     def tools(self) -> Iterable[Tool]:
-        if not self._settings.url:
-            return []
         example = ToolExample("Dentist on Friday at 10", {"title": "Dentist", "when": "Friday at 10"})
-        looks = tool(self._agenda, reach="none")
         changes = (tool(self._add_event, examples=[example]), tool(self._change_event))
-        return [looks, *(one._replace(audit=lambda _: PLANNED, check=self._check) for one in changes)]
+        judged = (one._replace(audit=lambda _: PLANNED, check=self._check) for one in changes)
+        return [tool(self._agenda, reach="none"), *judged] if self.public else []
 
     def commands(self) -> Iterable[Command]:
         told = "your calendar: /agenda, /agenda tomorrow, /agenda 14 (days)"
@@ -85,7 +85,7 @@ class Calendar(Plugin):
         if not (deep and self._settings.url):
             return []
         try:
-            return [Finding(True, ", ".join(name for _, name in await self.public.dav.calendars()), self.name)]
+            return [Finding(True, ", ".join(name for _, name in await self._changes.dav.calendars()), self.name)]
         except NanoclawError as error:
             return [Finding(False, str(error), self.name)]
 
@@ -131,7 +131,7 @@ class Calendar(Plugin):
             raise ToolError(f"days must be 1 to 366, not {days}.")
         first = datetime.combine(self._day(start), time(), zone := self._host.now().tzinfo)
         end = datetime.combine(first.date() + timedelta(days=days), time(), zone)
-        found, problems = await asyncio.to_thread(occurrences, await self.public.dav.between(first, end), first, end)
+        found, problems = await asyncio.to_thread(occurrences, await self._changes.dav.between(first, end), first, end)
         self._seen.update((one.id, one) for one in found)
         return found, problems
 
@@ -178,7 +178,7 @@ class Calendar(Plugin):
         now, reading = self._host.now(), self._read(f"{when} at 12:00" if all_day else when)
         start = time_words.upcoming(reading, now)
         wish = events.Wish(start, minutes, title.strip()[:200], place[:200], notes[:4_000])
-        wanted, calendars = self._settings.name, await self.public.dav.calendars()
+        wanted, calendars = self._settings.name, await self._changes.dav.calendars()
         if not (places := [place for place, name in calendars if wanted in ("", name)]):
             raise ToolError(f"there is no calendar {wanted!r}.")
         made, text = events.new(places[0], wish, events.rule_of(reading), now, is_all_day=all_day)
@@ -223,7 +223,7 @@ class Calendar(Plugin):
         return await self._make(context, one.stored, text, f"changed “{title or one.title}”{at}{which}")
 
     async def _make(self, context: ToolContext, stored: StoredEvent, text: str, told: str) -> str:
-        await self.public.make(context, stored, text, told)
+        await self._changes.make(context, stored, text, told)
         self._seen = {key: one for key, one in self._seen.items() if one.stored.href != stored.href}
         return f"{told[:1].upper()}{told[1:]}."
 

@@ -102,7 +102,7 @@ async def test_in_the_background_it_reads_nothing_that_nobody_was_asked_about(tm
         await until(program, "Hm.")
         begun, waited, written = (one.text for one in results(program.history)[-3:])
         assert begun.endswith("[outside of the sandbox]")
-        assert waited.startswith("got\n[process 1: exit status 0") and "doesn't run" in written
+        assert waited.startswith("got\n[process 1: exit status 0") and "isn't running" in written
 
 
 async def test_without_the_plugin_nothing_is_said_of_it(tmp_path: Path) -> None:
