@@ -13,7 +13,7 @@ from nanoclaw.channels.attach import TIMEOUT_SECONDS
 
 def chat_parser() -> _Parser:
     """Arguments before any command: all that talking needs."""
-    top = _Parser(prog="nanoclaw", description="A personal assistant. Without a command: talk to it.")
+    top = _Parser(prog="nanoclaw", description="Your assistant. Without a command: talk to it. More: nanoclaw help.")
     top.set_defaults(command="chat", without_config=False)
     top.add_argument("-V", "--version", action="store_true", help="print the version")
     top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")

@@ -186,7 +186,11 @@ class Cards:
 
     async def _skills(self) -> PageCard | None:
         found = (await self._reply("skills")).data or {}
-        rows = [CardRow(one["name"], f"{one['description']} ({one['state']})") for one in found.get("skills", ())]
+        lacks = [f" Lacks: {', '.join(one['missing'])}." * bool(one["missing"]) for one in found.get("skills", ())]
+        rows = [
+            CardRow(one["name"], one["description"] + lack)
+            for one, lack in zip(found.get("skills", ()), lacks, strict=True)
+        ]
         return PageCard("Skills", rows)
 
     # --- the house ---------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ function alone() {
       close();
       tell({ state: "lost" });
       timer = setTimeout(open, pause);
-      pause = Math.min(pause * 2, 15000);
+      pause = Math.min(pause * 2, 3000);
     };
   };
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : source || open()));

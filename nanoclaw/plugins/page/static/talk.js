@@ -141,6 +141,7 @@ export function talk(main, key, app) {
 
   // --- what is said
 
+  let unsent = { words: "", id: "" };
   async function say(words, id = newId(), files = []) {
     if (words !== "/stop") {
       put({ id: `i${id}`, kind: "said", text: words, names: files.map((one) => one.name), at: new Date().toISOString() });
@@ -150,7 +151,14 @@ export function talk(main, key, app) {
       await ask("/api/say", { c: key, id, text: words, files: files.map((one) => one.id) });
     } catch (problem) {
       elements.get(`i${id}`)?.remove();
-      tell(problem.message, "Send again", () => say(words, id, files));
+      tell(problem.message);
+      if (words === "/stop") return;
+      unsent = { words, id }; // it is not lost, and not said twice if it did arrive
+      field.value = [words, field.value].filter(Boolean).join("\n");
+      attached.unshift(...files);
+      drawAttached();
+      fit();
+      keepDraft();
     }
   }
 
@@ -162,7 +170,7 @@ export function talk(main, key, app) {
     fit();
     keepDraft();
     if (title.textContent === "New conversation" && words[0] !== "/") title.textContent = words.slice(0, 60);
-    say(words, newId(), attached.splice(0));
+    say(words, words === unsent.words ? unsent.id : newId(), attached.splice(0));
     drawAttached();
   }
 
@@ -173,6 +181,8 @@ export function talk(main, key, app) {
     clearTimeout(drafting);
     drafting = setTimeout(() => ask("/api/draft", { c: key, text: field.value }).catch(() => {}), 400);
   }
+  const left = () => navigator.sendBeacon("/api/draft", new Blob([JSON.stringify({ c: key, text: field.value })], { type: "application/json" }));
+  addEventListener("pagehide", left);
 
   const attached = [];
   function drawAttached() {
@@ -234,6 +244,7 @@ export function talk(main, key, app) {
   return () => {
     isGone = true;
     quiet();
+    removeEventListener("pagehide", left);
   };
 }
 

@@ -25,7 +25,7 @@ function open() {
     source.close();
     if (state !== "lost") tell({ state: (state = "lost") });
     timer = setTimeout(open, pause);
-    pause = Math.min(pause * 2, 15000);
+    pause = Math.min(pause * 2, 3000);
   };
 }
 
