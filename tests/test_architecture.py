@@ -425,7 +425,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("core.store.db", "channels.terminal.keyboard", "channels.attach", "channels.newest"),
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
-        *("snapshots.saved", "plugins.forget.undo_file", "plugins.mcp.listing", "plugins.mcp.oauth"),
+        *("snapshots.saved", "plugins.mcp.listing", "plugins.mcp.oauth"),
         *("plugins.memory.index_file", "channels.telegram.menu"),
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",

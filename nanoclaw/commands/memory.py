@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from nanoclaw.channels import attach
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
 
 
@@ -46,8 +45,7 @@ async def _forget(config: Config, options: argparse.Namespace) -> int:
         if not numbers:
             print("Nothing was forgotten.")
             return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
-        forgotten = forgetter.forget(query, numbers)
-        print(forgotten.summary(), forgotten.way_back(f"{start_command()} memory undo"), sep="\n")
+        print(forgetter.forget(query, numbers).summary())
         return 0
 
 
@@ -58,7 +56,7 @@ def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
         return list(exact)
     if not answer:
         what = f"{len(exact)} with exactly these words" if exact else "none, only numbers"
-        attach.say(f"forget them? After ten minutes it cannot be undone. y ({what}), numbers such as 1,3, or N:")
+        attach.say(f"forget them? It cannot be undone. y ({what}), numbers such as 1,3, or N:")
         answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
         if answer.lower() in ("y", "yes"):
             return list(exact)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-import stat
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from nanoclaw.core.messages import Message
 from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import whole_history
-from nanoclaw.installation import start_command
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
 from tests.program import assert_legal, results, running
 
-UNDO_FILE = "plugins/forget/undo.json"
 SECRET = "Zebulon"
 FACT = f"The parrot is called {SECRET}, it bites"
 
@@ -32,16 +27,12 @@ def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
 
 
 def holding(home: Home, words: str = SECRET) -> list[str]:
-    """Files of the home that have the words in their bytes, in any case, besides the one that can bring them back."""
+    """Files of the home that have the words in their bytes, in any case."""
     found = []
     for path in sorted(home.root.rglob("*")):
-        if path.is_file() and path != home.root / UNDO_FILE and words.lower().encode() in path.read_bytes().lower():
+        if path.is_file() and words.lower().encode() in path.read_bytes().lower():
             found.append(path.relative_to(home.root).as_posix())
     return found
-
-
-def said(history: tuple[Message, ...]) -> list[tuple[str, object]]:
-    return [(message.text, getattr(message, "tool_calls", ())) for message in history]
 
 
 @pytest.fixture(scope="module")
@@ -125,49 +116,6 @@ def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Hom
 
 
 @pytest.mark.usefixtures("told")
-def test_what_one_process_forgot_the_next_brings_back_within_ten_minutes(home: Home, server: ModelServer) -> None:
-    facts, said = (home.workspace / "MEMORY.md").read_bytes(), home.run("sessions", "show").out
-    done = home.run("memory", "forget", SECRET, "--yes")
-    last = done.out.splitlines()[-1]
-    assert last.startswith(f"For 10 minutes `{start_command()} memory undo` can bring it back, from the private file ")
-    kept = home.root / UNDO_FILE
-    assert str(kept) in last
-    assert SECRET in kept.read_text()
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert holding(home) == holding(home, "bites") == []
-    assert "something was forgotten (undo until" in home.run("memory", "log").out
-    assert "of your notes and" in home.run("memory", "undo").out
-    assert (home.workspace / "MEMORY.md").read_bytes() == facts
-    assert home.run("sessions", "show").out == said
-    assert not kept.exists()
-    home.run("memory", "forget", SECRET, "--yes")
-    assert "of your notes and" in home.run("-m", "/memory undo").out
-    assert (home.workspace / "MEMORY.md").read_bytes() == facts
-
-
-@pytest.mark.usefixtures("told")
-def test_after_ten_minutes_what_was_forgotten_is_gone_for_good(home: Home, server: ModelServer) -> None:
-    home.run("memory", "forget", SECRET, "--yes")
-    kept = home.root / UNDO_FILE
-    for minutes, is_there in ((9, True), (11, False)):
-        (forgotten,) = json.loads(kept.read_text())
-        forgotten["at"] = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()
-        kept.write_text(json.dumps([forgotten]))
-        assert ("something was forgotten" in home.run("memory", "log").out) is is_there
-        assert kept.exists() is is_there
-    assert "no change of a memory file to undo" not in home.run("memory", "undo").out
-    assert SECRET not in (home.workspace / "MEMORY.md").read_text()
-
-
-def test_what_an_earlier_version_kept_in_two_files_is_deleted(home: Home) -> None:
-    home.run("init")
-    for half in ("forgotten.1.1", "forgotten.1.2"):
-        (home.root / half).write_bytes(b"\x17")
-    home.run("memory", "log")
-    assert list(home.root.glob("forgotten*")) == []
-
-
-@pytest.mark.usefixtures("told")
 def test_copies_kept_aside_that_hold_the_words_go_with_them(home: Home, server: ModelServer) -> None:
     archive = home.root.parent / "archive"
     home.run("backup", str(archive))
@@ -196,31 +144,8 @@ def test_a_wrong_number_is_a_sentence(home: Home, server: ModelServer) -> None:
     assert "give numbers of the list" in home.run("memory", "forget", SECRET, "--number", "x", check=2).err
 
 
-def test_each_of_two_things_forgotten_comes_back(home: Home) -> None:
-    for fact in ("alpha one", "beta two", "gamma three"):
-        home.run("memory", "add", "--fact", fact)
-    whole = (home.workspace / "MEMORY.md").read_bytes()
-    home.run("memory", "forget", "alpha", "--yes")
-    home.run("memory", "forget", "beta", "--yes")
-    home.run("memory", "undo")
-    home.run("memory", "undo")
-    assert (home.workspace / "MEMORY.md").read_bytes() == whole
-
-
 def test_there_is_nothing_to_forget_in_a_new_home(home: Home) -> None:
     assert home.run("memory", "forget", "zebra", "--yes").out == "Nothing found.\n"
-
-
-def test_after_what_was_forgotten_came_back_earlier_changes_can_be_undone_too(home: Home, server: ModelServer) -> None:
-    home.run("memory", "add", "--fact", "the door code is 4711")
-    home.run("memory", "add", "--fact", "her birthday is in May")
-    whole = (home.workspace / "MEMORY.md").read_bytes()
-    home.run("memory", "forget", "4711", "--yes")
-    assert b"4711" not in (home.workspace / "MEMORY.md").read_bytes()
-    home.run("memory", "undo")
-    assert (home.workspace / "MEMORY.md").read_bytes() == whole
-    home.run("memory", "undo")
-    assert (home.workspace / "MEMORY.md").read_bytes() == whole[: whole.index(b"4711\n") + 5]
 
 
 def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: ModelServer) -> None:
@@ -232,30 +157,24 @@ def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: Mo
     assert len(server.asked) == 2
 
 
-async def test_in_one_process_the_conversation_forgets_and_undo_brings_all_back(tmp_path: Path) -> None:
+async def test_in_one_process_the_conversation_forgets_for_good(tmp_path: Path) -> None:
     asked = call("memory_forget", {"query": SECRET}), call("memory_forget", {"query": SECRET, "numbers": [1]})
-    model = ScriptedProvider("Hello.", asked[0], "Shall I?", asked[1], "Gone.", "What parrot?", f"{SECRET}!")
+    model = ScriptedProvider("Hello.", asked[0], "Shall I?", asked[1], "Gone.", "What parrot?")
     async with running(tmp_path, model) as here:
         (here.workspace / "MEMORY.md").write_text(f"- {FACT}\n- Likes tea\n")
         await here.ask("Hello")
         assert FACT in model.requests[-1].system.text
-        facts = (here.workspace / "MEMORY.md").read_bytes()
         await here.ask("Forget the parrot")
-        before = said(here.history)
         await here.ask("yes")
         assert SECRET not in repr(model.requests[-1])
         assert holding(Home(tmp_path)) == []
         await here.ask("And now?")
         assert SECRET not in repr(model.requests[-1])
-        assert "something was forgotten (undo until" in await here.ask("/memory log")
-        assert (await here.ask("/memory undo")).startswith("1 line of your notes and ")
-        assert (here.workspace / "MEMORY.md").read_bytes() == facts
-        assert said(here.history)[: len(before)] == before
-        assert await here.ask("And now?") == f"{SECRET}!"
-        assert SECRET in repr(model.requests[-1])
+        assert "nothing to undo" in await here.ask("/undo")
+        assert holding(Home(tmp_path)) == []
 
 
-async def test_a_long_output_and_a_job_are_forgotten_too_and_come_back(tmp_path: Path) -> None:
+async def test_a_long_output_and_a_job_are_forgotten_too(tmp_path: Path) -> None:
     command = f"for n in $(seq 6000); do echo $n {SECRET} sat there; done"
     model = ScriptedProvider(
         call("exec", {"command": command}),
@@ -270,8 +189,7 @@ async def test_a_long_output_and_a_job_are_forgotten_too_and_come_back(tmp_path:
         await here.ask(f"/remind tomorrow at 9: feed {SECRET}")
         await here.ask("/remind tomorrow at 10: call Anna")
         (output,) = (here.workspace / "outputs").iterdir()
-        whole = output.read_bytes()
-        assert whole.count(SECRET.encode()) == 6000
+        assert output.read_bytes().count(SECRET.encode()) == 6000
         await here.ask("Forget the parrot")
         assert "1. conversations: " in results(here.history)[-1].text
         await here.ask("yes")
@@ -281,12 +199,9 @@ async def test_a_long_output_and_a_job_are_forgotten_too_and_come_back(tmp_path:
         listed = await here.ask("/jobs")
         assert "call Anna" in listed
         assert "forgotten" not in listed
-        await here.ask("/undo")
-        assert output.read_bytes() == whole
-        assert f"feed {SECRET}" in await here.ask("/jobs")
 
 
-async def test_what_was_forgotten_goes_from_other_plugins_too_and_comes_back(tmp_path: Path) -> None:
+async def test_what_was_forgotten_goes_from_other_plugins_too(tmp_path: Path) -> None:
     model = ScriptedProvider(call("memory_forget", {"query": SECRET, "numbers": [1]}), "Gone.")
     async with running(tmp_path, model, extra=[Aviary]) as here:
         (here.workspace / "MEMORY.md").write_text(f"- {FACT}\n")
@@ -299,10 +214,6 @@ async def test_what_was_forgotten_goes_from_other_plugins_too_and_comes_back(tmp
         assert (folder / "birds.txt").read_text() == "a tit\n[forgotten]\n"
         assert (tmp_path / "songs").read_text() == "of [forgotten]"
         assert aviary.reloads == 1
-        assert "are back" in await here.ask("/undo")
-        assert here.rows("SELECT * FROM aviary_birds") == [(FACT, SECRET)]
-        assert (folder / "birds.txt").read_text() == f"a tit\n{FACT}\n"
-        assert aviary.reloads == 2
 
 
 class Aviary(Plugin):

@@ -212,23 +212,6 @@ def test_the_command_line_notes_and_undoes_and_the_chat_hears_of_it(home: Home, 
     assert "Undone by the person" in json.dumps(server.asked[-1].json["messages"])
 
 
-def test_undo_brings_back_what_was_forgotten_in_its_turn(home: Home, server: ModelServer) -> None:
-    home.run("init")
-    (home.workspace / "MEMORY.md").write_text("- The parrot is called Zebulon\n- Likes tea\n")
-    server.script(
-        calls("memory_add", {"text": "It rains"}),
-        calls("memory_forget", {"query": "Zebulon", "numbers": [1]}),
-        says("Gone."),
-    )
-    home.run("-m", "it rains, and forget the parrot")
-    assert "Zebulon" not in (home.workspace / "MEMORY.md").read_text()
-    told = home.run("-m", "/undo 2").out
-    assert "of your notes and" in told
-    assert "noted “It rains”" in told
-    assert "Zebulon" in (home.workspace / "MEMORY.md").read_text()
-    assert list((home.workspace / "memory").glob("*.md")) == []
-
-
 @pytest.mark.parametrize("as_json", [False, True])
 def test_where_nobody_looks_no_receipt_is_shown(home: Home, server: ModelServer, as_json: bool) -> None:
     server.script(calls("write_file", {"path": "a.txt", "content": "x"}), says("Done."))

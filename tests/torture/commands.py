@@ -93,7 +93,6 @@ STORIES = {
     "forget": Story(
         "forget it", (f"/note The word is {SECRET}.", f"/note Another {SECRET} line.", "/note A bird sang.")
     ),
-    "undo of forgetting": Story("/memory undo", (f"/note The word is {SECRET}.", "/note A bird sang.", "forget it")),
     "backup": Story("/backup HOME/../saved.tar.gz", ("/note A bird sang.",)),
     "restore": Story("", ("/note A bird sang.", "/backup HOME/../saved.tar.gz"), prepare=_fly),
 }

@@ -1,7 +1,4 @@
-"""Forgetting: finds text, deletes it from every file of the home, and can restore it for ten minutes.
-
-For so long what was removed is in one private file, which the answer names.
-"""
+"""Forgetting: finds text, and deletes it from every file of the home, for good."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,10 +14,8 @@ from typing import Any, NamedTuple
 from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import ScheduleError, ToolError, WorkspaceError
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.forget import home_files, scrub
-from nanoclaw.plugins.forget.scrub import Cell
-from nanoclaw.plugins.forget.undo_file import KEEP_FOR, UndoFile
 from nanoclaw.plugins.forget.words import plain_text, tokens, words_of
 
 TOOL = "memory_forget"
@@ -91,7 +85,6 @@ class Forgotten(NamedTuple):
     texts: int
     still_in: tuple[str, ...]
     deleted: int
-    undo_file: Path
     jobs: Sequence[int] = ()
 
     def summary(self) -> str:
@@ -108,20 +101,12 @@ class Forgotten(NamedTuple):
             text += f" Still in {', '.join(self.still_in)}: left unchanged, as it is not a memory file."
         return text
 
-    def way_back(self, command: str) -> str:
-        return (
-            f"For 10 minutes `{command}` can bring it back, from the private file {self.undo_file}; then that is "
-            "deleted and it is gone for good."
-        )
-
 
 class Forgetter:
-    """Finds, forgets, brings back: what the plugin makes public."""
+    """Finds and forgets: what the plugin makes public."""
 
-    undo_for = KEEP_FOR
-
-    def __init__(self, host: Host, undo_file: UndoFile) -> None:
-        self._host, self._undo_file = host, undo_file
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._home = host.program_home
         self._root = host.workspace
         self._listings: dict[str, Listing] = {}
@@ -155,8 +140,7 @@ class Forgetter:
     def forget(self, query: str, numbers: Sequence[int], conversation: Address | None = None) -> Forgotten:
         """Take what the numbers name out of the notes, the conversations and all else that the program keeps.
 
-        Raises WorkspaceError if a file changed since it was listed; then nothing was done. It also says so when there
-        is no way back.
+        Raises WorkspaceError if a file changed since it was listed; then nothing was done.
         """
         listing = self._chosen_listing(" ".join(query.split()), numbers)
         query = listing.query
@@ -171,20 +155,20 @@ class Forgetter:
         cells = scrub.scrub(self._host, words, TOOL)
         scrub.scrub_copies(self._host, words)
         self._host.conversations.forget(lambda text, is_here: words.without_any(text, closely=is_here), conversation)
-        undo = self._host.get("undo")
-        changes = undo.forget(words.stand_in) if undo else {}
+        if undo := self._host.get("undo"):
+            undo.forget(words.stand_in)
         home_files.forget_typed(self._home / "history", words, [cell.before for cell in cells])
         for path in sorted((self._home / "logs").glob("*")):
             home_files.drop_lines(path, words)
         for name, per_file in lines.items():
             self._memory.change_lines(name, {number: (line, None) for number, line in per_file.items()})
-        files = home_files.scrub_kept(self._host, words, besides=self._undo_file.path)
+        files = home_files.scrub_kept(self._host, words)
         jobs = self._remove_jobs([cell.row for cell in cells if (cell.table, cell.column) == ("jobs", "text")])
         self._listings.clear()
-        self._keep({"lines": lines, "cells": cells, "changes": changes, "files": files, "jobs": jobs})
-        self._reload()
+        for plugin in self._host.plugins():
+            plugin.reload()
 
-        held = list(home_files.holding(self._home, self._root, words, besides=self._undo_file.path))
+        held = list(home_files.holding(self._home, self._root, words))
         aside = [name for name in held if home_files.is_aside(name)]
         for name in aside:
             (self._home / name).unlink(missing_ok=True)
@@ -192,47 +176,8 @@ class Forgetter:
         messages = sum(cell.table == "messages" and has_query(cell.before) for cell in cells)
         places = tuple(f"{name}:{number}" for name, per_file in lines.items() for number in per_file)
         still_in = tuple(name for name in held if name not in aside)
-        others = len(cells) + len(files) - messages
-        return Forgotten(places, messages, others, still_in, len(aside), self._undo_file.path, jobs)
-
-    @property
-    def undoable_since(self) -> datetime | None:
-        """The time of the last forgetting, while it can be undone."""
-        return self._undo_file.since()
-
-    @property
-    def is_undone_in_part(self) -> bool:
-        """True if a crash came when the notes had their lines back, and nothing else was."""
-        lines = (self._undo_file.newest() or {}).get("lines", {})
-        return bool(lines) and all(self._are_back(name, each) for name, each in lines.items())
-
-    def _are_back(self, name: str, lines: Mapping[str, str]) -> bool:
-        there = dict(enumerate(self._lines_of(name), 1))
-        return all(there.get(int(number)) == line for number, line in lines.items())
-
-    def undo(self, tx: Tx | None = None) -> str:
-        """Restore what was forgotten last, and say what. Raises WorkspaceError if it is too late."""
-        if tx is None:
-            return self._host.write_now(self.undo)
-        kept = self._undo_file.newest()
-        if not kept:
-            raise WorkspaceError("nothing was forgotten within the last ten minutes.")
-        for name, lines in kept["lines"].items():
-            if not self._are_back(name, lines):
-                self._memory.insert_lines(name, {int(number): line for number, line in lines.items()})
-        texts = scrub.restore(tx, (Cell(*cell) for cell in kept["cells"]))
-        if undo := self._host.get("undo"):
-            undo.bring_back(kept["changes"], tx)
-        home_files.restore(kept["files"], self._root)
-        if schedule := self._host.get("schedule"):
-            for job in kept.get("jobs", ()):
-                with suppress(ScheduleError):  # its time is over
-                    schedule.bring_back(tx, job)
-        tx.after(self._host.conversations.reload)
-        tx.after(self._reload)
-        tx.after(self._undo_file.drop_newest)
-        count = sum(map(len, kept["lines"].values()))
-        return f"{_counted(count, 'line')} of your notes and {_counted(texts, 'text')} of conversations are back."
+        others = len(cells) + files - messages
+        return Forgotten(places, messages, others, still_in, len(aside), jobs)
 
     def _remove_jobs(self, rows: Sequence[int]) -> list[int]:
         """End jobs whose words are gone; those that were not over already."""
@@ -253,18 +198,6 @@ class Forgetter:
         if wrong := [number for number in numbers if not 0 < number <= listing.count] or not numbers:
             raise ToolError(f"{wrong or 'no number'} is not in the list: it has {listing.count} numbers.")
         return listing
-
-    def _keep(self, removed: Mapping[str, Any]) -> None:
-        try:
-            self._undo_file.keep(removed)
-        except WorkspaceError as error:
-            raise WorkspaceError(f"it is forgotten, and cannot be brought back: {error}") from None
-        with suppress(RuntimeError):  # no loop runs: the next start deletes it
-            self._host.spawn(self._undo_file.expire())
-
-    def _reload(self) -> None:
-        for plugin in self._host.plugins():
-            plugin.reload()
 
     # --- finding -----------------------------------------------------------------------------------------------------
 

@@ -33,17 +33,16 @@ def drop_lines(path: Path, words: Words) -> None:
     _rewrite(path, "\n", lambda line: not words.stand_in(line))
 
 
-def scrub_kept(host: Host, words: Words, besides: Path) -> dict[str, list[str]]:
+def scrub_kept(host: Host, words: Words) -> int:
     """Take words out of large outputs of tools, and of the texts that plugins keep in their folders of the home and in
-    their files outside the workspace; before and after of each that changed. What can be derived again is deleted."""
-    changed: dict[str, list[str]] = {}
-    root, besides = host.workspace, Path(os.path.realpath(besides))
-    for path in (*outputs(root), *_kept_by_plugins(host)):
+    their files outside the workspace; how many changed."""
+    changed = 0
+    for path in (*outputs(host.workspace), *_kept_by_plugins(host)):
         with suppress(OSError):
-            before = "" if path == besides else _text(path)
+            before = _text(path)
             if (after := words.without_any(before)) != before:
-                _write(path, after, root)
-                changed[str(path)] = [before, after]
+                _write(path, after, host.workspace)
+                changed += 1
     return changed
 
 
@@ -66,14 +65,6 @@ def _kept_by_plugins(host: Host) -> Iterator[Path]:
                 yield from _files_at(place)
 
 
-def restore(changed: Mapping[str, Sequence[str]], root: Path) -> None:
-    """Put texts back that nobody has changed since."""
-    for name, (before, after) in changed.items():
-        with suppress(OSError):
-            if _text(Path(name)) == after:
-                _write(Path(name), before, root)
-
-
 def _text(path: Path) -> str:
     """The text of a file; bytes that are no text stay as they are."""
     return _content(path).decode("utf-8", "surrogateescape")
@@ -94,15 +85,14 @@ def _write(path: Path, text: str, root: Path) -> None:
         replace_in(folder, name, content)
 
 
-def holding(home: Path, root: Path, words: Words, besides: Path) -> Iterator[str]:
+def holding(home: Path, root: Path, words: Words) -> Iterator[str]:
     """Names of files of the home and the workspace that have one of the phrases."""
-    besides = Path(os.path.realpath(besides))
     wanted = [phrase.lower().encode() for phrase in words.phrases if len(phrase) > 3]
     for top in (home,) if root.is_relative_to(home) else (home, root):
         top = Path(os.path.realpath(top))
         for path in below(top, besides="models"):
             with suppress(OSError):
-                is_searched = path != besides and path.stat().st_size < LARGEST_SEARCHED_BYTES
+                is_searched = path.stat().st_size < LARGEST_SEARCHED_BYTES
                 content = _content(path).lower() if is_searched else b""
                 if any(phrase in content for phrase in wanted):
                     yield path.relative_to(top).as_posix()

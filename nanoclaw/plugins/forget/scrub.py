@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nanoclaw.core.plugin import Host, Plugin, Tx
+from nanoclaw.core.plugin import Host, Plugin
 from nanoclaw.plugins.forget.words import Words
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Read = Callable[..., list[Any]]
 
 
 class Cell(NamedTuple):
-    """One text that was changed, for as long as that can be undone."""
+    """One text that was changed."""
 
     table: str
     row: int
@@ -43,14 +43,9 @@ def scrub(host: Host, words: Words, running: str = "") -> list[Cell]:
     `running`, are looked at closely. Raises StoreError; then nothing was changed."""
     cells = list(_changes(host.read, words, _turns(host.records, words, running), marks_of(host.plugins())))
     if cells:
-        host.write_now(lambda tx: _write(tx.execute, ((cell, cell.after) for cell in cells)))
+        host.write_now(lambda tx: _write(tx.execute, cells))
     host.drop_bytes()
     return cells
-
-
-def restore(tx: Tx, cells: Iterable[Cell]) -> int:
-    """Put texts back that nobody has changed since; how many."""
-    return _write(tx.execute, ((cell, cell.before) for cell in cells))
 
 
 def mentions(records: Records, has_words: Callable[[str], bool]) -> int:
@@ -70,7 +65,7 @@ def scrub_copies(host: Host, words: Words) -> None:
                 if cells:
                     db.execute("PRAGMA secure_delete = ON")
                     db.execute("BEGIN IMMEDIATE")
-                    _write(read, ((cell, cell.after) for cell in cells))
+                    _write(read, cells)
                     db.execute("COMMIT")
                     db.execute("VACUUM")
                     db.execute("PRAGMA journal_mode = DELETE")
@@ -163,11 +158,8 @@ def _text_columns(read: Read, table: str) -> list[str]:
     return [name for name in texts if name not in keys]
 
 
-def _write(execute: Callable[..., list[Any]], values: Iterable[tuple[Cell, str]]) -> int:
-    """Write texts over those that are still as they were; returns how many."""
-    written = 0
-    for cell, text in values:
-        other = cell.before if text == cell.after else cell.after
-        sql = f'UPDATE "{cell.table}" SET "{cell.column}" = ? WHERE rowid = ? AND "{cell.column}" = ? RETURNING 1'
-        written += len(execute(sql, text, cell.row, other))
-    return written
+def _write(execute: Callable[..., list[Any]], cells: Iterable[Cell]) -> None:
+    """Write texts over those that are still as they were."""
+    for cell in cells:
+        sql = f'UPDATE "{cell.table}" SET "{cell.column}" = ? WHERE rowid = ? AND "{cell.column}" = ?'
+        execute(sql, cell.after, cell.row, cell.before)

@@ -60,21 +60,14 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
         return _remembered(store)
     if said.argument.split()[:1] == ["add"]:
         return _add(host, store, origins, said, tx)
-    undo, forget = host.get("undo"), host.get("forget")
-    since = forget.undoable_since if forget else None
+    undo = host.get("undo")
     action, _, rest = said.argument.partition(" ")
-    if said.argument == "undo" and (undo or since):
-        last = undo.history(1) if undo else []
-        if forget and since and (forget.is_undone_in_part or not (last and last[0].at and last[0].at > since)):
-            return str(forget.undo(tx))
+    if said.argument == "undo" and undo:
         change = undo.undo(tx)
         before = f"{change.at:%Y-%m-%d %H:%M}" if change.at else "that change"
         return f"{change.target} is as it was before {before} ({change.tool})."
     if action == "log" and rest in ("", "--diff"):
         lines = _log(undo, origins, with_diff=rest == "--diff") if undo else []
-        if forget and since:
-            until = since + forget.undo_for
-            lines.insert(0, f"- {since:%Y-%m-%d %H:%M} something was forgotten (undo until {until:%H:%M})")
         return "\n".join(lines) or "No change of a memory file is kept."
     if action in ("others", "clean"):
         return _others(origins, action, rest.strip(), tx)

@@ -117,19 +117,6 @@ class MemoryStore:
                         lines[0] = start + lines[0]
             replace_in(descriptor, file, "\n".join(lines).encode(encoding, _kept(encoding)))
 
-    def insert_lines(self, name: str, lines: Mapping[int, str]) -> None:
-        """Put lines back at their numbers; where the file has become shorter, at its end."""
-        folder, _, file = name.rpartition("/")
-        with _opened(self.workspace, folder) as descriptor:
-            content = _whole(self.workspace, name) if (self.workspace / name).exists() else b""
-            encoding = _encoding(content)
-            text = content.decode(encoding, _kept(encoding))
-            end = "\r" if "\r\n" in text else ""
-            every = text.split("\n")
-            for number, line in sorted(lines.items()):
-                every.insert(min(number - 1, len(every) - 1), line + end)
-            replace_in(descriptor, file, "\n".join(every).encode(encoding, _kept(encoding)))
-
     def today(self) -> str:
         """The name of today's note."""
         return f"memory/{self._clock().date().isoformat()}.md"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nanoclaw.atomic_write import reason, replace_in, write_atomically
 from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, resolve
@@ -181,36 +181,21 @@ class FileVersions:
         with self.of(Effect("/memory restore", "file", effect.target, told), tx=tx):
             self._put(effect.target, content)
 
-    def forget(self, has_words: Callable[[str], bool], tx: Tx | None = None) -> dict[str, Any]:
+    def forget(self, has_words: Callable[[str], bool], tx: Tx | None = None) -> None:
         """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be
-        called while the files still have them. Returns what `bring_back` needs, as JSON has it."""
+        called while the files still have them."""
         others: dict[str, str] = {}
-        copies: dict[str, Any] = {}
         for path in self._copies():
             with suppress(FileNotFoundError):
                 content = path.read_bytes()
                 if (left := _left(content, has_words)) != content:
                     others[path.name] = self._save(left)
-                    taken = [each for each in enumerate(_lines(content)[0]) if has_words(each[1])]
-                    copies[path.name] = [others[path.name], taken]
                     path.unlink()
         for name in {effect.target for effect in self._records.of_files("done", "failed")}:
             content = self.read(name) or b""
             others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
         hashes = {old: new for old, new in others.items() if old != new}
-        return {"copies": copies, "lines": self._write(tx, partial(self._records.rename, hashes=hashes))}
-
-    def bring_back(self, forgotten: Mapping[str, Any], tx: Tx | None = None) -> None:
-        """Undo `forget`: copies and audit log are as they were, as far as the copies are still there."""
-        for name, (other, taken) in forgotten.get("copies", {}).items():
-            with suppress(OSError):
-                lines, encoding = _lines((self._folder / other).read_bytes())
-                for number, line in taken:
-                    lines.insert(number, line)
-                content = "\n".join(lines).encode(encoding, "surrogateescape")
-                if sha256(content).hexdigest() == name:
-                    self._save(content)
-        self._write(tx, partial(self._records.put_back, lines=forgotten.get("lines", ())))
+        self._write(tx, partial(self._records.rename, hashes=hashes))
 
     def _write(self, tx: Tx | None, change: Callable[[Tx], T]) -> T:
         return change(tx) if tx else self._host.write_now(change)

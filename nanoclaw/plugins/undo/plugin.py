@@ -152,10 +152,10 @@ class Undo(Plugin):
 
         Raises WorkspaceError if it could be, but not at present.
         """
-        if effect.state == "done" and effect.kind in ("forgetting", "job", "job removal", "calendar", "mailbox"):
+        if effect.state == "done" and effect.kind in ("job", "job removal", "calendar", "mailbox"):
             try:
                 said = self._by_others(tx, effect)
-            except NanoclawError:  # the ten minutes are over, or the job is
+            except NanoclawError:  # the job is over
                 return ""
             if said:
                 self._records.mark_undone(tx, effect)
@@ -170,8 +170,6 @@ class Undo(Plugin):
 
     def _by_others(self, tx: Tx, effect: Effect) -> str:
         """Let the plugin that did it undo it; '' if it isn't there."""
-        if effect.kind == "forgetting":
-            return str(forget.undo(tx)) if (forget := self._host.get("forget")) else ""
         if effect.kind in ("calendar", "mailbox"):
             return str(other.undo(tx, effect)) if (other := self._host.get(effect.kind)) else ""
         schedule, number = self._host.get("schedule"), int(effect.target.rpartition(" ")[2])

@@ -1,19 +1,11 @@
-"""The tool that forgets, as the model uses it, and the way back."""
+"""The tool that forgets, as the model uses it."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
-from nanoclaw.core.plugin import Said
 from tests.plugins.conftest import Hands
-from tests.program import MAIN
-
-
-def memory(hands: Hands, argument: str) -> str:
-    """What /memory says."""
-    return asyncio.run(hands.app.commands.for_said("memory", Said(argument, MAIN, MAIN, "me", "owner"))).text
 
 
 def test_forgetting_first_lists_and_removes_nothing(hands: Hands) -> None:
@@ -23,7 +15,7 @@ def test_forgetting_first_lists_and_removes_nothing(hands: Hands) -> None:
     assert listed == (
         "1. MEMORY.md:1: - 2026-01-10: The alarm code is 4711-x\n"
         "2. memory/2026-05-03.md:1: - 23:30 Told Bob the alarm code\n"
-        "[nothing is forgotten yet: which numbers?]"
+        "[nothing is forgotten yet, and then it cannot come back: which numbers?]"
     )
     assert (hands.root / "MEMORY.md").read_text().count("4711-x") == 1
 
@@ -82,26 +74,6 @@ def test_other_files_of_the_workspace_are_listed_and_only_change_when_chosen(han
     assert "Still in workspace/projects/a.md" in said
     hands("memory_forget", query="zebra plan", numbers=[1])
     assert (hands.root / "projects/a.md").read_text() == "one\n"
-
-
-def test_what_was_forgotten_comes_back_within_ten_minutes(hands: Hands) -> None:
-    text = "- a\n- zebra one\n- b\n- zebra two\n"
-    (hands.root / "MEMORY.md").write_text(text)
-    hands("memory_forget", query="zebra")
-    hands("memory_forget", query="zebra", numbers=[1, 2])
-    assert (hands.root / "MEMORY.md").read_text() == "- a\n- b\n"
-    assert "something was forgotten (undo until 23:40)" in memory(hands, "log")
-    assert memory(hands, "undo") == ("2 lines of your notes and 0 texts of conversations are back.")
-    assert (hands.root / "MEMORY.md").read_text() == text
-
-
-def test_what_was_written_since_stays_when_the_forgotten_comes_back(hands: Hands) -> None:
-    (hands.root / "MEMORY.md").write_text("- zebra")
-    hands("memory_forget", query="zebra")
-    hands("memory_forget", query="zebra", numbers=[1])
-    (hands.root / "MEMORY.md").write_text("- by hand\n")
-    memory(hands, "undo")
-    assert (hands.root / "MEMORY.md").read_text() == "- zebra\n- by hand\n"
 
 
 def test_what_was_forgotten_is_also_out_of_the_copies_kept_for_undo(hands: Hands, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from nanoclaw.core.messages import (
     AssistantMessage,
     Button,
     Inbound,
-    Message,
     Outbound,
     ToolCall,
     ToolResult,
@@ -144,19 +143,6 @@ async def test_a_turn_in_another_chat_forgets_as_well(store: Home, tmp_path: Pat
     assert store.rows("SELECT text FROM outbox ORDER BY id DESC LIMIT 1") == [
         ("[forgotten]. And the parrot eats nuts.",)
     ]
-
-
-async def test_it_can_be_put_back(store: Home) -> None:
-    turn = await begin(store, LINE)
-    await note_it(turn)
-    await end(turn, LINE)
-    before = list(store.db.iterdump())
-    history: list[Message] = list(store.sessions.of(MAIN).history)
-    cells = scrub.scrub(store.host, WORDS)
-    assert store.transactions.write_now(lambda tx: scrub.restore(tx, cells)) == len(cells)
-    store.sessions.reload()
-    assert list(store.db.iterdump()) == before
-    assert store.sessions.of(MAIN).history == history
 
 
 async def test_keys_and_states_are_left_as_they_are(store: Home) -> None:
