@@ -214,7 +214,15 @@ def _static(name: str) -> Response:
 
 
 class Server(uvicorn.Server):
-    """Runs in a loop of others: signals are theirs, and an idle one wakes once a second."""
+    """Runs in a loop of others: signals are theirs, an idle one wakes once a second, and `end` is heard at once."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        self.should_exit = True
+        self._ending.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -224,7 +232,8 @@ class Server(uvicorn.Server):
         ticks = 0
         while not await self.on_tick(ticks):
             ticks += 10
-            await asyncio.sleep(1)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), 1)
 
 
 def listening(address: str, port: int) -> socket.socket:
@@ -262,7 +271,7 @@ async def serve(app: ASGIApp, own: socket.socket, closing: Callable[[], object])
         await asyncio.shield(serving)
     finally:
         closing()
-        server.should_exit = True
+        server.end()
         with suppress(asyncio.CancelledError):
             await asyncio.wait([serving], timeout=3)
         serving.cancel()

@@ -83,12 +83,15 @@ async def test_it_is_the_owners_in_a_chat_of_their_own_too(tmp_path: Path) -> No
         assert (await home.chat.sent.get()).text == "One."
 
 
+@virtual_time
 async def test_it_outlives_a_restart_with_its_end(tmp_path: Path) -> None:
     clock = HandClock()
     async with program(tmp_path, clock=clock) as home:
         await home.ask("/elevated")
     clock.now += timedelta(minutes=29)
-    async with program(tmp_path, git("push"), "One.", git("push"), "You said no.", clock=clock, wakes=True) as home:
+    async with program(
+        tmp_path, git("push"), "One.", git("push"), "You said no.", clock=clock, wakes=True, seconds=9_000
+    ) as home:
         assert await home.ask("push") == "One."
         assert list(lines(home)) == ["elevated until 12:30: not asked (/elevated off)"]
         clock.now += timedelta(minutes=1)

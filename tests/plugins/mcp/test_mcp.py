@@ -275,7 +275,7 @@ async def test_a_context_does_not_wait_for_a_server_that_never_answers(
 ) -> None:
     monkeypatch.setattr("nanoclaw.plugins.mcp.plugin.CONTEXT_SECONDS", 0.2)
     model = ScriptedProvider("hi", call("m__x"), "I see.")
-    settings = ALL + stdio("m", "--mute", more="seconds = 5.0") + stdio("l", "--liar")
+    settings = ALL + stdio("m", "--mute", more="seconds = 2.0") + stdio("l", "--liar")
     async with running(tmp_path, model, settings=settings) as here:
         await here.public("mcp").connections()["l"].ready()  # else it may take as long, on a busy machine
         assert await here.ask("hello") == "hi"

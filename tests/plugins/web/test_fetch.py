@@ -298,7 +298,10 @@ async def test_json_is_shown_as_it_is(tmp_path: Path) -> None:
         assert body.decode() in (await fetched(tmp_path, opened(served), f"{served.url}/v")).text
 
 
-async def test_an_address_without_its_scheme_is_tried_with_tls_and_without(tmp_path: Path) -> None:
+async def test_an_address_without_its_scheme_is_tried_with_tls_and_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanoclaw.net.page.CONNECT_SECONDS", 1.0)  # the server waits for the rest of a request
     async with site({"/a": html(ARTICLE)}) as served:
         found = await fetched(tmp_path, opened(served), f"{served.host}/a")
         assert "lorries" in found.text and found.outside == f"{served.url}/a"
