@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -79,6 +80,23 @@ def test_a_key_that_no_server_takes_is_asked_for_again_and_ctrl_d_ends(tmp_path:
         assert asked.ended() == 2
         assert "what was answered is kept" in asked.text
     assert not (home.root / "secrets.env").exists()
+
+
+def test_a_key_is_kept_where_ctrl_c_ends_its_check(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        home = Home(tmp_path / "home", {"HTTP_PROXY": f"http://127.0.0.1:{silent.getsockname()[1]}"})
+        home.configure("http://models.example/v1", key=False)
+        with closing(Running(home, "init")) as asked:
+            asked.expect("[openai/scripted]: ")
+            asked.say("")
+            asked.expect("it is not shown")
+            asked.say(KEY)
+            asked.expect("for one word …")
+            silent.accept()
+            asked.press_ctrl_c()
+            asked.expect("OPENAI_API_KEY is kept in ")
+            assert asked.ended() == 130
+    assert f"OPENAI_API_KEY={KEY}" in (home.root / "secrets.env").read_text()
 
 
 def test_on_a_pipe_it_says_what_it_needs(tmp_path: Path) -> None:

@@ -81,6 +81,10 @@ def _ask_key(config: Config, model: str) -> None:
         print(f"Asking {model} for one word …", flush=True)
         try:
             print(asyncio.run(asked(config, model, [])))
+        except KeyboardInterrupt:
+            if not is_there:
+                _keep(config, name, value)
+            raise
         except NanoclawError as error:
             print(error)
             if is_there or not _says_yes(f"Keep this {name} all the same?"):
@@ -88,9 +92,13 @@ def _ask_key(config: Config, model: str) -> None:
                     return
                 continue
         if not is_there:
-            secrets_file.write(config.home / secrets_file.NAME, name, value)
-            print(f"{name} is kept in {config.home / secrets_file.NAME}, which only you can read.")
+            _keep(config, name, value)
         return
+
+
+def _keep(config: Config, name: str, value: str) -> None:
+    secrets_file.write(config.home / secrets_file.NAME, name, value)
+    print(f"{name} is kept in {config.home / secrets_file.NAME}, which only you can read.", flush=True)
 
 
 def _ask_zone(config: Config) -> None:

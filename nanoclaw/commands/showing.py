@@ -6,20 +6,21 @@ import argparse
 import asyncio
 import json
 import shutil
-import sys
 import textwrap
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
-from nanoclaw.escapes import json_line
+from nanoclaw.escapes import json_line, plain
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import stored
 
 if TYPE_CHECKING:
     from nanoclaw.redaction import Redactor
+    from nanoclaw.usage_totals import Total
 
 
 def context(config: Config, options: argparse.Namespace) -> int:
@@ -51,9 +52,8 @@ def context(config: Config, options: argparse.Namespace) -> int:
 
 
 def usage(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.commands import usage_table
+    """A line for each row and one for all; no figure is shown that nobody knows."""
     from nanoclaw.core.store.usage import spent
-    from nanoclaw.dollars import dollars
     from nanoclaw.providers import prices
     from nanoclaw.usage_totals import totals
 
@@ -61,13 +61,65 @@ def usage(config: Config, options: argparse.Namespace) -> int:
     since = today - timedelta(days=options.days - 1)
     with stored(config) as store:
         found = totals(spent(store, options.by, since), prices.cost) if store else []
+    found.sort(key=lambda one: one.key if options.by == "day" else "")
+    total = _sum(found)
     if options.json:
-        print(json_line(json.dumps(usage_table.as_json(found, options.by, since, today), ensure_ascii=False)))
-    else:
-        encoding = sys.stdout.encoding or "utf-8"
-        lines = usage_table.table(found, options.by, since, today, _columns(), dollars, encoding)
-        print("\n".join(lines))
+        told = {"by": options.by, "since": since.isoformat(), "until": today.isoformat()}
+        rows = {"rows": [_data(one) for one in found], "total": _data(total)}
+        print(json_line(json.dumps({**told, **rows}, ensure_ascii=False)))
+        return 0
+    print(f"Tokens by {options.by}, {since} to {today}{'' if found else ': none yet.'}")
+    table = [_figures(one) for one in (*found, total)] if found else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for key, *figures in table:
+        right = (f"{figure:>{width}}" for figure, width in zip(figures, widths[1:], strict=True))
+        print("  ".join([f"{key:<{widths[0]}}", *right]).rstrip())
+    if total.unreported:
+        print(f"\n~ {total.unreported:,} of {total.calls:,} calls came without figures: counted here.")
+    if total.unpriced:
+        models = ", ".join(f"{plain(name)} ({count:,})" for name, count in sorted(total.unpriced.items()))
+        print(f"\nPrice unknown, so not in the sum: {models}.")
     return 0
+
+
+def _figures(one: Total) -> tuple[str, ...]:
+    """Key, input, its cached share, output, calls, price."""
+    from nanoclaw.dollars import dollars
+
+    cached = f"({100 * one.cached_tokens / one.input_tokens:.0f} % cached)" if one.cached_tokens else ""
+    price = dollars(one.cost)
+    if one.unpriced:
+        price = f"{price} + ?" if one.cost else "price unknown"
+    about, calls = "~" if one.unreported else "", f"{one.calls:,} call{'s' * (one.calls != 1)}"
+    tokens = f"{about}{one.input_tokens:,} in", cached, f"{one.output_tokens:,} out"
+    return (" ".join(plain(one.key or "(none)").split()), *tokens, calls, price)
+
+
+def _data(one: Total) -> dict[str, Any]:
+    """`cost_usd` is null where some of it is unknown; `known_cost_usd` is the part that is known."""
+    return {
+        "key": one.key,
+        "calls": one.calls,
+        "input_tokens": one.input_tokens,
+        "output_tokens": one.output_tokens,
+        "cached_tokens": one.cached_tokens,
+        "estimated_calls": one.unreported,
+        "cost_usd": None if one.unpriced else round(one.cost, 9),
+        "known_cost_usd": round(one.cost, 9),
+        "unknown_prices": one.unpriced,
+    }
+
+
+def _sum(parts: Iterable[Total]) -> Total:
+    from nanoclaw.usage_totals import Total
+
+    whole = Total("all")
+    for one in parts:
+        for name in ("calls", "input_tokens", "output_tokens", "cached_tokens", "unreported", "cost"):
+            setattr(whole, name, getattr(whole, name) + getattr(one, name))
+        for model, count in one.unpriced.items():
+            whole.unpriced[model] = whole.unpriced.get(model, 0) + count
+    return whole
 
 
 def _columns() -> int:

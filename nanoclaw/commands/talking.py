@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
 from nanoclaw.clock import paced, pause, pause_thread
-from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy
+from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreBusy
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Outbound
 from nanoclaw.start.config import Config
@@ -304,7 +304,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
 
     _check_settings(config)
     _give_memory_back()
-    was_free = _take_home(config)
+    was_free, failed = _take_home(config), list[str]()
 
     async def serve() -> None:
         model, lack = await _model(config)  # reminders, notes and commands work without
@@ -321,9 +321,17 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
 
             async def announce() -> None:
                 await listening.wait()
+                page = app.public("page")
+                while page and not page.listening.is_set():
+                    if why := app.channels.trouble(page.name):
+                        if options.command != "web":
+                            break
+                        failed.append(why)
+                        _end_gateway(app, me)
+                        return
+                    await pause(_TRY_SECONDS)
                 print(f"nanoclaw gateway: {app.in_words()}. Ctrl-C ends it.", flush=True)
-                if (page := app.public("page")) and options.command == "web":
-                    await page.listening.wait()
+                if page and options.command == "web":
                     print(f"Open this link in your browser: {page.link()}", flush=True)
 
             app.spawn(announce(), "core")
@@ -336,6 +344,8 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
         if was_free:  # the terminal that had given it up took it back, as this start took so long
             return gateway(config, options)
         raise
+    if failed:
+        raise ChannelError(failed[0])
     print("nanoclaw gateway: ended.")
     return 0
 

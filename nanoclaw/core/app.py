@@ -325,7 +325,8 @@ class App:
 
     def in_words(self) -> str:
         """Line about the channels that a gateway serves."""
-        names = ", ".join(sorted((channel.name for channel in self.channels.all()), key=lambda name: name != TERMINAL))
+        served = [channel.name for channel in self.channels.all() if not self.channels.trouble(channel.name)]
+        names = ", ".join(sorted(served, key=lambda name: name != TERMINAL))
         return f"process {os.getpid()} serves {names} with {self.model_name() or 'no model'}"
 
     def model_name(self) -> str:

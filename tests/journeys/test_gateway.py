@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import stat
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -278,3 +280,14 @@ def test_status_and_doctor_tell_of_the_process_that_runs(home: Home, server: Mod
     assert "ok    schedule: the schedule ticked" in checked
     home.run("-m", "/panic")
     assert json.loads(home.run("status", "--json").out)["frozen"] is True
+
+
+def test_web_ends_where_its_port_is_taken_and_a_gateway_does_not_say_that_it_serves_the_page(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        home.configure("http://127.0.0.1:9/v1", more=f"[page]\nport = {taken.getsockname()[1]}\n")
+        told = home.run("web", check=1)
+        assert "the page cannot be served at 127.0.0.1" in told.err and "serves" not in told.out
+        with closing(Running(home, "gateway")) as gateway:
+            text = gateway.expect("Ctrl-C ends it.")
+        assert "the page cannot be served" in text and "serves terminal, api with" in text

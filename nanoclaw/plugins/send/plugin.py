@@ -20,12 +20,13 @@ from nanoclaw.core.plugin import Command, Draft, Hears, Host, Plugin, Reply, Sai
 if TYPE_CHECKING:
     from nanoclaw.plugins.send.hooks import Hook
 
-TERMINAL = "terminal"
+TERMINAL, MAIN = "terminal", Address("terminal", "main")
+LISTS = ("allow_from", "allow_groups", "send_to")
 LONGEST = 100_000  # characters of a text
 WAIT_SECONDS, LOOK_SECONDS = 600.0, 0.2  # the longest that `--wait` waits for the platform, and how often it looks
 ORIGIN = "hook"
 ASKED = "The owner has read in short what their webhook brought. Say what it means for them, or answer NO_REPLY."
-USAGE = "nanoclaw send [--to CHAT] [--file F] [--id ID] [--wait] TEXT, or - for what is piped in"
+USAGE = "nanoclaw send [--to CHAT] [--file F] [--id ID] [--wait] [--] TEXT, or - for what is piped in"
 
 
 class SendSettings(NamedTuple):
@@ -74,10 +75,7 @@ class Send(Plugin):
     async def run(self) -> None:
         """Only a process that serves delivers."""
         self._delivers = True
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self._delivers = False
+        await asyncio.Event().wait()
 
     # --- nanoclaw send -----------------------------------------------------------------------------------------------
 
@@ -107,24 +105,23 @@ class Send(Plugin):
 
     def _target(self, to: str) -> Address:
         """The chat that is meant; without words about it the one in which the owner spoke last. Raises ConfigError."""
+
         if not to:
             chats = self._host.records.owners_chats(20)
-            return next((one for one in chats if self._is_there(one.channel)), Address(TERMINAL, "main"))
+            return next((one for one in chats if one.channel == TERMINAL or self._host.channel(one.channel)), MAIN)
         channel, _, chat = to.partition(":")
-        if not chat or not to.isprintable():
-            raise ConfigError(f"{to[:100]!r} is not a chat: give one like telegram:555 or terminal:main.")
-        if not self._is_there(channel):
-            raise ConfigError(f"there is no channel {channel!r} here: it has no [channels.{channel}] in config.toml.")
+        if not chat or not to.isprintable() or (channel != TERMINAL and self._host.channel(channel) is None):
+            raise ConfigError(
+                f"{to[:100]!r} is no chat of a channel here: give one like telegram:555 or terminal:main."
+            )
         target, access = Address(channel, chat), self._host.get("access")
-        if channel == TERMINAL or access is None or self._host.records.context(target) or access.is_owners(target):
+        if target == MAIN or self._host.records.context(target):
             return target
-        if not access.is_listed(target, "allow_from", "allow_groups", "send_to"):
-            lists = f"[channels.{channel}] send_to"
-            raise ConfigError(f"nobody in {target} has written yet: put {chat!r} into {lists} if it is right.")
+        if channel == TERMINAL:
+            raise ConfigError(f"there is no conversation {to!r}: nanoclaw sessions lists those there are.")
+        if access and not (access.is_owners(target) or access.is_listed(target, *LISTS)):
+            raise ConfigError(f"nobody in {to} has written yet: put {chat!r} into send_to if it is right.")
         return target
-
-    def _is_there(self, channel: str) -> bool:
-        return channel == TERMINAL or self._host.channel(channel) is not None
 
     def _copied(self, file: str) -> str:
         """A copy in the workspace, which stays whatever becomes of the file. Raises ConfigError."""
@@ -196,24 +193,27 @@ class Send(Plugin):
 
 
 def read(said: Said) -> tuple[str, dict[str, list[str]]]:
-    """The text and the options. A shell gives JSON: folder, what is piped in, words. Raises ConfigError."""
+    """The text and the options, which stand before it, in a shell also behind it. A shell gives JSON: folder, what is
+    piped in, words. Raises ConfigError."""
     folder, piped, *words = json.loads(said.argument) if said.shell else ["", "", *said.argument.split(" ")]
     found: dict[str, list[str]] = {"to": [""], "file": [], "id": [""], "wait": []}
-    while words and words[0].startswith("--"):
-        name, equals, value = words.pop(0)[2:].partition("=")
-        if not name:
-            break
-        if name not in found or (name == "wait" and equals) or not (equals or name == "wait" or words):
-            raise ConfigError(f"--{name} is not understood: {USAGE}")
-        found[name].append(value if equals or name == "wait" else words.pop(0))
-        if name != "wait" and not found[name][-1].strip():
-            raise ConfigError(f"--{name} is empty: {USAGE}")
-    found["file"] = [str(Path(folder, Path(one).expanduser())) for one in found["file"]]
+    text = list[str]()
+    while words and (said.shell or words[0].startswith("--")) and (word := words.pop(0)) != "--":
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            value = words.pop(0) if words and not equals and name != "wait" else value
+            if name not in found or bool(value.strip()) == (name == "wait"):
+                raise ConfigError(f"--{name} is not understood, or lacks its value: {USAGE}")
+            found[name].append(value)
+        else:
+            text.append(word)
+    text += words
     if found["file"] and not said.shell:
         raise ConfigError("--file is for a shell: in a chat, attach the file.")
-    text = (piped if words == ["-"] else " ".join(words)).strip()
-    if not text and not found["file"]:
+    found["file"] = [str(Path(folder, Path(one).expanduser())) for one in found["file"]]
+    whole = (piped if text == ["-"] else " ".join(text)).strip()
+    if not whole and not found["file"]:
         raise ConfigError(f"there is nothing to send: {USAGE}")
-    if len(text) > LONGEST:
-        raise ConfigError(f"{len(text):,} characters are too many, {LONGEST:,} is the limit: send a file by --file.")
-    return text, found
+    if len(whole) > LONGEST:
+        raise ConfigError(f"{len(whole):,} characters are too many, {LONGEST:,} is the limit: send a file by --file.")
+    return whole, found

@@ -42,7 +42,9 @@ class GatewayService(Plugin):
 
     def _install(self, manager: Manager) -> Done:
         if lacking := manager.lacking():
-            raise NanoclawError(_without(manager, lacking))
+            by_hand = f"nohup {shlex.join(_command())} >/dev/null 2>&1 &"
+            why = f"no service can be installed here, as {manager.name} doesn't answer ({lacking})"
+            raise NanoclawError(f"{why}. Run instead:\n  {by_hand}")
         home, file = str(self._host.program_home), manager.file
         text = manager.text(_command(), {"NANOCLAW_HOME": home, "PATH": os.environ.get("PATH", os.defpath)})
         try:
@@ -85,8 +87,8 @@ def _remove(manager: Manager) -> Done:
 def _status(manager: Manager) -> Done:
     file, lacking = manager.file, manager.lacking()
     if not file.exists():
-        text = _without(manager, lacking) if lacking else "No service is installed: nanoclaw service install does that."
-        return Reply(text, {"installed": None}), None
+        how = f"{manager.name} doesn't answer here ({lacking})" if lacking else "nanoclaw service install does that"
+        return Reply(f"No service is installed: {how}.", {"installed": None}), None
     pid, words = (0, f"{manager.name} doesn't answer: {lacking}") if lacking else manager.state()
     runs = f"process {pid} ({words})" if pid else f"not running ({words}). What it said: {manager.log}"
     return Reply(f"{file}: {runs}", {"installed": str(file), "pid": pid, "state": words}), None
@@ -101,8 +103,3 @@ def _command() -> list[str]:
     """The whole path of the program here, which stays the same when it is brought up to date."""
     launcher = Path(sys.executable).with_name("nanoclaw")
     return [*([str(launcher)] if launcher.is_file() else [sys.executable, "-m", "nanoclaw"]), "gateway"]
-
-
-def _without(manager: Manager, lacking: str) -> str:
-    by_hand = f"nohup {shlex.join(_command())} >/dev/null 2>&1 &"
-    return f"no service can be installed here, as {manager.name} doesn't answer ({lacking}). Run instead:\n  {by_hand}"

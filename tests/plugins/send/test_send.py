@@ -36,7 +36,12 @@ def test_without_a_gateway_it_is_on_disk_and_the_next_one_to_run_shows_it(tmp_pa
     home = Home(tmp_path / "home")
     assert "On disk for terminal:main: it goes out when nanoclaw runs." in home.run("send", "Dinner  at 7").out
     assert home.run("send", "--id", "a", "-", stdin="--to x\nline two\n").status == 0
-    assert "with the id a is on disk already" in home.run("send", "--id=a", "again").out
+    assert "with the id a is on disk already" in home.run("send", "again", "--id", "a").out
+    assert (
+        "--di is not understood, or lacks its value: nanoclaw send"
+        in home.run("send", "again", "--di", "a", check=2).err
+    )
+    assert "there is no conversation 'terminal:typo'" in home.run("send", "--to", "terminal:typo", "x", check=2).err
     texts = ["Dinner  at 7", "--to x\nline two"]
     assert outbox(home) == [("terminal", "main", text, "pending") for text in texts]
     failed = home.run("send", "--wait", "now", check=1)
@@ -49,10 +54,10 @@ def test_while_one_runs_it_goes_out_through_that(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     with closing(Running(home, "gateway")) as gateway:
         gateway.expect("Ctrl-C ends it.")
-        told = json.loads(home.run("send", "--to", "terminal:lists", "--id", "1", "Milk", "--json").out)
-        assert (told["to"], told["state"], told["new"]) == ("terminal:lists", "pending", True)
+        told = json.loads(home.run("send", "--to", "terminal:main", "--id", "1", "Milk", "--json").out)
+        assert (told["to"], told["state"], told["new"]) == ("terminal:main", "pending", True)
         assert not json.loads(home.run("send", "--id", "1", "Milk", "--json").out)["new"]
-    assert outbox(home) == [("terminal", "lists", "Milk", "pending")]
+    assert outbox(home) == [("terminal", "main", "Milk", "pending")]
 
 
 async def test_it_waits_until_the_platform_has_it_and_says_why_not(tmp_path: Path) -> None:
@@ -97,5 +102,5 @@ async def test_a_file_is_copied_first_and_is_sent_whatever_becomes_of_it(tmp_pat
         with pytest.raises(ConfigError, match=r"it cannot be sent: .*/nope"):
             await send(program, "--file", "/nope", "x")
         assert "attach the file" in await program.ask("/send --file a.txt x")
-        await program.say("/send --to terminal:other Well, two\nlines")
+        await program.say("/send --to terminal:main Well, two\nlines")
         assert {(await program.channel.sent.get()).text for _ in "ab"} >= {"Well, two\nlines"}
