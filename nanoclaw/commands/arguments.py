@@ -134,12 +134,10 @@ def parser(words: Collection[str] | None = None) -> _Parser:
         action.add_argument("name", nargs="?", type=_name, default="main")
         action.set_defaults(json=name == "export")
 
-    linking = command("link", "link your account in a chat app by a code, or let somebody in")
+    linking = command(
+        "link", "link your account in a chat app by a code; nanoclaw pair says who may write, and lets others in"
+    )
     linking.add_argument("channel", nargs="?", default="", metavar="CHANNEL", help="telegram, matrix, email …")
-    acts = linking.add_mutually_exclusive_group()
-    acts.add_argument("--approve", default="", metavar="CODE", help="let in who was told this code, as a guest")
-    acts.add_argument("--list", action="store_true", dest="listed", help="who may talk to the assistant, and who asks")
-    acts.add_argument("--remove", default="", metavar="ID", help="such as telegram:555, or 555 after CHANNEL")
 
     keys = command("keys", "keys and passwords: where each is stored, never its value", json=True)
     families["keys"] = keys.add_subparsers(metavar="ACTION")

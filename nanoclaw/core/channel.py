@@ -29,9 +29,6 @@ Ids = Annotated[tuple[str, ...], int]
 UNVERIFIED = "unverified:"
 """Prefix of an id that its platform does not verify, such as the sender of a mail that anybody may have written."""
 
-UNPROVEN = f"{UNVERIFIED}said:"
-"""Prefix of an id that its platform verifies in a way that others may be able to forge."""
-
 _STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 
@@ -195,8 +192,6 @@ class LinkHelp(NamedTuple):
     looks: str = ""
     """Pattern of the secret, which `shape` says in words."""
     shape: str = ""
-    needed: Mapping[str, str] = {}
-    """Settings without which nobody can be linked, each with why."""
 
 
 class ChannelSpec(NamedTuple):

@@ -683,7 +683,7 @@ async def test_linking_by_code(one: Journey) -> None:
     assert (await one.server.next(ben, SECONDS)).text == "Hello Ben."
     assert "hello?" not in one.request()
     assert greeting.reply_to is None
-    assert await one.command("link", "--list") != ""
+    assert await one.command("pair") != ""
 
 
 @journey

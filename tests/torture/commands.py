@@ -85,7 +85,7 @@ STORIES = {
     "pin": Story("/pin Never run `git push`"),
     "unpin": Story("/unpin 1", ("/pin Never run `git push`",)),
     "budget": Story("/budget yes"),
-    "link remove": Story("/link --remove letters:bob", prepare=_account),
+    "link remove": Story("/pair remove letters:bob", prepare=_account),
     "link by code": Story("/link CODE", where=LETTERS, prepare=_code),
     "note": Story("/note A bird sang."),
     "undo of a file": Story("/undo", ("write it", "write it anew")),

@@ -18,7 +18,7 @@ from nanoclaw.channels.email import mailbox as mailboxes
 from nanoclaw.channels.email import quotes, threads
 from nanoclaw.channels.email.blocking import in_thread
 from nanoclaw.channels.email.mailbox import Mailbox, MailHost, Skipped
-from nanoclaw.channels.email.prover import Prover
+from nanoclaw.channels.email.proof import Prover
 from nanoclaw.channels.email.reading import Letter, as_message
 from nanoclaw.channels.email.settings import EmailSettings
 from nanoclaw.channels.email.text import decoded, header_text
@@ -105,13 +105,6 @@ class Email:
 
     async def run(self, deliver: Deliver) -> None:
         """Raises ChannelError if the connection is lost, StoreError of `deliver`, WorkspaceError."""
-        from nanoclaw.log import logger
-
-        if not self._trusts and self.alive is None:
-            logger.warning(
-                "E-mail: no sender can be trusted, so all who write are strangers. Set channels.email.trusts to "
-                "the name with which your mail server begins its Authentication-Results headers."
-            )
         box = await in_thread(mailboxes.open_mailbox, self._imap, self._user, self._password)
         try:
             await self.prove()
@@ -121,7 +114,7 @@ class Email:
 
     @property
     def proof(self) -> tuple[bool, str]:
-        return (self._prover.is_good, self._prover.sentence) if self._trusts else (True, "")
+        return (self._prover.is_good, self._prover.sentence) if self._trusts else (False, _NO_TRUST)
 
     async def prove(self, *, anew: bool = False) -> tuple[bool, str]:
         if self._trusts:
@@ -339,6 +332,12 @@ class Email:
     @property
     def _mailbox(self) -> str:
         return f"{self._user} {self._imap}"
+
+
+_NO_TRUST = (
+    "channels.email.trusts is not set, the name by which your server signs Authentication-Results (look into a mail "
+    "that it has received): without it each mail that claims to be from you waits for your yes, /held."
+)
 
 
 def _check(settings: EmailSettings) -> None:

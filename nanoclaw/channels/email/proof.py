@@ -1,93 +1,168 @@
-"""The proof that a mail server's word holds: what it did with a forged mail of ours, kept until it is retried."""
+"""The proof that a mail server's word holds: what it did with a forged mail of ours, kept until it is tried again."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from email.message import EmailMessage
 from pathlib import Path
 
 from nanoclaw.atomic_write import write_atomically
-from nanoclaw.channels.email.trust import Headers
+from nanoclaw.channels.email import mailbox as mailboxes
+from nanoclaw.channels.email.blocking import in_thread
+from nanoclaw.channels.email.mailbox import Mailbox, MailHost, Skipped
+from nanoclaw.channels.email.trust import Headers, author
+from nanoclaw.core.errors import ChannelError, WorkspaceError
 
 SUBJECT = "nanoclaw mail test"
 """Of the test mails, before a word that nobody can guess."""
 RESULTS = "Authentication-Results"
-GOOD, BAD, NOT_SENT = timedelta(days=30), timedelta(days=1), timedelta(hours=1)
-"""After so long it is retried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """Outcome of the test mail. `of` is the mailbox and the name that it is about, `due` when it is retried; `trouble`
-    is why nothing is known, or nothing newer."""
-
-    of: str
-    at: str
-    due: str
-    adds: bool = False
-    strips: bool = False
-    trouble: str = ""
-
-    @property
-    def is_good(self) -> bool:
-        return self.adds and self.strips
-
-    def is_due(self, now: datetime) -> bool:
-        return now >= datetime.fromisoformat(self.due)
-
-
-def load(file: Path, of: str) -> Proof | None:
-    """None if this mailbox was not tried yet, with this name."""
-    try:
-        kept = Proof(**json.loads(file.read_text(encoding="utf-8")))
-        has_zones = all(datetime.fromisoformat(at).tzinfo for at in (kept.at, kept.due))
-        is_whole = has_zones and kept.adds in (True, False) and kept.strips in (True, False)
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None
-    return kept if is_whole and kept.of == of else None
-
-
-def keep(file: Path, proof: Proof) -> None:
-    """Raises OSError and WorkspaceError."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_atomically(file, json.dumps(asdict(proof)), 0o600)
-
-
-def sentence(proof: Proof | None, server: str) -> str:
-    """A line for the person: what is known of the server, and what follows."""
-    if proof is None:
-        return f"It is not known yet whether its server removes forged {RESULTS}. {_HELD}"
-    day = f"{datetime.fromisoformat(proof.at):%Y-%m-%d}"
-    if proof.is_good:
-        since = f"; trying it again did not work: {proof.trouble}" if proof.trouble else ""
-        return f"its server adds {RESULTS} as {server} and removes forged ones (tested {day}{since})"
-    if proof.trouble:
-        why = f"It could not be tested whether its server removes forged {RESULTS} ({day}): {proof.trouble}"
-    elif not proof.strips:
-        why = f"Its server leaves forged {RESULTS} of {server} in a mail (tried {day}): anybody can write as you."
-    else:
-        why = f"Its server removed forged {RESULTS}, but added none as {server} (tried {day})."
-    return f"{why} {_HELD}"
-
+GOOD, ELSE = timedelta(days=30), timedelta(hours=6)
+"""After so long it is tried again."""
+ARRIVE_SECONDS, LOOK_SECONDS = 60.0, 1.0
+"""A test mail is waited for so long, and looked for so often."""
 
 _HELD = (
     "Until that is resolved, mails that claim to be from you wait for your yes: /held, in the terminal or another chat."
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Outcome of the test mail. `of` is the mailbox and the name that it is about, `due` when it is tried again, `why`
+    what is wrong, or why nothing newer is known of a good one."""
+
+    of: str
+    at: str
+    due: str
+    is_good: bool
+    why: str = ""
+
+
+class Prover:
+    """Only what is known to be good counts, and it continues to count where trying it again does not work."""
+
+    def __init__(
+        self,
+        hosts: tuple[MailHost, MailHost],
+        login: tuple[str, str],
+        address: str,
+        server: str,
+        folder: Path,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """`hosts` are those of IMAP and SMTP, `server` is the name under which results are written."""
+        (self._imap, self._smtp), self._login, self._address = hosts, login, address
+        self._server, self._file, self._clock = server, folder / "proof.json", clock
+        self._of = f"{login[0]} {self._imap} {self._smtp} {server.lower()}"
+
+    @property
+    def is_good(self) -> bool:
+        kept = self._kept()
+        return kept is not None and kept.is_good
+
+    @property
+    def sentence(self) -> str:
+        """A line for the person: what is known of the server, and what follows."""
+        if (kept := self._kept()) is None:
+            return f"It is not known yet whether its server removes forged {RESULTS}. {_HELD}"
+        day = f"{datetime.fromisoformat(kept.at):%Y-%m-%d}"
+        if not kept.is_good:
+            return f"{kept.why} (Tried {day}.) {_HELD}"
+        since = f"; trying it again did not work: {kept.why}" if kept.why else ""
+        return f"its server adds {RESULTS} as {self._server} and removes forged ones (tested {day}{since})"
+
+    async def prove(self, *, anew: bool) -> None:
+        """Try it where that is due, or `anew`. Raises ChannelError if the result cannot be kept."""
+        before, now = self._kept(), self._clock()
+        if before and not anew and now < datetime.fromisoformat(before.due):
+            return
+        from nanoclaw.log import logger
+
+        try:
+            why = await self._fault(now)
+            found = Proof(self._of, now.isoformat(), (now + (ELSE if why else GOOD)).isoformat(), not why, why)
+        except (ChannelError, Skipped, TimeoutError, ValueError) as error:
+            why, due = str(error), (now + ELSE).isoformat()
+            untested = Proof(self._of, now.isoformat(), due, False, f"Its server could not be tested: {why}")
+            found = replace(before, due=due, why=why) if before and before.is_good else untested
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            await asyncio.to_thread(write_atomically, self._file, json.dumps(asdict(found)), 0o600)
+        except (OSError, WorkspaceError) as error:
+            raise ChannelError(f"The result of the mail server's test cannot be saved: {error}") from None
+        log = logger.info if found.is_good and not why else logger.warning
+        log("E-mail: {}", self.sentence)
+
+    async def _fault(self, now: datetime) -> str:
+        """The fault of the server, '' for none. Raises ChannelError, Skipped, TimeoutError, and ValueError for a
+        name that no server has."""
+        from nanoclaw.channels.email.writing import submit
+
+        mail, word = test_mail(self._address, self._server, now)
+        await submit(mail, self._smtp, *self._login)
+        adds, strips = judge(await self._arrived(word), word, self._server)
+        if not strips:
+            return f"Its server leaves forged {RESULTS} of {self._server} in a mail: anybody can write as you."
+        return "" if adds else f"Its server removed forged {RESULTS}, but added none as {self._server}."
+
+    async def _arrived(self, word: str) -> Headers:
+        """The test mail as it came; it is removed, with those before that came too late. Raises TimeoutError."""
+        box = await in_thread(mailboxes.open_mailbox, self._imap, *self._login)
+        try:
+            async with asyncio.timeout(ARRIVE_SECONDS):
+                while True:
+                    if found := await in_thread(box.with_subject, word, until_cancelled=box):
+                        break
+                    await asyncio.sleep(LOOK_SECONDS)
+            headers = await in_thread(box.headers, found[-1], until_cancelled=box)
+            with suppress(ChannelError):  # what was found counts all the same
+                await in_thread(self._remove, box, until_cancelled=box)
+            return headers
+        except TimeoutError:
+            where = f"the test mail to {self._address} was not in the INBOX after {ARRIVE_SECONDS:.0f} s"
+            raise TimeoutError(f"{where}. Check whether it is in the spam folder.") from None
+        finally:
+            box.close()
+
+    def _remove(self, box: Mailbox) -> None:
+        own = list[int]()
+        for uid in box.with_subject(SUBJECT):
+            with suppress(Skipped):
+                headers = box.headers(uid)
+                who = author(headers)
+                if who and who.address == self._address and headers.first("subject").startswith(f"{SUBJECT}: "):
+                    own.append(uid)
+        box.remove(own)
+
+    def _kept(self) -> Proof | None:
+        """None if this mailbox was not tried yet, with this name."""
+        try:
+            kept = Proof(**json.loads(self._file.read_text(encoding="utf-8")))
+            is_whole = all(datetime.fromisoformat(at).tzinfo for at in (kept.at, kept.due)) and kept.is_good in (0, 1)
+        except (OSError, ValueError, TypeError, AttributeError):
+            return None
+        return kept if is_whole and kept.of == self._of else None
+
+
 def test_mail(own: str, server: str, at: datetime) -> tuple[EmailMessage, str]:
     """A mail to oneself with forged results of this server, in spellings that count as its name; and the word by which
-    both are found again."""
+    both are found again. Raises ValueError for a name that no server has."""
     from email.policy import SMTP
     from email.utils import format_datetime
 
     word, domain = secrets.token_hex(16), own.rpartition("@")[2]
     mail = EmailMessage(policy=SMTP)
-    for name in (server, server.upper(), f"{server} 1", f"(checked) {server}"):
-        mail[RESULTS] = f'{name}; dmarc=pass reason="{word}" header.from={domain}'
+    try:
+        for name in (server, server.upper(), f"{server} 1", f"(checked) {server}"):
+            mail[RESULTS] = f'{name}; dmarc=pass reason="{word}" header.from={domain}'
+    except ValueError:
+        raise ValueError(f"channels.email.trusts is not a server name: {server!r}.") from None
     mail["From"], mail["To"] = own, own
     mail["Subject"] = f"{SUBJECT}: {word}"
     mail["Date"] = format_datetime(at)
@@ -105,8 +180,6 @@ def judge(headers: Headers, word: str, server: str) -> tuple[bool, bool]:
     own = [value for value in found if word not in value]
     added = False
     for value in own:
-        try:
+        with suppress(AuthResError):
             added |= AuthenticationResultsHeader.parse_value(value).authserv_id.lower() == server.lower()
-        except AuthResError:
-            continue
     return added, len(own) == len(found)

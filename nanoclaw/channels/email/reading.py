@@ -12,7 +12,7 @@ from nanoclaw.channels.email.fetch_answer import MailPart
 from nanoclaw.channels.email.text import content, decoded_text, header_text, html_text
 from nanoclaw.channels.email.threads import MailThread
 from nanoclaw.channels.email.trust import Author, Headers, is_addressed, is_vouched_for
-from nanoclaw.core.channel import UNPROVEN, UNVERIFIED, Place
+from nanoclaw.core.channel import UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
 TEXT_BYTES = 400_000
@@ -63,8 +63,7 @@ def as_message(
     external_id = message_id or f"{letter.place}@{domain}"
     thread = threads.thread_id((references or [external_id])[0]) if ours is None else ours
     answers_us = threads.own_thread(references[-1:], domain) is not None  # else it quotes others, also in our thread
-    is_said = is_vouched_for(headers, who, server)
-    is_vouched = is_said and is_proven and is_addressed(headers, own)
+    is_vouched = is_proven and is_vouched_for(headers, who, server) and is_addressed(headers, own)
     place = Place(who.address, thread, "" if is_vouched else UNVERIFIED.rstrip(":"))
     subject = header_text(headers.first("subject"))[:300]
     text, quote, is_forward = _words(letter, subject, answers_us=answers_us)
@@ -74,7 +73,7 @@ def as_message(
         quote, subject = f"Subject: {subject}\n\n{quote}".strip() if subject else quote, ""
     inbound = Inbound(
         Address(channel, str(place)),
-        who.address if is_vouched else f"{UNPROVEN if is_said else UNVERIFIED}{who.address}",
+        who.address if is_vouched else f"{UNVERIFIED}{who.address}",
         external_id,
         UserMessage(_with_subject(text, subject, is_first=ours is None), letter.at),
         attachments(letter),

@@ -41,10 +41,6 @@ email is not configured yet. Make a mailbox for the assistant alone, then put in
   trusts = "mx.example.org"      # how its own server signs Authentication-Results
 and NANOCLAW_EMAIL_PASSWORD=… into secrets.env (chmod 600), and run this again.""",
     where="{address}, by mail",
-    needed={
-        "trusts": "the name by which your mail server signs Authentication-Results (look into a mail that it has "
-        "received): without it a forger looks the same as you, so nobody can be linked"
-    },
 )
 
 SPEC = ChannelSpec(

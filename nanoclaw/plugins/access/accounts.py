@@ -5,41 +5,32 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, Protocol
 
 from nanoclaw.core.messages import Address, Role
 from nanoclaw.core.plugin import Tx
+from nanoclaw.plugins.access.groups import remember
 
 ALPHABET, LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 8
 """Of codes: 32 signs of which no two look alike."""
-
-VALID, LOCKED = timedelta(hours=1), timedelta(hours=1)
-TRIES = 5
-"""Wrong codes of a sender until none of theirs is looked at any more, for as long as they are LOCKED. Other senders'
-codes don't matter: thousands of senders find none of 32^8 codes within the hour."""
+VALID, TRIES = timedelta(hours=1), 5
+"""A code holds so long, and who wrote so many wrong ones isn't heard for as long. Codes of other senders don't matter:
+thousands of senders find none of 32^8 codes within the hour."""
 TRIERS = 1_000
 """Senders of wrong codes who are remembered; the oldest go."""
-HINT_BITS = 10
-"""Bits of a code that are looked at before it is compared, which is slow on purpose: of wrong ones 1 of 1,024 is."""
-ROUNDS = 100_000
-"""Rounds of the digest that a code is kept as: tens of milliseconds."""
-LOOKS = 20
-"""As many codes are compared with one that is over while as long passes."""
 
 ASKING = timedelta(days=1)
 """The time in which the owner may let a stranger in who was told a code."""
-TOLD_AN_HOUR = 300
-"""Strangers of a channel who are told a code in an hour, each once. The owner can let in the others, too."""
-ASKERS = 1_000
-"""Strangers of a channel who are remembered. Then the oldest ones go of the server that most of them are from: whoever
-has a server, and with it any number of accounts, crowds out nobody but their own."""
+ASKERS, TOLD_AN_HOUR = 1_000, 300
+"""Strangers of a channel who are remembered, the newest, and those who are told a code in an hour, each once. The owner
+can let in the others, too."""
 
-LinkState = Literal["open", "used", "exposed", "expired"]
-Outcome = Literal["linked", "again", "wrong", "expired", "used", "exposed", "locked", "none"]
-"""The result of a text that may be the code. again: the same account wrote the code that linked it once more. exposed:
-the right one, said where others read it, or by nobody knows whom. none: no code is expected there now, or was recently.
-"""
+LinkState = Literal["open", "used", "void", "expired"]
+"""void: it was said where others read it, or another one took its place."""
+Outcome = Literal["linked", "over", "locked", "wrong"]
+"""The result of a text that may be the code. over: it is right, and too late, or said where others read it."""
 
 
 class LinkedAccount(NamedTuple):
@@ -51,8 +42,7 @@ class LinkedAccount(NamedTuple):
 
 
 class LinkCode(NamedTuple):
-    """State of a channel's code; `wrong` counts the wrong ones that
-    came, `sender` is the account that it has linked."""
+    """State of a channel's code; `wrong` counts the wrong ones that came, `sender` is the account that it linked."""
 
     state: LinkState
     until: datetime
@@ -105,11 +95,12 @@ class AccountSource(Protocol):
 
 
 class Accounts:
-    """The tables of people. Nothing is kept in memory: another process may write beside the one that serves."""
+    """The tables of people. In memory are wrong tries alone: another process may write beside the one that serves."""
 
     def __init__(self, source: AccountSource) -> None:
         self._read, self._now = source.read, source.now
-        self._looks: list[datetime] = []
+        self._wrong: OrderedDict[tuple[str, str], tuple[int, datetime]] = OrderedDict()
+        """By channel and sender: so many, and until when they count."""
 
     # --- who is linked -----------------------------------------------------------------------------------------------
 
@@ -124,9 +115,17 @@ class Accounts:
             for channel, sender, role, name, at in self._read(sql)
         ]
 
+    def admit(self, tx: Tx, address: Address, sender: str, role: Role, name: str) -> None:
+        """Let an account in. An owner stays one."""
+        sql = (
+            "INSERT INTO people (channel, sender, role, name, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " role = CASE role WHEN 'owner' THEN role ELSE excluded.role END, name = excluded.name, at = excluded.at"
+        )
+        tx.execute(sql, address.channel, sender, role, name, stamp(self._now()))
+
     def remove(self, tx: Tx, channel: str, sender: str) -> bool:
         """End what an account may do; False if nobody is linked by that id."""
-        for table in ("chats", "asking", "access_tries"):
+        for table in ("chats", "asking"):
             tx.execute(f"DELETE FROM {table} WHERE channel = ? AND sender = ?", channel, sender)
         return bool(tx.execute("DELETE FROM people WHERE channel = ? AND sender = ? RETURNING id", channel, sender))
 
@@ -171,83 +170,50 @@ class Accounts:
 
     def new_link(self, tx: Tx, channel: str) -> str:
         """A new code in place of the one before, to be shown to the owner."""
-        code, salt = new_code(), secrets.token_hex(16)
-        sql = (
-            "INSERT INTO links (channel, salt, sha256, until, hint) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-            " salt = ?2, sha256 = ?3, until = ?4, hint = ?5, state = 'open', sender = '', name = '', wrong = 0"
-        )
-        tx.execute(sql, channel, salt, _digest(code, salt), stamp(self._now() + VALID), _hint(code, salt))
+        code = new_code()
+        sql = "INSERT OR REPLACE INTO links (channel, sha256, until) VALUES (?, ?, ?)"
+        tx.execute(sql, channel, _digest(code), stamp(self._now() + VALID))
         return code
 
     def withdraw(self, tx: Tx, channel: str) -> None:
         """End a code before its time: it is not to be typed any more."""
-        tx.execute("UPDATE links SET state = 'used' WHERE channel = ? AND state = 'open'", channel)
+        tx.execute("UPDATE links SET state = 'void' WHERE channel = ? AND state = 'open'", channel)
 
     def link(self, channel: str) -> LinkCode | None:
         """None if no code was ever made. Its times are in the person's zone."""
-        row = self._row(channel)
-        if row is None:
-            return None
-        now = self._now()
-        until = datetime.fromisoformat(row.until).astimezone(now.tzinfo)
-        state: LinkState = "expired" if row.state == "open" and now >= until else row.state
-        return LinkCode(state, until, row.wrong, row.sender, row.name)
+        now, sql = self._now(), "SELECT state, until, wrong, sender, name FROM links WHERE channel = ?"
+        for state, at, *rest in self._read(sql, channel):
+            until = datetime.fromisoformat(at).astimezone(now.tzinfo)
+            return LinkCode("expired" if state == "open" and now >= until else state, until, *rest)
+        return None
+
+    def has_linked(self, channel: str, sender: str) -> bool:
+        """True if the last code has linked this account."""
+        link = self.link(channel)
+        return link is not None and link.state == "used" and link.sender == sender
 
     def try_code(self, tx: Tx, code: str, address: Address, sender: str, name: str, *, may_link: bool) -> Outcome:
         """Compare a text that may be a code with the one that is awaited. A right one links its sender if it
         `may_link`; wrong ones count for whoever wrote them, while there is one to be typed."""
-        channel, now = address.channel, self._now()
-        row = self._row(channel)
-        if row is None or now >= datetime.fromisoformat(row.until) + VALID:
-            return "none"
-        if row.state != "open" or now >= datetime.fromisoformat(row.until):
-            if not self._may_look(now) or not row.fits(code):
-                return "none"
-            if row.state == "used" and row.sender == sender:
-                return "again"
-            return "expired" if row.state == "open" else "used"
-        if self._wrong(channel, sender, now) >= TRIES:
+        channel, now, who = address.channel, self._now(), (address.channel, sender)
+        link = self.link(channel)
+        wrong, until = self._wrong.get(who, (0, now))
+        wrong = wrong if now < until else 0
+        if link and link.state == "open" and wrong >= TRIES:
             return "locked"
-        if not row.fits(code):
-            self._count(tx, channel, sender, now)
+        if not self._read("SELECT 1 FROM links WHERE channel = ? AND sha256 = ?", channel, _digest(code)):
+            if link and link.state == "open":
+                until = now + VALID if wrong + 1 in (1, TRIES) else until
+                remember(self._wrong, who, (wrong + 1, until), TRIERS)
+                tx.execute("UPDATE links SET wrong = wrong + 1 WHERE channel = ?", channel)
             return "wrong"
-        outcome: Outcome = "linked" if may_link else "exposed"
+        if not link or link.state != "open":
+            return "over"
         sql = "UPDATE links SET state = ?, sender = ?, name = ? WHERE channel = ?"
-        tx.execute(sql, "used" if may_link else "exposed", sender, name, channel)
+        tx.execute(sql, "used" if may_link else "void", sender if may_link else "", name, channel)
         if may_link:
-            _admit(tx, LinkedAccount(channel, sender, "owner", name, now))
-        return outcome
-
-    def _may_look(self, now: datetime) -> bool:
-        """Bound how often a code that opens nothing is compared: it is slow on purpose, and anybody can ask for it."""
-        self._looks = [then for then in self._looks if now - then < LOCKED]
-        if len(self._looks) >= LOOKS:
-            return False
-        self._looks.append(now)
-        return True
-
-    def _wrong(self, channel: str, sender: str, now: datetime) -> int:
-        sql = "SELECT wrong FROM access_tries WHERE channel = ? AND sender = ? AND until > ?"
-        found = self._read(sql, channel, sender, stamp(now))
-        return int(found[0][0]) if found else 0
-
-    def _count(self, tx: Tx, channel: str, sender: str, now: datetime) -> None:
-        """A sender's first wrong code is forgotten after an hour with those that follow it; the last one locks them for
-        an hour."""
-        tx.execute("DELETE FROM access_tries WHERE until <= ?", stamp(now))
-        sql = (
-            "INSERT INTO access_tries (channel, sender, wrong, until) VALUES (?, ?, 1, ?) ON CONFLICT DO UPDATE SET"
-            " wrong = wrong + 1, until = CASE WHEN wrong + 1 >= ? THEN excluded.until ELSE until END"
-        )
-        tx.execute(sql, channel, sender[:200], stamp(now + LOCKED), TRIES)
-        sql = "DELETE FROM access_tries WHERE id <= (SELECT id FROM access_tries ORDER BY id DESC LIMIT 1 OFFSET ?)"
-        tx.execute(sql, TRIERS)
-        tx.execute("UPDATE links SET wrong = wrong + 1 WHERE channel = ?", channel)
-
-    def _row(self, channel: str) -> _Row | None:
-        sql = "SELECT salt, sha256, hint, until, state, sender, name, wrong FROM links WHERE channel = ?"
-        found = self._read(sql, channel)
-        return _Row(*found[0]) if found else None
+            self.admit(tx, address, sender, "owner", name)
+        return "linked" if may_link else "over"
 
     # --- strangers who ask -------------------------------------------------------------------------------------------
 
@@ -264,35 +230,12 @@ class Accounts:
         ((told,),) = self._read("SELECT count(*) FROM asking WHERE channel = ? AND at > ?", channel, since)
         sql = (
             "INSERT INTO asking (channel, sender, name, chat, code, at) VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6, heard = ''"
+            " ON CONFLICT DO UPDATE SET name = ?3, chat = ?4, code = ?5, at = ?6"
         )
         tx.execute(sql, channel, sender, name, address.chat, code, stamp(now))
-        self._bound(tx, channel)
+        newest = "SELECT id FROM asking WHERE channel = ?1 ORDER BY at DESC, id DESC LIMIT ?2"
+        tx.execute(f"DELETE FROM asking WHERE channel = ?1 AND id NOT IN ({newest})", channel, ASKERS)
         return code if told < TOLD_AN_HOUR else ""
-
-    def _bound(self, tx: Tx, channel: str) -> None:
-        ((count,),) = tx.execute("SELECT count(*) FROM asking WHERE channel = ?", channel)
-        if count > ASKERS:
-            sql = f"SELECT {_SERVER} FROM asking WHERE channel = ? GROUP BY 1 ORDER BY count(*) DESC LIMIT 1"
-            ((server,),) = tx.execute(sql, channel)
-            oldest = f"SELECT id FROM asking WHERE channel = ? AND {_SERVER} = ? ORDER BY at, id LIMIT ?"
-            tx.execute(f"DELETE FROM asking WHERE id IN ({oldest})", channel, server, ASKERS // 20)
-
-    def unheard(self) -> list[PairingRequest]:
-        """Strangers not yet reported to the owner, the oldest first; none if some were reported within the hour."""
-        lately = stamp(self._now() - timedelta(hours=1))
-        if self._read("SELECT 1 FROM asking WHERE heard > ? LIMIT 1", lately):
-            return []
-        waiting = {(channel, sender) for channel, sender in self._read(_UNHEARD)}
-        return [one for one in self.requests() if (one.address.channel, one.sender) in waiting]
-
-    @property
-    def has_unheard(self) -> bool:
-        return bool(self._read(f"{_UNHEARD} LIMIT 1"))
-
-    def mark_reported(self, tx: Tx) -> None:
-        """Note that all who ask were reported to the owner."""
-        tx.execute("UPDATE asking SET heard = ? WHERE heard = ''", stamp(self._now()))
 
     def requests(self) -> list[PairingRequest]:
         """Accounts that wait to be let in, the oldest first."""
@@ -303,37 +246,14 @@ class Accounts:
             for code, sender, name, channel, chat, at in self._read(sql, since)
         ]
 
-    def approve(self, tx: Tx, code: str, channel: str = "") -> PairingRequest | None:
-        """Let the stranger in who was told this code, as a guest; None when nobody waits by it. '' is any channel."""
+    def approve(self, tx: Tx, code: str) -> PairingRequest | None:
+        """Let the stranger in who was told this code, as a guest; None when nobody waits by it."""
         for one in self.requests():
-            if hmac.compare_digest(one.code, code) and channel in ("", one.address.channel):
-                _admit(tx, LinkedAccount(one.address.channel, one.sender, "guest", one.name, self._now()))
+            if hmac.compare_digest(one.code, code):
+                self.admit(tx, one.address, one.sender, "guest", one.name)
                 tx.execute("DELETE FROM asking WHERE channel = ? AND sender = ?", one.address.channel, one.sender)
                 return one
         return None
-
-
-_UNHEARD = "SELECT channel, sender FROM asking WHERE heard = ''"
-_SERVER = (
-    "CASE WHEN sender LIKE '@%' THEN substr(sender, instr(sender || ':', ':')) "
-    "ELSE substr(sender, instr(sender || '@', '@')) END"
-)
-"""The server of an account such as @ann:example.org or ann@example.org; '' if there is but one."""
-
-
-class _Row(NamedTuple):
-    salt: str
-    sha256: str
-    hint: str
-    until: str
-    state: Literal["open", "used", "exposed"]
-    sender: str
-    name: str
-    wrong: int
-
-    def fits(self, code: str) -> bool:
-        is_near = hmac.compare_digest(_hint(code, self.salt), self.hint)
-        return is_near and hmac.compare_digest(_digest(code, self.salt), self.sha256)
 
 
 def stamp(when: datetime) -> str:
@@ -341,20 +261,5 @@ def stamp(when: datetime) -> str:
     return when.astimezone(UTC).isoformat()
 
 
-def _digest(code: str, salt: str) -> str:
-    """Slow enough that somebody who has the file cannot try all codes within the hour."""
-    return hashlib.pbkdf2_hmac("sha256", code.encode(), bytes.fromhex(salt), ROUNDS).hex()
-
-
-def _hint(code: str, salt: str) -> str:
-    """The first bits of a fast digest: who gets hold of the file has as many codes fewer to try."""
-    return f"{int.from_bytes(hashlib.sha256(f'{salt} {code}'.encode()).digest()[:4]) >> (32 - HINT_BITS):x}"
-
-
-def _admit(tx: Tx, one: LinkedAccount) -> None:
-    """An owner stays one."""
-    sql = (
-        "INSERT INTO people (channel, sender, role, name, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-        " role = CASE role WHEN 'owner' THEN role ELSE excluded.role END, name = excluded.name, at = excluded.at"
-    )
-    tx.execute(sql, one.channel, one.sender, one.role, one.name, stamp(one.since))
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()

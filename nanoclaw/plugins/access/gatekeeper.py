@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -10,21 +9,22 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from nanoclaw.core.channel import UNPROVEN, Place, Proves, is_stop
+from nanoclaw.core.channel import UNVERIFIED, Place, Proves, is_stop
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role
 from nanoclaw.core.plugin import Finding, Host, Tx
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.access.accounts import Accounts, Outcome, code_in, shown
-from nanoclaw.plugins.access.groups import GROUPS, LISTENERS, GroupTalk, cut, remember
+from nanoclaw.plugins.access.accounts import Accounts, code_in, shown
+from nanoclaw.plugins.access.groups import LISTENERS, GroupTalk, cut, remember
 from nanoclaw.plugins.access.held import HeldMessages, released
 from nanoclaw.plugins.access.rules import MAIN, TERMINAL, Admission, ChannelRules, account, creator, is_sure
 
-QUIET = timedelta(minutes=1)
-"""Between two lines in the log about strangers of a channel."""
-HINT = timedelta(hours=1)
-"""Between two hints to the owner in a group that is not allowed."""
-HOUR = timedelta(hours=1)
-"""In which a guest has so many messages; it begins with the first."""
+QUIET, HOUR = timedelta(minutes=1), timedelta(hours=1)
+"""Between two lines in the log about strangers of a channel; between two that the owner is told about one thing, and in
+which a guest has so many messages."""
+
+LISTED = 20
+"""Strangers whom /pair lists."""
 
 Decision = Inbound | Literal["ignore"]
 
@@ -39,10 +39,7 @@ class Gatekeeper:
         chats that the owner has alone with the assistant, if they share one."""
         self._host, self.accounts, self._rules, self._shared = host, accounts, rules, shared
         self._talk, self.held = GroupTalk(), HeldMessages(host)
-        self._logged: dict[tuple[str, str], tuple[datetime, int]] = {}  # by kind and channel: the last line, and since
-        self._asked = asyncio.Event()
-        """Somebody asks of whom the owner has not heard."""
-        self._hinted: OrderedDict[tuple[str, str], datetime] = OrderedDict()
+        self._told: OrderedDict[tuple[str, str, str], datetime] = OrderedDict()  # by kind, channel and place: when last
         self._hours: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()  # of guests: since, so many
 
     # --- what others ask ---------------------------------------------------------------------------------------------
@@ -124,6 +121,38 @@ class Gatekeeper:
     def important(self) -> list[str]:
         """Lines for the greeting."""
         return [f"({one.name or 'mail'}: {one.text})" for one in self.findings() if not one.is_well or not one.name]
+
+    # --- who is let in -----------------------------------------------------------------------------------------------
+
+    def listed(self) -> list[str]:
+        """The linked, the listed, and those who ask, a line each."""
+        lines = [
+            _line(one.channel, one.sender, one.role, f"{one.name or 'no name'}, since {one.since:%Y-%m-%d}")
+            for one in self.accounts.all()
+        ]
+        for channel, rules in self._rules.items():
+            lines += [_line(channel, one, "guest", "allow_from in config.toml") for one in sorted(rules.allow_from)]
+        waiting = self.accounts.requests()
+        if len(waiting) > LISTED:
+            lines.append(f"The last {LISTED} of {len(waiting)} who ask:")
+        for one in waiting[-LISTED:]:
+            how = f"{one.name or 'no name'}: /pair {shown(one.code)} lets them in"
+            lines.append(_line(one.address.channel, one.sender, "asks", how))
+        return lines
+
+    def remove(self, account: str, tx: Tx) -> str:
+        """End what an account may do, with its jobs. Raises ConfigError."""
+        channel, colon, sender = account.partition(":")
+        if not colon or not sender:
+            raise ConfigError(f"write the account as /pair lists it, such as telegram:555, not {account!r}.")
+        was_linked, schedule = self.accounts.remove(tx, channel, sender), self._host.get("schedule")
+        jobs = schedule.remove_all_of(tx, self.creator(Address(channel, ""), sender)) if schedule else 0
+        if sender in self.rules(channel).allow_from:
+            file = self._host.program_home / "config.toml"
+            raise ConfigError(f"{account} is in allow_from of [channels.{channel}] in {file}: take it out there.")
+        if not was_linked:
+            raise ConfigError(f"{account} is not linked; /pair lists who is.")
+        return f"{account} is not linked any more.{f' Jobs that were removed with it: {jobs}.' if jobs else ''}"
 
     # --- a message ---------------------------------------------------------------------------------------------------
 
@@ -213,11 +242,10 @@ class Gatekeeper:
     def _holds(self, inbound: Inbound, tx: Tx) -> bool:
         """Keep a message that says it is from somebody who is let in, and may be anybody's."""
         channel, sender = inbound.address.channel, inbound.sender
-        role = self.role(channel, sender.removeprefix(UNPROVEN)) if sender.startswith(UNPROVEN) else None
-        if role is None:
+        if not sender.startswith(UNVERIFIED) or self.role(channel, sender.removeprefix(UNVERIFIED)) is None:
             return False
         elsewhere = (one for one in self.owners_chats() if one.channel != channel)
-        if not self.held.hold(tx, inbound, next(elsewhere, MAIN), is_owners=role == "owner"):
+        if not self.held.hold(tx, inbound, next(elsewhere, MAIN)):
             self._turn_away(inbound)
         return True
 
@@ -230,14 +258,16 @@ class Gatekeeper:
 
     def _log(self, what: str, inbound: Inbound, where: str = "") -> None:
         """A line in the log, of each kind one a minute for a channel."""
-        channel, now = inbound.address.channel, self._host.now()
-        last, count = self._logged.get((what, channel), (None, 0))
-        if last and now - last < QUIET:
-            self._logged[what, channel] = last, count + 1
-            return
-        self._logged[what, channel] = now, 0
-        more = f", and {count} more before" if count else ""
-        self._host.log.info("{}: {} id {}{}{}", channel, what, cut(inbound.sender, 64), where, more)
+        if self._is_time(what, inbound.address.channel, "", QUIET):
+            self._host.log.info("{}: {} id {}{}", inbound.address.channel, what, cut(inbound.sender, 64), where)
+
+    def _is_time(self, what: str, channel: str, place: str, span: timedelta) -> bool:
+        """True if the last time that this was told is so long ago; it is told now."""
+        now, key = self._host.now(), (what, channel, place)
+        is_time = key not in self._told or now - self._told[key] >= span
+        if is_time:
+            remember(self._told, key, now, LISTENERS)
+        return is_time
 
     def _is_too_much(self, inbound: Inbound, tx: Tx) -> bool:
         """Tells whether a guest has had this hour's answers, and says so to them once."""
@@ -270,37 +300,21 @@ class Gatekeeper:
         _say(tx, inbound, text)
 
     def _tell_owner(self, tx: Tx) -> None:
-        """Tell the owner who asks to be let in, at once and then once an hour."""
-        if waiting := self.accounts.unheard():
+        """Tell the owner who asks to be let in, at most once an hour."""
+        waiting = self.accounts.requests()
+        if waiting and self._is_time("asks", "", "", HOUR):
             last = waiting[-1]
             who = f"{one_line(last.name, 64) or 'Somebody'} ({last.address.channel}, id {one_line(last.sender, 100)})"
             asks = f"{who} asks to be let in." if len(waiting) == 1 else f"{len(waiting)} ask to be let in, last {who}."
-            how = f"“/pair {shown(last.code)}” lets them in as a guest; until then they are not read."
-            more = "" if len(waiting) == 1 else " /pair lists them."
-            tx.send(Outbound(next(iter(self.owners_chats()), MAIN), f"{asks} {how}{more}"), is_news=False)
-            self.accounts.mark_reported(tx)
-        elif self.accounts.has_unheard:
-            tx.after(self._asked.set)
-
-    async def report_strangers(self) -> None:
-        """Tell the owner of those who came since they last heard, when the hour is over."""
-        while any(one.policy == "pairing" for one in self._rules.values()):
-            if not self.accounts.has_unheard:
-                await self._asked.wait()
-            self._asked.clear()
-            if self.accounts.unheard():
-                await self._host.write(self._tell_owner)
-            await asyncio.sleep(QUIET.total_seconds())
+            how = f"“/pair {shown(last.code)}” lets them in as a guest; until then they are not read. /pair lists all."
+            tx.send(Outbound(next(iter(self.owners_chats()), MAIN), f"{asks} {how}"), is_news=False)
 
     def _hint(self, inbound: Inbound, tx: Tx) -> None:
         """The owner alone hears why nothing happens."""
-        channel, group, now = inbound.address.channel, Place.of(inbound.address.chat).chat, self._host.now()
-        last = self._hinted.get((channel, group))
-        if last and now - last < HINT:
-            return
-        remember(self._hinted, (channel, group), now, GROUPS)
-        text = f'I don\'t speak in this group: add "{group}" to allow_groups of [channels.{channel}].'
-        _say(tx, inbound, text)
+        channel, group = inbound.address.channel, Place.of(inbound.address.chat).chat
+        if self._is_time("group", channel, group, HOUR):
+            text = f'I don\'t speak in this group: add "{group}" to allow_groups of [channels.{channel}].'
+            _say(tx, inbound, text)
 
     # --- codes -------------------------------------------------------------------------------------------------------
 
@@ -310,46 +324,41 @@ class Gatekeeper:
         code = _code(inbound.message.text)
         if not code:
             return False
-        address, sender = inbound.address, inbound.sender.removeprefix(UNPROVEN)  # only the owner knows the code
-        may_link = is_sure(sender) and not inbound.is_group
+        address, sender = inbound.address, inbound.sender.removeprefix(UNVERIFIED)  # only the owner knows the code
+        may_link = bool(sender) and not inbound.is_group
         outcome = self.accounts.try_code(tx, code, address, sender, inbound.name, may_link=may_link)
-        self._log_code(inbound, outcome)
-        if outcome in ("none", "wrong", "locked"):
+        if outcome == "wrong":
+            self._log("a wrong link code of", inbound)
+        if outcome in ("wrong", "locked"):
             return False
-        text = ""
+        self._host.log.info("{}: the link code of id {} is {}", address.channel, cut(inbound.sender, 64), outcome)
         if outcome == "linked":
             if sender == inbound.sender:
                 self.accounts.meet(tx, address, sender)
             who = f" as {inbound.name}" if inbound.name else ""
-            text = f"You are linked{who}: from now on this account is the owner's. /help lists what you can say."
-        elif outcome != "again" and self.role(address.channel, inbound.sender):
-            text = _TOLD[outcome]
-        if text:
-            _say(tx, inbound, text)
+            _say(
+                tx,
+                inbound,
+                f"You are linked{who}: from now on this account is the owner's. /help lists what you can say.",
+            )
+        elif self.role(address.channel, inbound.sender) and not self.accounts.has_linked(address.channel, sender):
+            _say(tx, inbound, OVER)
         return True
 
-    def _log_code(self, inbound: Inbound, outcome: Outcome) -> None:
-        """A line for each but those of which there may be any number."""
-        channel, sender = inbound.address.channel, cut(inbound.sender, 64)
-        if outcome == "linked":
-            self._host.log.info("{}: id {} is linked as the owner", channel, sender)
-        elif outcome == "wrong":
-            self._log("a wrong link code of", inbound)
-        elif outcome not in ("none", "again", "locked"):
-            self._host.log.warning("{}: a link code of id {} was not taken: {}", channel, sender, outcome)
+
+OVER = (
+    "That code is over: it was used, an hour has passed, or others could read it. `nanoclaw link` shows a new one, for "
+    "a chat where we are alone."
+)
+
+
+def _line(channel: str, sender: str, what: str, more: str) -> str:
+    return f"- {one_line(f'{channel}:{sender}', 100)}, {what}: {one_line(more, 200)}"
 
 
 def _say(tx: Tx, inbound: Inbound, text: str) -> None:
     """Answer a message of which nothing is kept."""
     tx.send(Outbound(inbound.address, text, reply_to=inbound.external_id), is_news=False)
-
-
-_TOLD: dict[Outcome, str] = {
-    "expired": "That code has expired. `nanoclaw link` shows a new one.",
-    "used": "That code was used already, or revoked. `nanoclaw link` shows a new one.",
-    "exposed": "Others could read that code here, so it is void. `nanoclaw link` shows a new one, for a chat "
-    "where we are alone.",
-}
 
 
 def _code(text: str) -> str:

@@ -1,5 +1,5 @@
-"""Messages that say they are from somebody who is let in, where the platform's word on that is not known to hold: they
-wait for the owner's yes."""
+"""Messages that say they are from somebody who is let in, where the platform does not vouch for it: they wait for the
+owner's yes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import json
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from nanoclaw.core.channel import UNPROVEN, Place
+from nanoclaw.core.channel import UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.exact_text import exactly
 from nanoclaw.plugins.access.accounts import stamp
 
-OF_ONE, OF_GUESTS, KEPT = 20, 30, timedelta(days=7)
-"""So many wait that say they are from one account of the owner's, or from guests, and so long. Those that answer a
-message of ours, whose id strangers don't know, are counted by themselves."""
+MOST, KEPT = 20, timedelta(days=7)
+"""So many wait that say they are from one account, and so long."""
 TOLD = timedelta(hours=1)
-"""Between two questions to the owner: anybody can send what is asked about."""
+"""Between two questions to the owner about one account: anybody can send what is asked about."""
 SHOWN = 3_000
 """Characters of a message that is shown whole."""
 
@@ -29,37 +28,30 @@ class HeldMessage(NamedTuple):
     """The account that it says it is from."""
     inbound: Inbound
     at: datetime
-    is_owners: bool
-    is_answer: bool
 
 
 class HeldMessages:
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._full = set[str]()
-        """Accounts of whom the owner was told that no more are kept."""
 
-    def hold(self, tx: Tx, inbound: Inbound, ask: Address, *, is_owners: bool) -> bool:
+    def hold(self, tx: Tx, inbound: Inbound, ask: Address) -> bool:
         """Keep a message, and ask the owner there; False when too many wait already."""
-        waiting, now = self.all(), self._host.now()
+        now, sender, channel = self._host.now(), inbound.sender.removeprefix(UNVERIFIED), inbound.address.channel
+        alike = [one for one in self.all() if (one.inbound.address.channel, one.sender) == (channel, sender)]
         tx.execute("DELETE FROM held WHERE at <= ?", stamp(now - KEPT))
-        sender, channel = inbound.sender.removeprefix(UNPROVEN), inbound.address.channel
-        alike = [one for one in waiting if (one.sender == sender if is_owners else not one.is_owners)]
-        is_answer = self._is_answer(inbound)
-        if sum(one.is_answer == is_answer for one in alike) >= (OF_ONE if is_owners else OF_GUESTS):
-            self._tell_full(tx, sender if is_owners else "guests", ask)
+        if len(alike) >= MOST:
             return False
         sql = (
             "INSERT INTO held (channel, external_id, sender, body, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
             " RETURNING id"
         )
-        body = json.dumps({**_dump(inbound), "is_owners": is_owners, "is_answer": is_answer})
-        rows = tx.execute(sql, channel, inbound.external_id, sender, body, stamp(now))
+        rows = tx.execute(sql, channel, inbound.external_id, sender, json.dumps(_dump(inbound)), stamp(now))
         if rows and not any(now - one.at < TOLD for one in alike):
             number = rows[0][0]
             text = (
                 f"A message on {channel} claims to be from {sender}, and I can't be sure: “{_begin(inbound)}”. "
-                f"/held yes {number} if you sent it, /held no {number} to discard it, /held for all that wait."
+                f"/held yes {number} if you know that it is, /held no {number} to discard it, /held for all that wait "
+                f"(at most {MOST} of each account)."
             )
             tx.send(Outbound(ask, text), is_news=False)
         return True
@@ -74,9 +66,7 @@ class HeldMessages:
 
     def drop(self, tx: Tx, number: int | None) -> int:
         """Throw one away, or all; how many that were."""
-        gone = tx.execute("DELETE FROM held WHERE ?1 IS NULL OR id = ?1 RETURNING id", number)
-        tx.after(self._full.clear)
-        return len(gone)
+        return len(tx.execute("DELETE FROM held WHERE ?1 IS NULL OR id = ?1 RETURNING id", number))
 
     def listed(self) -> str:
         lines = [f"- {one.id}: {self._from(one)}: {_begin(one.inbound)}" for one in self.all()]
@@ -87,35 +77,15 @@ class HeldMessages:
         found = self.find(number)
         if found is None:
             return ""
-        text = found.inbound.message.text
-        cut = f"\n[{len(text) - SHOWN} characters more]" if len(text) > SHOWN else ""
         files = ", ".join(one.name for one in found.inbound.attachments)
-        parts = [f"Message {number} on {self._from(found)}:", exactly(text[:SHOWN]) + cut if text.strip() else ""]
-        if quote := found.inbound.quote.strip():
-            cut = f"\n[{len(quote) - SHOWN} characters more]" if len(quote) > SHOWN else ""
-            parts += [
-                f"With {found.inbound.quote_from or 'the message that it answers'}:",
-                exactly(quote[:SHOWN]) + cut,
-            ]
+        parts = [f"Message {number} on {self._from(found)}:", _whole(found.inbound.message.text)]
+        if quote := _whole(found.inbound.quote):
+            parts += [f"With {found.inbound.quote_from or 'the message that it answers'}:", quote]
         return "\n\n".join(filter(None, [*parts, f"Files: {files}" if files else ""]))
 
     def _from(self, one: HeldMessage) -> str:
         at = one.inbound.message.at.astimezone(self._host.now().tzinfo)
         return f"{one.inbound.address.channel}, says it is from {one.sender}, {at:%Y-%m-%d %H:%M}"
-
-    def _is_answer(self, inbound: Inbound) -> bool:
-        """True for a message that answers one of ours."""
-        return bool(inbound.quoted and self._host.records.sent_as(inbound.address.channel, inbound.quoted))
-
-    def _tell_full(self, tx: Tx, whose: str, ask: Address) -> None:
-        if whose in self._full:
-            return
-        tx.after(lambda: self._full.add(whose))
-        text = (
-            f"So many messages claim to be from {whose} that no more are kept until you look: /held "
-            "lists them, /held no all discards them."
-        )
-        tx.send(Outbound(ask, text), is_news=False)
 
 
 def released(held: HeldMessage) -> Inbound:
@@ -129,11 +99,19 @@ def _begin(inbound: Inbound) -> str:
     return one_line(inbound.message.text or inbound.quote, 80) or "files alone"
 
 
+def _whole(text: str) -> str:
+    """A text that steers no screen, '' for none."""
+    cut = f"\n[{len(text) - SHOWN} characters more]" if len(text) > SHOWN else ""
+    return exactly(text[:SHOWN]) + cut if text.strip() else ""
+
+
 def _held(id: int, sender: str, channel: str, external_id: str, body: str, at: str) -> HeldMessage:
     kept = json.loads(body)
-    inbound = _load(channel, external_id, kept)
-    is_owners, is_answer = (bool(kept.get(name)) for name in ("is_owners", "is_answer"))
-    return HeldMessage(id, sender, inbound, datetime.fromisoformat(at), is_owners, is_answer)
+    message = UserMessage(kept["text"], datetime.fromisoformat(kept["at"]))
+    files = tuple(Attachment("", *one) for one in kept["files"])
+    inbound = Inbound(Address(channel, kept["chat"]), "", external_id, message, files)
+    texts = {name: kept[name] for name in _TEXTS}
+    return HeldMessage(id, sender, inbound._replace(**texts), datetime.fromisoformat(at))
 
 
 def _dump(inbound: Inbound) -> dict[str, Any]:
@@ -141,13 +119,6 @@ def _dump(inbound: Inbound) -> dict[str, Any]:
     kept = {"chat": inbound.address.chat, "text": inbound.message.text, "at": inbound.message.at.isoformat()}
     rest = {name: getattr(inbound, name) for name in _TEXTS}
     return {**kept, **rest, "files": files}
-
-
-def _load(channel: str, external_id: str, kept: dict[str, Any]) -> Inbound:
-    message = UserMessage(kept["text"], datetime.fromisoformat(kept["at"]))
-    files = tuple(Attachment("", *one) for one in kept["files"])
-    texts = {name: kept[name] for name in _TEXTS}
-    return Inbound(Address(channel, kept["chat"]), "", external_id, message, files)._replace(**texts)
 
 
 _TEXTS = ("quoted", "quote", "quote_from", "name")

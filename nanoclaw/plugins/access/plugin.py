@@ -7,16 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.channel import ChannelSpec
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Host, Plugin, Reply, Said, Tx
 from nanoclaw.escapes import one_line
+from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.rules import MAIN, ChannelRules
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.access.gatekeeper import Gatekeeper
-
-LISTED = 20
-"""Strangers whom /pair lists."""
 
 
 class AccessSettings(NamedTuple):
@@ -47,18 +46,6 @@ class Access(Plugin):
             sender TEXT NOT NULL,
             UNIQUE (channel, chat)
         ) STRICT;
-        CREATE TABLE IF NOT EXISTS links (         -- the code that makes an account the owner's
-            id INTEGER PRIMARY KEY,
-            channel TEXT NOT NULL UNIQUE,
-            salt TEXT NOT NULL,
-            sha256 TEXT NOT NULL,                  -- of code and salt, many times over
-            until TEXT NOT NULL,
-            state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'used', 'exposed')),
-            sender TEXT NOT NULL DEFAULT '',       -- whom it has linked
-            name TEXT NOT NULL DEFAULT '',
-            wrong INTEGER NOT NULL DEFAULT 0,      -- codes that came
-            wrong_until TEXT NOT NULL DEFAULT ''   -- so long they count
-        ) STRICT;
         CREATE TABLE IF NOT EXISTS asking (        -- strangers who wait to be let in
             id INTEGER PRIMARY KEY,
             channel TEXT NOT NULL,
@@ -69,29 +56,7 @@ class Access(Plugin):
             at TEXT NOT NULL,
             UNIQUE (channel, sender)
         ) STRICT""",
-        """DROP TABLE links;                       -- a code holds an hour
-        CREATE TABLE links (                       -- the code that makes an account the owner's
-            id INTEGER PRIMARY KEY,
-            channel TEXT NOT NULL UNIQUE,
-            salt TEXT NOT NULL,
-            sha256 TEXT NOT NULL,                  -- of code and salt, many times over
-            hint TEXT NOT NULL,                    -- ten bits of one that is made fast
-            until TEXT NOT NULL,
-            state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'used', 'exposed')),
-            sender TEXT NOT NULL DEFAULT '',       -- whom it has linked
-            name TEXT NOT NULL DEFAULT '',
-            wrong INTEGER NOT NULL DEFAULT 0       -- codes that came
-        ) STRICT;
-        CREATE TABLE access_tries (                -- wrong codes
-            id INTEGER PRIMARY KEY,
-            channel TEXT NOT NULL,
-            sender TEXT NOT NULL,
-            wrong INTEGER NOT NULL,
-            until TEXT NOT NULL,                   -- so long they count
-            UNIQUE (channel, sender)
-        ) STRICT;
-        -- when the owner was told of them
-        ALTER TABLE asking ADD COLUMN heard TEXT NOT NULL DEFAULT ''""",
+        "ALTER TABLE asking ADD COLUMN heard TEXT NOT NULL DEFAULT ''",
         """CREATE TABLE IF NOT EXISTS held (          -- messages that may not be from whom they say
             id INTEGER PRIMARY KEY,
             channel TEXT NOT NULL,
@@ -101,11 +66,23 @@ class Access(Plugin):
             at TEXT NOT NULL,
             UNIQUE (channel, external_id)
         ) STRICT""",
+        """ALTER TABLE asking DROP COLUMN heard;
+        DROP TABLE IF EXISTS access_tries;
+        DROP TABLE IF EXISTS links;                -- a code holds an hour
+        CREATE TABLE links (                       -- the code that makes an account the owner's
+            id INTEGER PRIMARY KEY,
+            channel TEXT NOT NULL UNIQUE,
+            sha256 TEXT NOT NULL,
+            until TEXT NOT NULL,
+            state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'used', 'void')),
+            wrong INTEGER NOT NULL DEFAULT 0,      -- codes that came
+            sender TEXT NOT NULL DEFAULT '',       -- whom it has linked
+            name TEXT NOT NULL DEFAULT ''
+        ) STRICT""",
     )
     marks = (
         *("people.role", "people.at", "chats.sender", "asking.chat", "asking.code", "asking.at"),
-        *("links.salt", "links.sha256", "links.hint", "links.until", "links.state", "asking.heard"),
-        *("access_tries.sender", "access_tries.until"),
+        *("links.sha256", "links.until", "links.state"),
     )
 
     def __init__(self, host: Host, settings: AccessSettings) -> None:
@@ -126,18 +103,14 @@ class Access(Plugin):
 
         return opened(Accounts(self._host), self._rules)
 
-    async def run(self) -> None:
-        if self._rules:
-            await self.public.report_strangers()
-
     def commands(self) -> Iterable[Command]:
-        pair = "who may write to me: /pair lists who waits, /pair ABCD-2345 lets in who was told that code"
+        pair = "who may write to me: /pair lists them, /pair ABCD-2345 lets in who was told that code, /pair remove ID"
         link = "/link CODE, with the code of `nanoclaw link`, makes this account the owner's"
         held = "messages whose sender is in doubt: /held 3 shows one, /held yes 3 accepts it, /held no 3 drops it"
         return [
-            Command("pair", pair, self._pair, private=True),
-            Command("held", held, self._held, private=True, part_of="pair"),
-            Command("link", link, self._link, open_to=EVERYBODY, cli=True, part_of="pair"),
+            Command("pair", pair, self._pair, cli=True, private=True),
+            Command("held", held, self._held, cli=True, private=True, part_of="pair"),
+            Command("link", link, self._link, open_to=EVERYBODY, part_of="pair"),
         ]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | Literal["ignore"] | None:
@@ -149,24 +122,22 @@ class Access(Plugin):
     def conversation_of(self, address: Address) -> Address | None:
         return None if address.channel == MAIN.channel else self.public.conversation_of(address)
 
-    def _pair(self, said: Said, tx: Tx) -> str | Reply:
-        from nanoclaw.plugins.access.accounts import code_in, shown
+    def _pair(self, said: Said, tx: Tx) -> str:
+        from nanoclaw.plugins.access.accounts import code_in
 
-        code, accounts = code_in(said.argument), self.public.accounts
-        if not code:
-            waiting = accounts.requests()
-            lines = [
-                f"- {shown(one.code)}: {one_line(one.name, 64) or 'no name'}, {one.address.channel} id {one.sender}"
-                for one in waiting[-LISTED:]
-            ]
-            before = f"The last {LISTED} of {len(waiting)} who ask:\n" if len(waiting) > LISTED else ""
-            return before + "\n".join(lines) if lines else "Nobody waits to be let in."
-        found = accounts.approve(tx, code)
+        action, _, account = said.argument.partition(" ")
+        if action == "remove":
+            return self.public.remove(account.strip(), tx)
+        if not said.argument:
+            return "\n".join(self.public.listed()) or f"Nobody yet: {start_command()} link CHANNEL links you."
+        code = code_in(said.argument)
+        found = self.public.accounts.approve(tx, code) if code else None
         if found is None:
-            return "Nobody waits with that code; a code is valid for a day. /pair lists who waits."
+            raise ConfigError("nobody waits with that code; a code is valid for a day. /pair lists who waits.")
         if found.address.chat:  # '': they have only invited so far, which is accepted now
             tx.send(Outbound(found.address, "You may talk to me now."))
-        return f"{found.name or 'They'} (id {found.sender}) may talk to me on {found.address.channel} now, as a guest."
+        name = one_line(found.name, 64) or "They"
+        return f"{name} (id {one_line(found.sender, 100)}) may talk to me on {found.address.channel} now, as a guest."
 
     async def _held(self, said: Said) -> Reply:
         """A yes counts only where the platform vouches for who says it; elsewhere nobody is the owner."""
@@ -190,12 +161,7 @@ class Access(Plugin):
         return self.public.findings() if self._rules else ()
 
     def _link(self, said: Said, tx: Tx) -> str:
-        """Answer what is not a code, or no longer one: the right one never comes here. On the machine itself, accounts
-        are listed and changed."""
-        if said.argument.startswith("--") and said.address.channel == MAIN.channel:
-            from nanoclaw.plugins.access.account_command import AccountCommand
-
-            return AccountCommand(self._host, self.public).carry_out(said.argument, tx)
+        """Answer what is not a code, or no longer one: the right one never comes here."""
         if said.argument:
             return "That code is not valid, or has expired. `nanoclaw link` on the owner's machine shows a new one."
         return (

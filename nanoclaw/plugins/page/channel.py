@@ -13,7 +13,7 @@ from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Joined, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, UserMessage
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.page.sessions import SignIns
 from nanoclaw.plugins.page.stream import EventStream
 from nanoclaw.plugins.page.tokens import ApiTokens
@@ -83,11 +83,8 @@ class PageChannel:
         if access is None or access.role(NAME, SENDER) is not None:
             return
 
-        def link(tx: Tx) -> None:
-            code = access.accounts.new_link(tx, NAME)
-            access.accounts.try_code(tx, code, Address(NAME, "main"), SENDER, "the page", may_link=True)
-
-        await self.host.write(link)
+        here = Address(NAME, "main")
+        await self.host.write(lambda tx: access.accounts.admit(tx, here, SENDER, "owner", "the page"))
 
     def hosts(self) -> list[str]:
         """The names under which the page may be asked for."""

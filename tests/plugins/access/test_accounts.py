@@ -50,7 +50,7 @@ class Register:
         return outcome
 
     def rows(self) -> int:
-        tables = ("people", "chats", "links", "asking", "access_tries")
+        tables = ("people", "chats", "links", "asking")
         return sum(self.host.read(f"SELECT count(*) FROM {table}")[0][0] for table in tables)
 
 
@@ -88,9 +88,9 @@ def test_the_code_makes_one_account_the_owners_and_is_used_once(register: Regist
     code = register.do.new_link("telegram")
     assert register.write(code) == "linked"
     assert register.accounts.role("telegram", "555") == "owner"
-    assert register.write(code, "666") == "used"
+    assert register.write(code, "666") == "over"
     assert register.accounts.role("telegram", "666") is None
-    assert register.write(code) == "again"
+    assert register.write(code) == "over"
     link = register.accounts.link("telegram")
     assert link and (link.state, link.sender, link.name) == ("used", "555", "Anna")
 
@@ -107,7 +107,7 @@ def test_a_code_holds_for_an_hour(register: Register) -> None:
     link = register.accounts.link("telegram")
     assert link and link.state == "open"
     register.later(minutes=1)
-    assert register.write(code) == "expired"
+    assert register.write(code) == "over"
     assert register.accounts.role("telegram", "555") is None
     link = register.accounts.link("telegram")
     assert link and link.state == "expired"
@@ -133,15 +133,15 @@ def test_wrong_codes_of_strangers_cost_the_owner_nothing(register: Register) -> 
     assert (outcomes.count("wrong"), outcomes.count("locked")) == (200 * TRIES, 1_000)
     link = register.accounts.link("telegram")
     assert link and (link.state, link.wrong) == ("open", 1_000)
-    assert register.rows() == 200 + 1
+    assert register.rows() == 1
     assert register.write(code) == "linked"
 
 
-def test_however_many_senders_try_few_rows_stay_and_guessing_is_hopeless(register: Register) -> None:
+def test_however_many_senders_try_few_are_remembered_and_guessing_is_hopeless(register: Register) -> None:
     code = register.do.new_link("telegram")
     for number in range(TRIERS + 500):
         register.write(wrong(code), f"9{number}")
-    assert register.rows() == TRIERS + 1
+    assert (register.rows(), len(register.accounts._wrong)) == (1, TRIERS)
     codes = len(ALPHABET) ** 8 - 24**8 - 8**8  # those with a letter and a digit in them
     tries_an_hour = 3_600 * 100  # whoever writes 100 messages a second, each as another sender
     assert tries_an_hour / codes < 1e-6
@@ -156,41 +156,31 @@ def test_wrong_codes_are_forgotten_after_an_hour(register: Register) -> None:
     code = register.do.new_link("telegram")
     assert register.write(wrong(code)) == "wrong"
     assert register.write(code) == "linked"
-    assert register.rows() == 3
-
-
-def test_without_a_code_to_be_typed_nothing_is_tried_or_counted(register: Register) -> None:
-    for number in range(10):
-        assert register.write("ABCD2345", str(number)) == "none"
-    assert register.rows() == 0
-    code = register.do.new_link("telegram")
-    register.later(hours=2)
-    assert [register.write(code) for _ in range(7)] == ["none"] * 7
-    assert register.do.new_link("telegram")
 
 
 def test_codes_that_come_while_none_is_to_be_typed_lock_nobody_out(register: Register) -> None:
+    assert [register.write("ABCD2345") for _ in range(9)] == ["wrong"] * 9
+    assert register.rows() == 0
     code = register.do.new_link("telegram")
     register.write(code)
-    assert [register.write(code, "666") for _ in range(6)] == ["used"] * 6
-    assert [register.write(wrong(code), "666") for _ in range(6)] == ["none"] * 6
-    assert [register.write(code, "666") for _ in range(9)] == ["used"] * 8 + ["none"]  # comparing is slow on purpose
-    assert register.write(register.do.new_link("telegram")) == "linked"
+    assert [register.write(code, "666") for _ in range(6)] == ["over"] * 6
+    assert [register.write(wrong(code), "666") for _ in range(6)] == ["wrong"] * 6
+    assert register.write(register.do.new_link("telegram"), "666") == "linked"
 
 
 def test_a_code_that_others_could_read_links_nobody_from_then_on(register: Register) -> None:
     code = register.do.new_link("telegram")
-    assert register.write(code, may_link=False) == "exposed"
-    assert register.write(code) == "used"
+    assert register.write(code, may_link=False) == "over"
+    assert register.write(code) == "over"
     assert register.accounts.all() == []
     link = register.accounts.link("telegram")
-    assert link and link.state == "exposed"
+    assert link and link.state == "void"
 
 
 def test_a_code_that_was_taken_back_or_replaced_links_nobody(register: Register) -> None:
     code = register.do.new_link("telegram")
     register.do.withdraw("telegram")
-    assert register.write(code) == "used"
+    assert register.write(code) == "over"
     first, second = register.do.new_link("telegram"), register.do.new_link("telegram")
     assert register.write(first) == "wrong"
     assert register.write(second) == "linked"
@@ -219,8 +209,7 @@ def test_a_stranger_is_told_a_code_once_an_hour_and_let_in_by_it_as_a_guest(regi
     newer = register.do.request(HERE, "555", "Anna")
     assert newer
     assert register.do.approve(code) is None
-    assert register.do.approve(newer, "matrix") is None
-    found = register.do.approve(newer, "telegram")
+    found = register.do.approve(newer)
     assert found and (found.sender, found.name, found.address) == ("555", "Anna", HERE)
     assert register.accounts.role("telegram", "555") == "guest"
     assert register.do.approve(newer) is None
@@ -249,15 +238,6 @@ def test_strangers_use_up_no_codes_of_others(register: Register) -> None:
     found = register.do.approve(register.accounts.requests()[-1].code)
     assert found and found.sender == str(TOLD_AN_HOUR + 49)
     assert register.do.approve(codes[0])
-
-
-@pytest.mark.parametrize("account", ["{}@flood.example", "@{}:flood.example:8448"])
-def test_who_has_a_server_crowds_out_their_own_accounts_alone(register: Register, account: str) -> None:
-    code = register.do.request(HERE, account.format("anna").replace("flood", "friends"), "Anna")
-    for number in range(ASKERS + 100):
-        register.do.request(HERE, account.format(number), "x")
-    assert register.rows() <= ASKERS
-    assert register.do.approve(code)
 
 
 def test_an_owner_who_asks_again_and_is_let_in_stays_the_owner(register: Register) -> None:
