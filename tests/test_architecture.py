@@ -95,7 +95,7 @@ NEVER_AT_THE_TOP = frozenset(
 WHOLE = frozenset(
     {
         *("markdown.terminal", "channels.matrix.client"),
-        *("plugins.mcp.sdk", "plugins.mcp.wire", "plugins.mcp.program", "plugins.mcp.oauth"),
+        *("plugins.mcp.sdk", "plugins.mcp.wire", "plugins.mcp.oauth"),
     }
 )
 """Modules that are themselves imported inside functions only, and may import what they are about at their top."""

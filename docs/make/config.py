@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from nanoclaw.channels import table as channels
 from nanoclaw.core import purposes
-from nanoclaw.plugins.mcp.settings import ServerSettings
-from nanoclaw.plugins.send.hooks import Hook
+from nanoclaw.plugins.mcp.plugin import ServerSettings
+from nanoclaw.plugins.send.plugin import Hook
 from nanoclaw.start import config
 from nanoclaw.start.build import BUILT_IN, classes, prefix_of
 

@@ -6,12 +6,14 @@ import argparse
 import asyncio
 import json
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import json_line, one_line
 from nanoclaw.installation import start_command
-from nanoclaw.plugins.mcp.settings import ServerSettings, check_name, parsed
+from nanoclaw.plugins.mcp.plugin import Mcp, McpSettings, ServerSettings
+from nanoclaw.plugins.mcp.settings import check_name, place
 from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
@@ -28,11 +30,11 @@ def mcp(config: Config, options: argparse.Namespace) -> int:
     return actions[options.action](config, options)
 
 
-def _servers(config: Config) -> dict[str, ServerSettings]:
-    return parsed(config.get("mcp", {}))
+def _servers(config: Config) -> Mapping[str, ServerSettings]:
+    return config.settings(McpSettings, "mcp", Mcp.keys).servers
 
 
-def _named(config: Config, name: str) -> ServerSettings:
+def _named(config: Config, name: str) -> str:
     servers = _servers(config)
     if name not in servers:
         import difflib
@@ -40,7 +42,7 @@ def _named(config: Config, name: str) -> ServerSettings:
         near = difflib.get_close_matches(name, servers, 1, 0.6)
         known = f"did you mean {near[0]!r}?" if near else f"set: {', '.join(servers) or 'none'}."
         raise ConfigError(f"there is no MCP server {name!r}; {known}")
-    return servers[name]
+    return name
 
 
 def _say(options: argparse.Namespace, data: dict[str, Any], *lines: str) -> None:
@@ -60,7 +62,7 @@ def _list(config: Config, options: argparse.Namespace) -> int:
     found = [
         {
             "name": name,
-            "place": one.place,
+            "place": place(one),
             "on": not one.off,
             "tools": len(kept.of(name).tools),
             "error": kept.error(name),
@@ -99,7 +101,6 @@ def _add(config: Config, options: argparse.Namespace) -> int:
     for key in ("cwd", "roots", "allow", "deny", "reads"):
         if value := getattr(options, key):
             table[key] = value
-    parsed({name: table})
     change_settings(config, {f"mcp.{name}": table})
     test = f"{start_command()} mcp test {name}"
     _say(options, {"added": name}, f"{name} is set. {test} tries it; a running nanoclaw has it after its next start.")
@@ -117,7 +118,7 @@ def _pair(text: str, sign: str, key: str) -> tuple[str, str]:
 def _remove(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.start.build import change_settings
 
-    name = _named(config, options.name).name
+    name = _named(config, options.name)
     change_settings(config, {f"mcp.{name}": None})
     for kept in (config.home / "plugins" / "mcp").glob(f"oauth-{name}.json"):
         kept.unlink()
@@ -129,7 +130,7 @@ def _remove(config: Config, options: argparse.Namespace) -> int:
 
 
 def _test(config: Config, options: argparse.Namespace) -> int:
-    name = _named(config, options.name).name
+    name = _named(config, options.name)
     began = time.monotonic()
 
     def show(address: str) -> None:
@@ -154,16 +155,14 @@ def _test(config: Config, options: argparse.Namespace) -> int:
 
 
 def _tools(config: Config, options: argparse.Namespace) -> int:
-    wanted = (
-        [_named(config, options.name).name] if options.name else [n for n, s in _servers(config).items() if not s.off]
-    )
+    wanted = [_named(config, options.name)] if options.name else [n for n, s in _servers(config).items() if not s.off]
     found = asyncio.run(_looked_at(config, wanted))
     lines, data = [], []
     for name, one in found.items():
         if one.error:
             lines.append(f"{name} is not available: {one.error}")
         for tool in one.listing.tools:
-            reads = one.settings.only_reads(tool.name)
+            reads = one.only_reads(tool.name)
             data.append({"server": name, "name": tool.spec.name, "description": tool.spec.description, "reads": reads})
             lines.append(f"{tool.spec.name}{' (reads)' if reads else ''}: {one_line(tool.spec.description, 100)}")
     errors = {name: one.error for name, one in found.items() if one.error}

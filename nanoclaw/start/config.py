@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.purposes import Purposes
+from nanoclaw.core.purposes import Purposes, near
 from nanoclaw.start import key_references, models_table, secrets_file, settings_file
 from nanoclaw.start.folders import ExtraFolders
 from nanoclaw.start.key_references import KeySources, leaves
@@ -155,7 +155,8 @@ class Config(NamedTuple):
         says. Raises ConfigError for values that do not fit."""
         hints, places = _hints(kind), _keys_of(kind, prefix, keys or {})
         given = {name: value for name, place in places.items() if (value := self.get(place, MISSING)) is not MISSING}
-        return kind(**{name: _value(hints[name], value, str(self.file), places[name]) for name, value in given.items()})
+        keys = {name: places[name].removesuffix(".*") for name in given}
+        return kind(**{name: _value(hints[name], value, str(self.file), keys[name]) for name, value in given.items()})
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value that the file has for a dotted key; one that ends with ".*" is a whole table."""
@@ -323,8 +324,9 @@ _hints: Callable[[Any], dict[str, Any]] = cache(partial(get_type_hints, include_
 """The types of settings, evaluated once: a start reads some three times."""
 
 
-def _value(hint: Any, value: Any, where: str, key: str) -> Any:
-    """A value as its setting has it. Raises ConfigError for one of another type."""
+def _value(hint: Any, value: Any, where: str, key: str, *, is_inner: bool = False) -> Any:
+    """A value as its setting has it. Raises ConfigError for one of another type, which has no text of a table in
+    another table: it may be secret."""
     kind, also = type(value), getattr(hint, "__metadata__", ())  # `also` are further types of a list's items
     hint = hint.__origin__ if also else hint
     if get_origin(hint) is Literal:
@@ -336,9 +338,18 @@ def _value(hint: Any, value: Any, where: str, key: str) -> Any:
             return tuple(map(str, value))
         wanted = 'a list of texts in quotes, such as ["a", "b"]'
     elif get_origin(hint) is Mapping:
-        if kind is dict and all(type(item) is bool for item in value.values()):
-            return value
-        wanted = "a table of names with true or false"
+        if kind is dict:
+            item = get_args(hint)[1]
+            return {one: _value(item, value[one], where, f"{key}.{one}", is_inner=True) for one in value}
+        is_deep = hasattr(get_args(hint)[1], "_fields")
+        wanted = f"a table: write [{key}.NAME] and its keys below" if is_deep else "a table, such as { NAME = … }"
+    elif hasattr(hint, "_fields"):
+        if kind is dict:
+            if unknown := next((name for name in value if name not in hint._fields), ""):
+                raise ConfigError(f"{where}: unknown key '{key}.{unknown}'{near(unknown, hint._fields)}")
+            hints = _hints(hint)
+            return hint(**{one: _value(hints[one], value[one], where, f"{key}.{one}", is_inner=True) for one in value})
+        wanted = f"a table: write [{key}] and its keys below"
     else:
         if hint not in _WANTED:  # a plugin's own, which it checks itself
             return value
@@ -348,7 +359,8 @@ def _value(hint: Any, value: Any, where: str, key: str) -> Any:
     from nanoclaw.escapes import one_line
     from nanoclaw.redaction import smells_of_secret
 
-    given = "" if hint is str and smells_of_secret(key) else f", not {one_line(repr(value), 100)}"
+    is_shown = isinstance(value, int | float) or not (is_inner or (hint is str and smells_of_secret(key)))
+    given = f", not {one_line(repr(value), 100)}" if is_shown else ""
     raise ConfigError(f"{where}: {key!r} must be {wanted}{given}.")
 
 

@@ -78,9 +78,6 @@ async def test_files_memory_time_and_everything_side_by_side(installed: Path, tm
         call("everything__get-roots-list"),
         "I see.",
         call("everything__trigger-long-running-operation", {"duration": 30, "steps": 30}),
-        call("everything__trigger-sampling-request", {"prompt": "say pear", "maxTokens": 20}),
-        "pear",
-        "Sampled.",
         "A prompt.",
     )
     channel = Watching()
@@ -100,11 +97,6 @@ async def test_files_memory_time_and_everything_side_by_side(installed: Path, tm
         assert await channel.progress.get()
         async with asyncio.timeout(1):
             assert await here.ask("/stop") == "Stopped."
-        await here.say("sample")
-        assert "say pear" in await here.answer()
-        await here.ask("yes")
-        assert await here.answer() == "Sampled."
-        assert "pear" in results(here.history)[-1].text
         assert "simple-prompt" in await here.ask("/everything:?")
         assert await here.ask("/everything:simple-prompt") == "A prompt."
 

@@ -11,7 +11,7 @@ import httpx2
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import one_line
 from nanoclaw.net.public import NetError, NotPublic, host_of, public_addresses, shown
-from nanoclaw.plugins.mcp.program import MOST_MESSAGE_BYTES
+from nanoclaw.plugins.mcp.wire import MOST_MESSAGE_BYTES
 
 
 class JudgedTransport(httpx2.AsyncBaseTransport):

@@ -19,7 +19,7 @@ with client_half():
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.mcp.connection import Connection, Surroundings
+    from nanoclaw.plugins.mcp.connection import Connection
 
 LOGIN_SECONDS = 300.0
 _PAGE = b"<!doctype html><meta charset=utf-8><title>nanoclaw</title><p>Done: you can close this page."
@@ -78,13 +78,10 @@ class TokenFile:
         write_atomically(self.path, json.dumps({**self._read(), **fields}), mode=0o600)
 
 
-def token_file(around: Surroundings, server: str) -> TokenFile:
-    return TokenFile(around.home / f"oauth-{server}.json", around.redact)
-
-
-def provider(connection: Connection, around: Surroundings) -> Any:
+def provider(connection: Connection) -> Any:
     """The SDK's sign-in for a server; None where nothing is known and nobody is there to sign in."""
-    kept, show = token_file(around, connection.name), connection.open_login
+    host, show = connection.host, connection.open_login
+    kept = TokenFile(host.home / f"oauth-{connection.name}.json", host.redact)
     if show is None and not kept.has_tokens:
         return None
     waiting = _Loopback(kept.port())

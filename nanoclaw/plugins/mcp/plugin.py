@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import CheckedCall, Section, UserMessage, Verdict
+from nanoclaw.core.messages import Ask, CheckedCall, Scope, Section, UserMessage, Verdict
 from nanoclaw.core.plugin import (
     Command,
     Draft,
@@ -30,8 +31,6 @@ from nanoclaw.core.tool import ToolContext, tool
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection
     from nanoclaw.plugins.mcp.listing import KeptListings
-    from nanoclaw.plugins.mcp.questions import ServerQuestions
-    from nanoclaw.plugins.mcp.settings import ServerSettings
 
 CONTEXT_SECONDS, AGAIN_SECONDS = 8.0, 2.0
 """That the beginning of a context waits for servers; and for those that failed before."""
@@ -39,25 +38,37 @@ REASON = 160
 _SILENT = "it has not answered yet"
 
 
-class McpSettings(NamedTuple):
-    """`servers` is the table [mcp] as written in the file; nothing is imported for an empty one."""
+class ServerSettings(NamedTuple):
+    """One MCP server, started by `command` or reached at `url`."""
 
-    servers: Any = ()
+    command: str = ""  # program that starts the server
+    args: tuple[str, ...] = ()  # its arguments
+    env: Mapping[str, str] = MappingProxyType({})  # environment; `$NAME` comes from secrets.env
+    cwd: str = ""  # folder to start it in; empty: the workspace
+    url: str = ""  # address of a remote server, in place of `command`
+    headers: Mapping[str, str] = MappingProxyType({})  # HTTP headers for it: { Authorization = "Bearer $TOKEN" }
+    roots: tuple[str, ...] = (".",)  # folders that the server is told about; ".": the workspace
+    allow: tuple[str, ...] = ()  # the only tools to offer, as names or patterns; empty: all
+    deny: tuple[str, ...] = ()  # tools not to offer, as names or patterns
+    reads: tuple[str, ...] = ()  # tools that you declare read-only, so that they don't ask
+    seconds: float = 60.0  # seconds for one call, and for connecting
+    off: bool = False  # ignore this server
+
+
+class McpSettings(NamedTuple):
+    """MCP servers; nothing is imported where there are none."""
+
+    servers: Mapping[str, ServerSettings] = MappingProxyType({})  # by name
 
     def check(self) -> None:
-        self.parsed()
+        if self.servers:
+            from nanoclaw.plugins.mcp.settings import check
 
-    def parsed(self) -> dict[str, ServerSettings]:
-        """The servers by name. Raises ConfigError."""
-        if self.servers == ():
-            return {}
-        from nanoclaw.plugins.mcp.settings import parsed
-
-        return parsed(self.servers)
+            check(self.servers)
 
     def secrets(self, environment: Mapping[str, str]) -> Iterable[str]:
         """Values that must never show."""
-        if self.servers == ():
+        if not self.servers:
             return ()
         from nanoclaw.plugins.mcp.settings import secrets
 
@@ -69,10 +80,8 @@ class Servers:
 
     def __init__(self, host: Host, settings: McpSettings) -> None:
         self._host = host
-        self.all = settings.parsed()
-        self._on = {name: one for name, one in self.all.items() if not one.off}
+        self._on = {name: one for name, one in settings.servers.items() if not one.off}
         self._made: dict[str, Connection] = {}
-        self.questions: ServerQuestions | None = None
         self._kept: KeptListings | None = None
 
     @property
@@ -86,20 +95,9 @@ class Servers:
             from nanoclaw.plugins.mcp.listing import KeptListings
             from nanoclaw.plugins.mcp.questions import ServerQuestions
 
-            host = self._host
-            self.questions = ServerQuestions(host)
-            self._kept = KeptListings(host.home / "servers.json")
-            around = Surroundings(
-                host.log,
-                self.questions,
-                self._kept,
-                host.environment,
-                host.redact,
-                host.workspace,
-                host.home,
-                host.setting("net.allow"),
-            )
-            self._made = {name: Connection(one, around) for name, one in self._on.items()}
+            self._kept = KeptListings(self._host.home / "servers.json")
+            around = Surroundings(self._host, ServerQuestions(self._host), self._kept)
+            self._made = {name: Connection(name, one, around) for name, one in self._on.items()}
         return self._made
 
     def important(self) -> list[str]:
@@ -124,7 +122,7 @@ class Servers:
 
     async def started(self, named: Collection[str] = ()) -> None:
         """Wait until each server that is being started, or only those `named`, is connected or has failed."""
-        starting = (one for one in self._made.values() if one.state == "connecting" and not one.error)
+        starting = (one for one in self._made.values() if one.state == "connecting")
         await asyncio.gather(*(one.ready() for one in starting if not named or one.name.casefold() in named))
 
     def reload(self) -> None:
@@ -184,18 +182,21 @@ class Mcp(Plugin):
         return [_finding(one) for one in self._servers.connections().values()]
 
     async def audit(self) -> Iterable[Finding]:
-        return [line for one in self._servers.connections().values() for line in one.settings.opened()]
+        if not self._servers.names:
+            return []
+        from nanoclaw.plugins.mcp.settings import opened
+
+        return [line for name, one in self._servers.connections().items() for line in opened(name, one.settings)]
 
     # --- what the model sees -----------------------------------------------------------------------------------------
 
     def tools(self) -> Iterable[Tool]:
         found: list[Tool] = []
         for one in self._servers.connections().values():
-            is_there = one.state not in ("failed",) and (one.state != "connecting" or not one.error)
             for listed in one.listing.tools:
                 run = partial(_run, one, listed.name)
-                made = partial(Tool, listed.spec, is_there=is_there, is_foreign=True)
-                if one.settings.only_reads(listed.name):
+                made = partial(Tool, listed.spec, is_there=one.state != "failed", is_foreign=True)
+                if one.only_reads(listed.name):
                     found.append(made(run, "none", True))
                 else:
                     found.append(made(run, "outside", True, check=partial(_to_ask, one.name, listed.name)))
@@ -256,9 +257,10 @@ async def _run(connection: Connection, name: str, context: ToolContext, /, **arg
 
 async def _to_ask(server: str, name: str, call: CheckedCall, turn: Turn) -> Verdict:
     """Ask before a call that may change something."""
-    from nanoclaw.plugins.mcp import asking
+    from nanoclaw.exact_text import as_code
 
-    return asking.question(server, name)
+    named = f"{as_code(name)} of the MCP server {server}"
+    return Ask(f"Run {named}?", scope=Scope(f"mcp:{server}:{name}", named))
 
 
 def _trouble(one: Connection) -> str:
@@ -275,7 +277,7 @@ def _finding(one: Connection) -> Finding:
         count = len(one.listing.tools)
         remarks = "".join(f"; {remark}" for remark in one.listing.remarks[:3])
         return Finding(True, f"{one.about}: {count} tools{remarks}", f"mcp {one.name}")
-    if one.state == "failed" or one.error:
+    if one.state == "failed":
         return Finding(False, f"not available: {one.error or _SILENT}", f"mcp {one.name}")
     if one.state == "not started" and one.last_error:
         return Finding(False, f"was not available when it was last tried: {one.last_error}", f"mcp {one.name}")

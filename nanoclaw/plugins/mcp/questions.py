@@ -1,4 +1,4 @@
-"""Questions of servers: a person fills in a form, opens an address, lets the model be asked; nobody there means no."""
+"""Questions of servers: a person fills in a form or opens an address; nobody there means no."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.core.errors import NanoclawError, ProviderError
-from nanoclaw.core.messages import (
-    Address,
-    AssistantMessage,
-    Limits,
-    Message,
-    ModelRequest,
-    SystemPrompt,
-    UserMessage,
-)
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Ask, Host
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
@@ -30,7 +22,6 @@ SECONDS = 300.0
 MOST_FIELDS, MOST_OPTIONS, TRIES = 12, 9, 3
 LEFT_OUT = "leave it out"
 SHOWN = 600
-_REFUSED = -1
 
 
 class ServerQuestions:
@@ -52,8 +43,6 @@ class ServerQuestions:
             return self._host.profile(context.profile).can_ask
         except NanoclawError:
             return False
-
-    # --- a form, an address ------------------------------------------------------------------------------------------
 
     async def elicitation(self, server: str, call: RunningCall | None, params: Any) -> Any:
         from nanoclaw.plugins.mcp.sdk import types
@@ -106,53 +95,9 @@ class ServerQuestions:
                 wrong = f"That does not fit: {error}\n\n"
         return None
 
-    # --- the model ---------------------------------------------------------------------------------------------------
-
-    async def sampling(self, server: str, call: RunningCall | None, params: Any) -> Any:
-        from nanoclaw.plugins.mcp.sdk import types
-
-        if call is None or call.context is None or not self._can_ask(call.context):
-            return types.ErrorData(code=_REFUSED, message="nobody is there to allow it")
-        messages = [_message(one, self._host) for one in params.messages]
-        if not messages or any(one is None for one in messages):
-            return types.ErrorData(code=_REFUSED, message="only text can be asked of the model here")
-        said = tuple(one for one in messages if one)
-        answer = await call.of_person(self._model(server, call.context.address, said, params))
-        if isinstance(answer, str) or answer is None:
-            return types.ErrorData(code=_REFUSED, message=answer or "the call is over")
-        return types.CreateMessageResult(
-            role="assistant",
-            content=types.TextContent(type="text", text=answer.text),
-            model=answer.model or "unknown",
-            stop_reason="maxTokens" if answer.finish == "length" else "endTurn",
-        )
-
-    async def _model(
-        self, server: str, place: Address, messages: tuple[Message, ...], params: Any
-    ) -> AssistantMessage | str:
-        """The model's answer, once the person has allowed it; or why there is none."""
-        exact = "\n\n".join([plain(params.system_prompt or ""), *(one.text for one in messages)]).strip()
-        asked = f"May the MCP server {server} ask your model this, at your cost?"
-        if not (await self._host.asker.ask(Ask(asked, exact=exact), place)).is_yes:
-            return "the person did not allow it"
-        system = SystemPrompt(f"You answer for the MCP server {server}.\n{plain(params.system_prompt or '')}".strip())
-        tokens = max(1, min(params.max_tokens, Limits().output_tokens))
-        try:
-            return await self._host.complete(ModelRequest(system, messages, limits=Limits(output_tokens=tokens)))
-        except ProviderError as error:
-            return f"the model gave no answer: {error}"
-
 
 def _absolute(workspace: Path, folders: Sequence[str]) -> list[Path]:
     return [Path(workspace, Path(one).expanduser()).absolute() for one in folders]
-
-
-def _message(one: Any, host: Host) -> Message | None:
-    """A message of a server's to the model; None for one that is not all text."""
-    if any(block.type != "text" for block in one.content_as_list):
-        return None
-    text = plain("\n".join(block.text for block in one.content_as_list))
-    return AssistantMessage(text, host.now()) if one.role == "assistant" else UserMessage(text, host.now())
 
 
 def _title(name: str, field: Any) -> str:

@@ -40,15 +40,14 @@ def client_half() -> Iterator[None]:
 
 with client_half():
     import mcp_types as types
+    from mcp.client import stdio
     from mcp.client._input_required import InputRequiredRoundsExceededError, run_input_required_driver
     from mcp.client._probe import negotiate_auto
     from mcp.client.session import ClientRequestContext, ClientSession
-    from mcp.client.stdio import StdioServerParameters
     from mcp.client.streamable_http import streamable_http_client
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
     from mcp.shared.exceptions import MCPError
     from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-    from mcp.shared.message import SessionMessage
 
 for _name in ("mcp", "client", "httpx2", "httpcore2"):  # what the SDK logs is told in words of ours
     logging.getLogger(_name).addHandler(logging.NullHandler())
@@ -61,12 +60,11 @@ __all__ = [
     "JSONRPCDispatcher",
     "ListenNotSupportedError",
     "MCPError",
-    "SessionMessage",
-    "StdioServerParameters",
     "SubscriptionLost",
     "listen",
     "negotiate_auto",
     "run_input_required_driver",
+    "stdio",
     "streamable_http_client",
     "types",
 ]

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from nanoclaw import __version__
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.plugins.mcp import program, sdk
+from nanoclaw.plugins.mcp import sdk
 from nanoclaw.plugins.mcp.listing import schema_of
-from nanoclaw.plugins.mcp.settings import ServerSettings, resolved
+from nanoclaw.plugins.mcp.settings import resolved
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.mcp.connection import Connection, Surroundings
+    from nanoclaw.plugins.mcp.connection import Connection
 
 READ_SECONDS = 3_600.0
 """An answer that streams may be silent for so long; a call has a clock of its own."""
 
+MOST_MESSAGE_BYTES = 32_000_000
+"""Of one message, such as a picture."""
 
 INHERITED = frozenset(
     {*("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"), *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")}
 )
 """Variables that a program gets without being named: the SDK's, and those of language, time and temporary files."""
+
+_TOO_LONG = '"jsonrpc": a line of more bytes than a message may have\n'
 
 
 def client_info() -> sdk.types.Implementation:
@@ -37,72 +39,108 @@ def client_info() -> sdk.types.Implementation:
 
 
 @asynccontextmanager
-async def transport(connection: Connection, around: Surroundings) -> AsyncIterator[tuple[Any, Any]]:
+async def transport(connection: Connection) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams of a connection."""
-    settings, variables = connection.settings, around.environment
-    if settings.url:
-        headers = {name: resolved(value, variables) for name, value in settings.headers.items()}
-        auth = None
-        if not any(name.casefold() == "authorization" for name in headers):
-            from nanoclaw.plugins.mcp.oauth import provider
-
-            auth = provider(connection, around)
-        from httpx2 import AsyncClient
-
-        from nanoclaw.plugins.mcp.judged import JudgedTransport
-
-        url = resolved(settings.url, variables)
-        client = AsyncClient(
-            headers={"accept-encoding": "identity", **headers},
-            auth=auth,
-            timeout=READ_SECONDS,
-            event_hooks={"response": [partial(_note_status, connection)]},
-            transport=JudgedTransport(url, around.allow, partial(setattr, connection, "misled")),
-        )
+    if not connection.settings.url:
         async with (
-            client,
-            sdk.streamable_http_client(
-                url, http_client=client, max_sse_event_size=program.MOST_MESSAGE_BYTES
-            ) as streams,
+            _logged(connection.log_line) as errors,
+            sdk.stdio.stdio_client(_program(connection), errors) as streams,
         ):
             yield streams
         return
-    parameters = _program(settings, around)
+    from httpx2 import AsyncClient
+
+    from nanoclaw.plugins.mcp.judged import JudgedTransport
+
+    settings, host = connection.settings, connection.host
+    headers = {name: resolved(value, host.environment) for name, value in settings.headers.items()}
+    auth = None
+    if not any(name.casefold() == "authorization" for name in headers):
+        from nanoclaw.plugins.mcp.oauth import provider
+
+        auth = provider(connection)
+
+    async def note_status(response: Any) -> None:
+        if response.status_code >= 400:
+            connection.refused = response.status_code
+
+    url = resolved(settings.url, host.environment)
+    client = AsyncClient(
+        headers={"accept-encoding": "identity", **headers},
+        auth=auth,
+        timeout=READ_SECONDS,
+        event_hooks={"response": [note_status]},
+        transport=JudgedTransport(url, host.setting("net.allow"), connection.end),
+    )
     async with (
-        _logged(connection.log_line) as errors,
-        program.streams(parameters, errors, partial(setattr, connection, "broken")) as streams,
+        client,
+        sdk.streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES) as streams,
     ):
         yield streams
 
 
-async def _note_status(connection: Connection, response: Any) -> None:
-    if response.status_code >= 400:
-        connection.refused = response.status_code
+# --- a program -------------------------------------------------------------------------------------------------------
 
 
-def _program(settings: ServerSettings, around: Surroundings) -> sdk.StdioServerParameters:
+def _program(connection: Connection) -> sdk.stdio.StdioServerParameters:
     """The program to start, with a clean environment and what is granted. Raises ConfigError."""
-    variables = around.environment
-    granted = {name: resolved(value, variables) for name, value in settings.env.items()}
-    folder = around.workspace / Path(settings.cwd).expanduser()
+    settings, host = connection.settings, connection.host
+    granted = {name: resolved(value, host.environment) for name, value in settings.env.items()}
+    folder = host.workspace / Path(settings.cwd).expanduser()
     if not folder.is_dir():
-        raise ConfigError(f"mcp.{settings.name}.cwd: there is no folder {folder}")
-    inherited = {name: value for name, value in variables.items() if name in INHERITED}
-    environment = {**inherited, **granted}
+        raise ConfigError(f"mcp.{connection.name}.cwd: there is no folder {folder}")
+    environment = {**{name: value for name, value in host.environment.items() if name in INHERITED}, **granted}
     command = shutil.which(settings.command, path=environment.get("PATH"))
     if command is None and (folder / settings.command).is_file():
         command = str(folder / settings.command)
     if command is None:
         raise ConfigError(f"there is no program {settings.command!r} on the PATH")
-    arguments = [resolved(one, variables) for one in settings.args]
-    command, arguments = _that_ends_with_us(command, arguments)
-    return sdk.StdioServerParameters(command=command, args=arguments, env=environment, cwd=folder)
+    line = [command, *(resolved(one, host.environment) for one in settings.args)]
+    if setpriv := shutil.which("setpriv"):  # the kernel ends it when this process is killed
+        line = [setpriv, "--pdeathsig", "TERM", "--", *line]
+    return sdk.stdio.StdioServerParameters(
+        command=line[0], args=line[1:], env=environment, cwd=folder, encoding_error_handler="replace"
+    )
 
 
-def _that_ends_with_us(command: str, arguments: list[str]) -> tuple[str, list[str]]:
-    """The same program, which the kernel ends when this process is killed: where util-linux has that."""
-    setpriv = shutil.which("setpriv")
-    return (setpriv, ["--pdeathsig", "TERM", "--", command, *arguments]) if setpriv else (command, arguments)
+class BoundedLines:
+    """Lines of a program, whole and of a bounded length, in place of the SDK's reader of text, which keeps a line
+    until it ends, however long it is. Half characters, left by servers that cut texts, are replaced."""
+
+    def __init__(self, stream: Any, **_: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        begun, size = list[bytes](), 0
+        async for chunk in self._stream:
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                yield _mended(b"".join((*begun, line)).decode("utf-8", "replace")) + "\n"
+                begun, size = [], 0
+            begun.append(rest)
+            size += len(rest)
+            if size > MOST_MESSAGE_BYTES:
+                yield _TOO_LONG
+                return
+
+
+vars(sdk.stdio)["TextReceiveStream"] = BoundedLines
+
+
+def _mended(line: str) -> str:
+    if "\\ud" not in line.lower():
+        return line
+    try:
+        return json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace").decode()
+    except (ValueError, RecursionError):
+        return line
+
+
+def is_broken_message(error: Exception) -> bool:
+    """True for what could not be read, and is no line that a program wrote by mistake."""
+    told: Any = getattr(error, "errors", list)()
+    text = str(told[0].get("input", "")) if told else ""
+    return "jsonrpc" in text[:200] + text[-200:]
 
 
 @asynccontextmanager
@@ -138,52 +176,23 @@ async def _logged(take: Callable[[str], None]) -> AsyncIterator[Any]:
         os.close(reading)
 
 
-class Watched:
-    """A stream that tells when it has ended."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.ended = anyio.Event()
-
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._inner, "last_context", None)
-
-    def __aiter__(self) -> Watched:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await self._noting(self._inner.__anext__())
-
-    async def receive(self) -> Any:
-        return await self._noting(self._inner.receive())
-
-    async def _noting(self, item: Awaitable[Any]) -> Any:
-        try:
-            return await item
-        except Exception:
-            self.ended.set()
-            raise
-
-    async def aclose(self) -> None:
-        self.ended.set()
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Watched:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        self.ended.set()
-        await self._inner.__aexit__(*error)
+# --- what is offered -------------------------------------------------------------------------------------------------
 
 
-def lenient_dispatcher(reading: Any, writing: Any) -> Any:
+def dispatcher(reading: Any, writing: Any) -> Any:
     """A dispatcher that keeps the tools of a page as they came, in `tools`, and hands on those that fit the protocol:
-    one that is wrong must not cost the others. Schemas of results are left out, which nothing here needs."""
+    one that is wrong must not cost the others. Schemas of results are left out, which nothing here needs. `ended` is
+    set when the server says no more."""
 
     class Lenient(sdk.JSONRPCDispatcher):
         tools: Sequence[Any] = ()
+        ended = asyncio.Event()
+
+        async def run(self, *arguments: Any, **more: Any) -> None:
+            try:
+                await super().run(*arguments, **more)
+            finally:
+                self.ended.set()
 
         async def send_raw_request(self, method: str, params: Any, opts: Any = None, **more: Any) -> dict[str, Any]:
             raw = await super().send_raw_request(method, params, opts, **more)

@@ -8,45 +8,27 @@ import hmac
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 
+if TYPE_CHECKING:
+    from nanoclaw.plugins.send.plugin import Hook
+
 MOST_BYTES, AGE_SECONDS, PER_MINUTE = 256_000, 300.0, 30
 ASKED_CHARACTERS, TOLD_CHARACTERS = 20_000, 1_500
-
-Kind = Literal["standard", "github", "gitea", "bearer"]
-
-
-class Hook(NamedTuple):
-    """One webhook."""
-
-    secret: str = ""  # its secret; for "standard" whsec_ and base64
-    kind: Kind = "standard"  # how it is proved
-    to: str = ""  # chat; empty: where you spoke last
-    do: Literal["tell", "ask"] = "tell"  # tell you, or ask the model too
 
 
 class RefusedDelivery(NanoclawError):
     """A delivery that is not taken: the status of HTTP, and a sentence."""
 
 
-def parsed(table: Any) -> dict[str, Hook]:
-    """The hooks of the table [hooks] by name. Raises ConfigError."""
-    if not isinstance(table, Mapping) or not all(isinstance(one, Mapping) for one in table.values()):
-        raise ConfigError("'hooks' is a table: write [hooks.NAME] for each webhook, and its keys below.")
-    found = dict[str, Hook]()
-    for name, keys in table.items():
-        for key, value in keys.items():
-            if key not in Hook._fields or not isinstance(value, str):
-                raise ConfigError(f"'hooks.{name}.{key}' must be a text, named {', '.join(Hook._fields)}.")
-        found[name] = hook = Hook(**keys)
-        if hook.kind not in get_args(Kind) or hook.do not in ("tell", "ask"):
-            raise ConfigError(f"hooks.{name}: kind is one of {', '.join(get_args(Kind))}, and do is tell or ask.")
+def check(hooks: Mapping[str, Hook]) -> None:
+    """Raises ConfigError for a secret that is none."""
+    for name, hook in hooks.items():
         if len(hook.secret) < 12 or (hook.kind == "standard" and not _key_of(hook.secret)):
             form = "whsec_ and base64" if hook.kind == "standard" else "12 characters or more"
             raise ConfigError(f"hooks.{name}.secret must be {form}: anyone who knows it can write to you.")
-    return found
 
 
 def checked(hook: Hook, headers: Mapping[str, str], body: bytes, now: float) -> tuple[list[str], str, str]:

@@ -9,16 +9,14 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import PathError, open_again, open_parent_for_writing
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Hears, Host, Plugin, Reply, Said, Turn, Tx
-
-if TYPE_CHECKING:
-    from nanoclaw.plugins.send.hooks import Hook
 
 TERMINAL, MAIN = "terminal", Address("terminal", "main")
 LISTS = ("allow_from", "allow_groups", "send_to")
@@ -29,23 +27,27 @@ ASKED = "The owner has read in short what their webhook brought. Say what it mea
 USAGE = "nanoclaw send [--to CHAT] [--file F] [--id ID] [--wait] [--] TEXT, or - for what is piped in"
 
 
+class Hook(NamedTuple):
+    """One webhook."""
+
+    secret: str = ""  # its secret; for "standard" whsec_ and base64
+    kind: Literal["standard", "github", "gitea", "bearer"] = "standard"  # how it is proved
+    to: str = ""  # chat; empty: where you spoke last
+    do: Literal["tell", "ask"] = "tell"  # tell you, or ask the model too
+
+
 class SendSettings(NamedTuple):
-    hooks: Any = ()  # the table [hooks] as written in the file
+    hooks: Mapping[str, Hook] = MappingProxyType({})  # by name
 
     def check(self) -> None:
-        self.parsed()
+        if self.hooks:
+            from nanoclaw.plugins.send.hooks import check
 
-    def parsed(self) -> Mapping[str, Hook]:
-        """The webhooks by name. Raises ConfigError."""
-        if not self.hooks:
-            return {}
-        from nanoclaw.plugins.send.hooks import parsed
-
-        return parsed(self.hooks)
+            check(self.hooks)
 
     def secrets(self, environment: Mapping[str, str]) -> Iterable[str]:
         """Values that must never show."""
-        return [one.secret for one in self.parsed().values()]
+        return [one.secret for one in self.hooks.values()]
 
 
 class Send(Plugin):
@@ -64,7 +66,7 @@ class Send(Plugin):
     hears: Mapping[str, Hears] = {"before_turn": Hears(origins=(ORIGIN,))}
 
     def __init__(self, host: Host, settings: SendSettings) -> None:
-        self._host, self._hooks, self.public = host, settings.parsed(), self._receive
+        self._host, self._hooks, self.public = host, settings.hooks, self._receive
         self._taken = {name: deque[float](maxlen=30) for name in self._hooks}
         self._delivers = False
 

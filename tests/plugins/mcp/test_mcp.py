@@ -166,7 +166,7 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
     model = ScriptedProvider(
         call("l__good", odd),
         *(call(f"l__{name}") for name in ("array", "result", "roots", "form", "think")),
-        *("pear", call("l__think"), call("l__long"), "I see.", call("l__later"), "I see."),
+        *(call("l__long"), "I see.", call("l__later"), "I see."),
     )
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar")) as here:
         await here.say("go")
@@ -185,23 +185,18 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
                 assert await here.ask(wrong) == "OK, I passed it on."
                 assert "does not fit" in (again := await here.answer()) and question in again
             assert said in await here.ask(answer)
-        assert "ask your model this, at your cost?\n\n```\none word?\n```\n" in await here.answer()
-        await here.ask("yes")
-        await here.answer()
-        await here.ask("no")
         assert await here.answer() == "I see."
         listing = here.public("mcp").connections()["l"]
         while "l__later" not in {tool.spec.name for tool in listing.listing.tools}:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert await here.ask("and the new one?") == "I see."
-        good, array, result, roots, form, think, refused, long, later = (one.text for one in results(here.history))
+        good, array, result, roots, form, think, long, later = (one.text for one in results(here.history))
         assert json.loads(good.split("\n")[1]) == odd
         assert "l sent an invalid answer" in array
         assert '{"other": 1}' in result
         assert here.workspace.as_uri() in roots
         assert '"content": {"city": "Rome", "days": 3, "sea": true, "by": "train"}' in form
-        assert '"text": "pear"' in think
-        assert "the person did not allow it" in refused
+        assert '"code": -32600' in think, "nobody asks the model by a server"
         assert "l says:" not in long
         assert "{}" in later  # a tool that came meanwhile is run by name
         offered = {spec.name: spec for spec in model.requests[0].tools if spec.name.startswith("l__")}
@@ -231,15 +226,14 @@ async def test_every_request_begins_with_the_one_before_over_30_turns_in_which_t
         assert after.history[: len(before.history)] == before.history
 
 
-async def test_nobody_there_means_that_a_server_gets_no_answer_and_no_model(tmp_path: Path) -> None:
-    model = ScriptedProvider(call("l__form"), call("l__think"), "I see.")
+async def test_nobody_there_means_that_a_server_gets_no_answer(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("l__form"), "I see.")
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar")) as here:
         inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
         await here.deliver(inbound._replace(profile="heartbeat"))
         assert "I see." in await here.answer()
-    form, think = results(model.requests[-1].history)
+    (form,) = results(model.requests[-1].history)
     assert '{"action": "decline"}' in form.text
-    assert "nobody is there to allow it" in think.text
 
 
 # --- servers that are not there --------------------------------------------------------------------------------------
@@ -304,19 +298,21 @@ async def test_a_result_that_no_parser_takes_is_told_and_the_next_call_runs(tmp_
 
 
 async def test_a_line_without_an_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nanoclaw.plugins.mcp.program.MOST_MESSAGE_BYTES", 4_000_000)
-    monkeypatch.setattr("nanoclaw.plugins.mcp.program.CLOSE_SECONDS", 0)  # it never reads that its input has ended
+    monkeypatch.setattr("nanoclaw.plugins.mcp.wire.MOST_MESSAGE_BYTES", 4_000_000)
+    monkeypatch.setattr(
+        "nanoclaw.plugins.mcp.sdk.stdio.PROCESS_TERMINATION_TIMEOUT", 0
+    )  # it never reads that its input has ended
     model = ScriptedProvider(call("l__endless"), call("l__good"), "I see.")
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar", more="seconds = 20.0")) as here:
         await here.public("mcp").connections()["l"].ready()
         assert await here.ask("try") == "I see."
         first, second = results(here.history)
-        assert "l broke off while it worked (it wrote a line of more than 4 MB)" in first.text
+        assert "l broke off while it worked (it sent a message that cannot be read)" in first.text
         assert inside(second.text) == "{}"
 
 
 async def test_a_program_that_writes_no_protocol_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nanoclaw.plugins.mcp.program.CLOSE_SECONDS", 0)
+    monkeypatch.setattr("nanoclaw.plugins.mcp.sdk.stdio.PROCESS_TERMINATION_TIMEOUT", 0)
     model = ScriptedProvider("hi")
     async with running(tmp_path, model, settings='[mcp.y]\ncommand = "yes"\n') as here:
         assert await here.ask("hello") == "hi"
@@ -554,15 +550,15 @@ async def test_a_sign_in_leads_to_no_private_place_but_the_servers_own_and_what_
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("mcp = 3", r"'mcp' is a table: write \[mcp.NAME\]"),
-        ("[mcp]\nseconds = 3", "mcp.seconds must be a table"),
+        ("mcp = 3", r"'mcp' must be a table: write \[mcp.NAME\]"),
+        ("[mcp]\nseconds = 3", r"'mcp.seconds' must be a table"),
         ("[mcp.a]", r"\[mcp.a\] needs either command"),
         ('[mcp.a]\ncommand = "x"\nurl = "https://x"', "needs either command"),
         ('[mcp.a]\ncomand = "x"', "unknown key 'mcp.a.comand'; did you mean 'command'"),
         ('[mcp.a]\nurl = "ftp://x"', "must begin with https"),
         ('[mcp.a]\nurl = "https://x"\nargs = ["y"]', "mcp.a.args has no effect beside url"),
-        ('[mcp.a]\ncommand = "x"\nargs = "y"', "mcp.a.args must be a list"),
-        ('[mcp.a]\ncommand = "x"\nenv = { KEY = 3 }', "mcp.a.env must be names with texts"),
+        ('[mcp.a]\ncommand = "x"\nargs = "y"', r"'mcp.a.args' must be a list"),
+        ('[mcp.a]\ncommand = "x"\nenv = { KEY = 3 }', r"'mcp.a.env.KEY' must be text"),
         ('[mcp.a]\ncommand = "x"\nseconds = 0', "mcp.a.seconds must be a number of seconds"),
         ('[mcp.a__b]\ncommand = "x"', "cannot be the name of an MCP server"),
         ('[mcp.a]\ncommand = "x"\n[mcp.A]\ncommand = "x"', "appears twice"),

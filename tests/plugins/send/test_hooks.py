@@ -12,9 +12,11 @@ import httpx
 import pytest
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.plugins.send.hooks import Hook, RefusedDelivery, checked, parsed
+from nanoclaw.plugins.send.hooks import RefusedDelivery, checked
+from nanoclaw.plugins.send.plugin import Hook
 from nanoclaw.providers.scripted import ScriptedProvider
-from tests.program import HandClock, Program, running
+from nanoclaw.start import build
+from tests.program import HandClock, Program, config_of, running
 
 STANDARD = Hook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 SIGNED = {
@@ -71,11 +73,15 @@ def test_a_delivery_in_short() -> None:
 
 
 @pytest.mark.parametrize(
-    "table", [1, {"a": 1}, {"a": {"secret": "short"}}, {"a": {"kind": "x"}}, {"a": {"secret": "no base64 at all"}}]
+    "table",
+    [
+        *("hooks = 1", "[hooks]\na = 1", "[hooks.a]\nsecret = 'short'", "[hooks.a]\nkind = 'x'"),
+        *("[hooks.a]\nsecret = 'no base64 at all'", "[hooks.a]\nsecrets = 'x'"),
+    ],
 )
-def test_wrong_settings_get_a_sentence(table: object) -> None:
+def test_wrong_settings_get_a_sentence(tmp_path: Path, table: str) -> None:
     with pytest.raises(ConfigError):
-        parsed(table)
+        build.checked(config_of(tmp_path, f"{table}\n"))
 
 
 async def deliver(program: Program, name: str, body: str, **headers: str) -> tuple[int, str]:
