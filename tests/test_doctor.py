@@ -9,29 +9,19 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import socketserver
-import sqlite3
 import subprocess
-import sys
 import threading
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nanoclaw.channels import attach
-from nanoclaw.channels.attach import NAME as SOCKET
 from nanoclaw.commands.doctor import Report, examine, mend
 from nanoclaw.commands.health import files, settings
-from nanoclaw.commands.health.left_over import left_over
-from nanoclaw.core.errors import StoreBusy
 from nanoclaw.core.store.lock import own
 from nanoclaw.start.config import load
 from nanoclaw.start.home import make_home
@@ -53,7 +43,6 @@ def models() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def server(models: ModelServer) -> ModelServer:
-    models.date = ""
     models._script.clear()
     return models
 
@@ -115,7 +104,7 @@ def test_a_healthy_home_is_well_and_looking_changes_nothing(home: Home, server: 
     found = looked(home, server)
     assert {state for state, _, _ in found} == {"ok"}
     names = {name for _, name, _ in found}
-    wanted = {"configuration", "time zone", "permissions", "workspace", "disk", "keys", "store", "running", "clock"}
+    wanted = {"configuration", "time zone", "permissions", "workspace", "disk", "keys", "store", "running"}
     assert wanted <= names
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -123,9 +112,7 @@ def test_a_healthy_home_is_well_and_looking_changes_nothing(home: Home, server: 
 def test_the_page_has_each_check_and_each_field(home: Home, server: ModelServer) -> None:
     page = (REPOSITORY / "docs" / "doctor.md").read_text()
     rows = re.findall(r"^\| ([a-z ]+) \|", page, re.MULTILINE)
-    (home.root / SOCKET).touch()
     server.script(says("hello"))
-    (home.root / ".draft-4194304-0123456789ab").touch()  # of a process whose number is too large for one
     said = json.loads(home.run("doctor", "--json").out)
     assert {one["check"] for one in said["findings"]} == {*rows} - {"check", "channel"}
     (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
@@ -294,60 +281,6 @@ def test_little_room_is_told_with_what_takes_it(home: Home, monkeypatch: pytest.
     assert "is full" in told(1000)[1]
 
 
-# --- what killed processes left --------------------------------------------------------------------------------------
-
-OWNS = """
-import os, socket, sys, time
-from pathlib import Path
-from nanoclaw import scratch_folders
-from nanoclaw.channels.attach import NAME
-from nanoclaw.start.home import make_home
-from nanoclaw.core.store.lock import own
-home = Path(sys.argv[1])
-lock = own(home / "state.db")
-listening = socket.socket(socket.AF_UNIX)
-os.chdir(home)
-listening.bind(NAME)
-for folder in (home, home / "workspace"):
-    (folder / f".draft-{os.getpid()}-0123456789ab").write_text("half")
-print(scratch_folders.make("test"), flush=True)
-time.sleep(600)
-"""
-
-
-def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_runs(home: Home, server: ModelServer) -> None:
-    run = [sys.executable, "-c", OWNS, str(home.root)]
-    process = subprocess.Popen(run, stdout=subprocess.PIPE, text=True, env={**os.environ, **home.variables()})
-    try:
-        assert process.stdout
-        folder = Path(process.stdout.readline().strip())
-        there = [folder, home.root / SOCKET, *home.root.glob(".draft-*"), *home.workspace.glob(".draft-*")]
-        assert len(there) == 4
-        found = looked(home, server, "--fix", status=1)
-        assert not of(found, "left over")
-        assert of(found, "running") == [
-            ("wrong", f"process {process.pid} is using the home and does not answer: wait for it, or end it")
-        ]
-        assert all(map(os.path.lexists, there))
-    finally:
-        process.kill()
-        process.wait()
-    assert [state for state, _ in of(looked(home, server), "left over")] == ["note"] * 3
-    assert all(map(os.path.lexists, there))
-    assert [name for state, name, _ in looked(home, server, "--fix") if state == "fixed"] == ["left over"] * 3
-    assert not any(map(os.path.lexists, there))
-
-
-async def test_nothing_is_removed_once_a_process_has_begun(home: Home) -> None:
-    with socket.socket(socket.AF_UNIX) as listening:
-        attach.in_reach(str(home.root), listening.bind)
-    (found,) = left_over(load(home.variables()))
-    assert found.fix
-    with own(home.root / "state.db"), pytest.raises(StoreBusy):
-        await found.fix()
-    assert (home.root / SOCKET).exists()
-
-
 # --- the store -------------------------------------------------------------------------------------------------------
 
 
@@ -389,14 +322,11 @@ def test_many_faults_at_once_are_mended_at_once(home: Home, server: ModelServer)
     (home.root / "logs").mkdir(exist_ok=True)
     (home.root / "logs").chmod(0)
     shutil.rmtree(home.workspace)
-    (home.root / ".draft-4194304-0123456789ab").touch()
-    with socket.socket(socket.AF_UNIX) as listening:
-        attach.in_reach(str(home.root), listening.bind)
     found = seen(home, server, status=1)
     assert {name for state, name, _ in found if state == "wrong"} == {"permissions", "store", "workspace"}
     assert of(found, "plugins") == [("unchecked", "not checked, as the store is wrong")]
     fixed = {name for state, name, _ in looked(home, server, "--fix") if state == "fixed"}
-    assert fixed == {"permissions", "store", "workspace", "left over"}
+    assert fixed == {"permissions", "store", "workspace"}
     assert {state for state, _, _ in seen(home, server)} == {"ok"}
 
 
@@ -467,31 +397,7 @@ def test_keys_that_are_there_are_said_with_their_place(home: Home, server: Model
     assert (state, "NANOCLAW_EMAIL_PASSWORD: set (file)" in text) == ("ok", True)
 
 
-# --- the clock -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("hours", "told"), [(3, "3 hours behind"), (-26, "1 day ahead of")], ids=["behind", "ahead"])
-def test_a_clock_that_is_wrong_by_the_models_server_is_said(
-    home: Home, server: ModelServer, hours: int, told: str
-) -> None:
-    server.date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
-    ((state, text),) = of(seen(home, server, status=1), "clock")
-    assert (state, told in text, f"127.0.0.1:{server.port}" in text) == ("wrong", True, True)
-    server.date = "yesterday"
-    assert "not compared" in of(seen(home, server), "clock")[0][1]
-
-
-def test_a_message_from_the_future_is_the_clocks_fault_now_or_then(home: Home, server: ModelServer) -> None:
-    path = home.root / "state.db"
-    filled(path, 2)
-    with closing(sqlite3.connect(path)) as db, db:
-        later = (datetime.now(UTC) + timedelta(days=3)).isoformat()
-        db.execute("UPDATE inbox SET received = ? WHERE id = 1", (later,))
-    ((state, text),) = of(seen(home, server), "clock")
-    assert (state, "3 days from now" in text) == ("note", True)
-    server.date = "?"
-    ((state, text),) = of(seen(home, server, status=1), "clock")
-    assert (state, "3 days behind the newest message" in text) == ("wrong", True)
+# --- the time zone ---------------------------------------------------------------------------------------------------
 
 
 def test_a_zone_other_than_the_machines_is_a_note(home: Home, server: ModelServer) -> None:

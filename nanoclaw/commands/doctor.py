@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
-from nanoclaw.commands.health import files, keys, left_over, model, settings, store, times
+from nanoclaw.commands.health import files, keys, model, settings, store, times
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.errors import FAULTS, ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
@@ -130,8 +130,7 @@ async def examine(config: Config, options: argparse.Namespace, tell: Report) -> 
 async def _look_elsewhere(
     config: Config, app: App | NanoclawError | None, pid: int | None, live: dict[str, Any] | None, tell: Report
 ) -> None:
-    """Plugins, channels and models side by side; the clock by what the models' servers said."""
-    told = list[times.ServerTime]()
+    """Plugins, channels and models side by side."""
     asked = ", ".join(["the plugins", *_configured(config), *(model.named(config) or ["a model"])])
     if not tell.as_json:
         print(f"asking {asked}, each for up to {model.SECONDS:.0f} s …", flush=True)
@@ -139,7 +138,7 @@ async def _look_elsewhere(
     for name, table in _configured(config).items():
         login = _guarded(name, partial(_login, config, table, pid, live))
         work.append(("channel", asyncio.create_task(login)))
-    work.append(("model", asyncio.create_task(_models(config, told))))
+    work.append(("model", asyncio.create_task(_guarded("model", partial(model.models, config)))))
     try:
         if isinstance(app, StoreError):
             tell.unchecked("plugin", "plugins", "store")
@@ -149,7 +148,6 @@ async def _look_elsewhere(
         for _, task in work:
             task.cancel()
         await asyncio.gather(*(task for _, task in work), return_exceptions=True)
-    tell("clock", await _guarded("clock", lambda: times.times(config, told)))
 
 
 def _hidden(config: Config, check: str) -> str:
@@ -194,7 +192,6 @@ def _local(
     yield "disk", lambda: files.room(config)
     yield "keys", lambda: keys.keys(config, model.named(config))
     yield "store", lambda: store.store(config, pid)
-    yield "left over", lambda: left_over.left_over(config)
     yield "running", lambda: _running(pid, live)
 
 
@@ -274,22 +271,6 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
         raise ChannelError(text)
     said = "configured; it has no way to check its login" if who is None else f"logged in as {who}"
     return [Finding(True, f"{said}; {text}" if text else said, table.name)]
-
-
-# --- models ----------------------------------------------------------------------------------------------------------
-
-
-async def _models(config: Config, told: list[times.ServerTime]) -> list[Finding]:
-    """The model of conversations, its fallbacks, then those of [models]."""
-    if config.problem and not config.table:
-        return [Finding(False, config.problem, "model")]
-    found = await _guarded("model", partial(model.of_conversations, config, told))
-    for name in config.model.fallback:
-        found += await _guarded(f"fallback {name}", partial(model.of_fallback, config, name, told))
-    for name, purposes in model.of_purposes(config).items():
-        about = f"model for {', '.join(purposes)}"
-        found += await _guarded(about, partial(model.of_purpose, config, name, purposes, told))
-    return found
 
 
 # --- --fix -----------------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def _ask_key(config: Config, model: str) -> None:
             config = config._replace(environment={**config.environment, name: value})
         print(f"Asking {model} for one word …", flush=True)
         try:
-            print(asyncio.run(asked(config, model, [])))
+            print(asyncio.run(asked(config, model)))
         except KeyboardInterrupt:
             if not is_there:
                 _keep(config, name, value)

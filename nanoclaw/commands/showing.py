@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 def context(config: Config, options: argparse.Namespace) -> int:
     from nanoclaw.commands.inspecting import preview_request
-    from nanoclaw.plugins.inspect.request import plain_table
+    from nanoclaw.markdown.terminal import to_terminal
+    from nanoclaw.plugins.inspect.request import table
 
     view = asyncio.run(preview_request(config, options.session, options.message, options.mode))
     if options.json:
@@ -33,8 +34,9 @@ def context(config: Config, options: argparse.Namespace) -> int:
         request = {"messages": view.messages, "tools": view.tools}
         print(json.dumps({**view.manifest.as_dict(), "rows": rows, "remarks": view.remarks, **request}))
         return 0
-    width = min(100, _columns())
-    lines = [plain_table(view.rows, _columns()), ""]
+    columns = shutil.get_terminal_size((10_000, 24)).columns  # a pipe has no limit
+    width = min(100, columns)
+    lines = [to_terminal(table(view.rows), columns, False).rstrip(), ""]
     lines += [textwrap.fill(remark, width, initial_indent="- ", subsequent_indent="  ") for remark in view.remarks]
     lines += [
         "",
@@ -120,11 +122,6 @@ def _sum(parts: Iterable[Total]) -> Total:
         for model, count in one.unpriced.items():
             whole.unpriced[model] = whole.unpriced.get(model, 0) + count
     return whole
-
-
-def _columns() -> int:
-    """Columns of the screen; a pipe or a file has no limit, so no label is cut there."""
-    return shutil.get_terminal_size((10_000, 24)).columns
 
 
 def sessions(config: Config, options: argparse.Namespace) -> int:

@@ -65,8 +65,6 @@ class ModelClient:
         """`headers` are those that carry the key."""
         self.endpoint, self._headers, self._retries = endpoint, headers, retries or RetryPolicy()
         self._client: httpx.AsyncClient | None = None
-        self.dated = ("", 0.0)
-        """The server's own time as its last reply named it, and this machine's at that moment."""
 
     async def ask(
         self, body: bytes, timeout_seconds: float, read: Callable[[HttpReply, OnEvent], Awaitable[T]], on_event: OnEvent
@@ -84,7 +82,6 @@ class ModelClient:
         client, url = self._open(), self.endpoint.url
         try:
             async with client.stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
-                self.dated = (response.headers.get("date", ""), self._retries.clock())
                 reply = HttpReply(self.endpoint, response, timeout_seconds)
                 if response.status_code != 200:
                     raise await self._failure(reply, response)

@@ -31,10 +31,10 @@ def test_a_fresh_workspace_is_shown_with_its_parts_and_word_by_word_within_3000_
     table, words = shown.split("What is sent, word by word")
     lines = table.splitlines()
     assert max(map(len, lines)) <= 80
-    parts = {line.split("  ")[0] for line in lines[1:7]}
+    parts = {line.split("  ")[0] for line in lines[2:8]}
     tools = next(part for part in parts if part.endswith(" tools"))
     assert parts == {tools, "Identity", "Instructions", "Capabilities", "Skills", "This message"}
-    assert "█" in lines[1] and lines[3].endswith("BOOTSTRAP.md")
+    assert lines[4].endswith("BOOTSTRAP.md")
     assert "Nothing was sent in this conversation yet." in table
     assert [line.split()[1] for line in words.splitlines() if line.startswith("── ")] == ["system", "user", "user"]
     assert "This workspace is new" in words and "Current Time: " in words

@@ -1,16 +1,11 @@
-"""The models: each is asked for one word; their servers' replies tell the time."""
+"""The models: each is asked for one word."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import Protocol, runtime_checkable
-from urllib.parse import urlsplit
 
 from nanoclaw.commands.health.keys import trouble_of_model
-from nanoclaw.commands.health.times import ServerTime
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
 from nanoclaw.core.messages import Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding
@@ -18,14 +13,6 @@ from nanoclaw.start.config import Config
 
 SECONDS = 90.0
 """Seconds within which a model must answer."""
-
-
-@runtime_checkable
-class Dated(Protocol):
-    @property
-    def dated(self) -> tuple[str, float]:
-        """The server's time by its last reply, '' for none, and this machine's then."""
-        ...
 
 
 def named(config: Config) -> list[str]:
@@ -43,32 +30,30 @@ def of_purposes(config: Config) -> dict[str, list[str]]:
     return found
 
 
-async def of_conversations(config: Config, told: list[ServerTime]) -> list[Finding]:
-    """Ask the configured model, or the one that a start would choose. Raises NanoclawError."""
-    from nanoclaw.providers.choose import choose_model
+async def models(config: Config) -> list[Finding]:
+    """Ask the model of conversations, its fallbacks, then those of [models]."""
+    from nanoclaw.providers.choose import check_transcription, choose_model
 
-    return [Finding(True, await asked(config, await choose_model(config), told), "model")]
-
-
-async def of_fallback(config: Config, name: str, told: list[ServerTime]) -> list[Finding]:
-    """Ask a model of model.fallback. Raises NanoclawError."""
-    return [Finding(True, await asked(config, name, told), f"fallback {name}")]
-
-
-async def of_purpose(config: Config, name: str, purposes: list[str], told: list[ServerTime]) -> list[Finding]:
-    """Ask a model of [models]. Raises NanoclawError."""
-    from nanoclaw.providers.choose import check_transcription
-
-    about = f"model for {', '.join(purposes)}"
-    if "transcription" in purposes:
-        check_transcription(config, name)
-        if len(purposes) == 1:
-            return [Finding(True, f"{name} is set up; it is not asked, as there is no sound to try it with", about)]
-    return [Finding(True, await asked(config, name, told), about)]
+    if config.problem and not config.table:
+        return [Finding(False, config.problem, "model")]
+    found, purposes = list[Finding](), of_purposes(config)
+    wanted = [("model", ""), *((f"fallback {name}", name) for name in config.model.fallback)]
+    for about, name in [*wanted, *((f"model for {', '.join(those)}", name) for name, those in purposes.items())]:
+        try:
+            if is_heard := about.startswith("model for ") and "transcription" in purposes[name]:
+                check_transcription(config, name)
+            if is_heard and len(purposes[name]) == 1:
+                said = f"{name} is set up; it is not asked, as there is no sound to try it with"
+            else:
+                said = await asked(config, name or await choose_model(config))
+            found.append(Finding(True, said, about))
+        except NanoclawError as error:
+            found.append(Finding(False, str(error), about))
+    return found
 
 
-async def asked(config: Config, name: str, told: list[ServerTime]) -> str:
-    """Ask for one word. Records in `told` the time that the model's server names. Raises NanoclawError."""
+async def asked(config: Config, name: str) -> str:
+    """Ask for one word. Raises NanoclawError."""
     from nanoclaw.providers.choose import make_provider
 
     if said := trouble_of_model(config, name):
@@ -89,7 +74,6 @@ async def asked(config: Config, name: str, told: list[ServerTime]) -> str:
     except ProviderError as error:
         raise ProviderError(f"{error}{_near(config, name) if '(404)' in str(error) else ''}") from None
     finally:
-        told.extend(_time_of(config, name, provider))
         await provider.aclose()
 
 
@@ -102,19 +86,3 @@ def _near(config: Config, name: str) -> str:
         if meant := prices.near(prefix, bare):
             return f" Did you mean {prefix}/{meant}?"
     return ""
-
-
-def _time_of(config: Config, name: str, provider: object) -> Iterator[ServerTime]:
-    from email.utils import parsedate_to_datetime
-
-    from nanoclaw.providers.choose import place_of
-
-    if isinstance(provider, Dated) and provider.dated[0]:
-        with suppress(ValueError, TypeError):
-            named = parsedate_to_datetime(provider.dated[0])
-            server = urlsplit(place_of(config, name)[0]).netloc.rpartition("@")[2] or f"the server of {name}"
-            yield ServerTime(server, named.replace(tzinfo=named.tzinfo or UTC), _at(provider.dated[1]))
-
-
-def _at(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

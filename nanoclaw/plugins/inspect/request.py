@@ -54,44 +54,6 @@ def table(shown: Sequence[PromptRow]) -> str:
     return "\n".join(lines)
 
 
-BAR = 16
-"""Cells of the longest bar."""
-
-
-def plain_table(shown: Sequence[PromptRow], width: int = 100) -> str:
-    """The same for a screen, with bars; a narrow one gets fewer columns."""
-    tokens = sum(row.tokens for row in shown) or 1
-    most = max((row.tokens for row in shown), default=1) or 1
-    name = max((len(row.name) for row in shown), default=4)
-    kept, source = (max((len(getattr(row, of)) for row in shown), default=4) for of in ("kept", "source"))
-    room = width - name - len("  ≈tokens  share")
-    has_kept, has_characters = room >= 2 + kept, room >= 2 + kept + len("    chars")
-    room -= (2 + kept) * has_kept + len("    chars") * has_characters
-    has_source = room >= 2 + source
-    room -= (2 + source) * has_source
-    bar = min(BAR, room - 2) if room >= 2 + 4 else 0
-
-    def line(label: str, characters: str, count: str, share: str, drawn: str, row: tuple[str, str]) -> str:
-        cells = [f"{label:<{name}}", f"{characters:>7}" if has_characters else "", f"{count:>7}", f"{share:>5}"]
-        cells += [f"{drawn:<{bar}}" if bar else "", f"{row[0]:<{kept}}" if has_kept else "", row[1] * has_source]
-        return "  ".join(filter(None, cells)).rstrip()
-
-    lines = [line("part", "chars", "≈tokens", "share", " ", ("kept", "from"))]
-    lines += [
-        line(
-            row.name,
-            f"{row.characters:,}",
-            f"{row.tokens:,}",
-            f"{row.tokens / tokens:.0%}",
-            "█" * max(1, round(bar * row.tokens / most)) if row.tokens else " ",
-            (row.kept, row.source),
-        )
-        for row in shown
-    ]
-    characters = sum(row.characters for row in shown)
-    return "\n".join([*lines, line("sum", f"{characters:,}", f"{tokens:,}", "", " ", ("", ""))])
-
-
 def remarks(manifest: Manifest, last: PastTurn | None, struck: int = 0) -> list[str]:
     """Sentences about files, diagnostics, recalled notes, and what the provider can take from its cache. `struck` lines
     of MEMORY.md are left out."""

@@ -160,23 +160,6 @@ async def test_what_is_missing_or_struck_is_told(tmp_path: Path) -> None:
     assert "Not there: SOUL.md." in said
 
 
-@pytest.mark.parametrize("width", [20, 40, 60, 76, 92, 200])
-def test_the_table_fits_the_screen_and_keeps_what_matters_most(width: int) -> None:
-    shown = [
-        request.PromptRow("12 tools", 4_304, 1_049, "stable", "code"),
-        request.PromptRow("Memory", 40_000, 12_000, "this context", "MEMORY.md, notes"),
-        request.PromptRow("Empty", 0, 0, "new", "2 messages"),
-    ]
-    lines = request.plain_table(shown, width).splitlines()
-    assert max(map(len, lines)) <= max(width, 29)
-    assert len(lines) == 5
-    assert lines[2].split()[0] == "Memory" and "12,000" in lines[2] and "92%" in lines[2]
-    assert ("40,000" in lines[2]) == ("chars" in lines[0]) == (width >= 60)
-    assert ("MEMORY.md, notes" in lines[2]) == ("from" in lines[0]) == (width >= 76)
-    assert ("█" in lines[2]) == (width >= 60)
-    assert request.plain_table([], width)
-
-
 def test_context_says_nothing_of_a_cache_where_no_figures_came() -> None:
     made_of = Manifest("full", (), {"tools": "a", "full": "b", "stable": "c"}, {})
     last = why.PastTurn(made_of, (), "m", "cancelled", Usage())
