@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
@@ -39,16 +40,15 @@ from nanoclaw.core.messages import (
     Outbound,
     ToolCall,
     ToolResult,
-    Usage,
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.start import config as configuration
 from nanoclaw.start.build import build
+from nanoclaw.start.opening import open_store
 
 CHATS, MESSAGES, SECONDS = 50, 20, 60.0
 TOOLS = 20
@@ -262,7 +262,7 @@ def state() -> dict[str, float]:
 async def writing() -> dict[str, float]:
     """Bytes that one turn of tools writes in a long session, from the message to the answer's delivery."""
     config = configuration.load(os.environ)
-    store = Store(config.home / "state.db")
+    store = open_store(config.home / "state.db")
     await fill(store, "long", LONG_BYTES, 2_000)
     store.close()
     async with live() as life:
@@ -330,7 +330,7 @@ async def slow_disk() -> dict[str, float]:
 async def large() -> dict[str, float]:
     """A state of many conversations, for others to open."""
     path = configuration.load(os.environ).home / "state.db"
-    store = Store(path)
+    store = open_store(path)
     store.db.execute("PRAGMA synchronous = OFF")  # only to be filled sooner
     chats = 0
     while path.stat().st_size < LARGE_BYTES:
@@ -344,7 +344,7 @@ async def large() -> dict[str, float]:
 async def opening() -> dict[str, float]:
     path = configuration.load(os.environ).home / "state.db"
     began, cpu = time.monotonic(), time.process_time()
-    Store(path).close()
+    open_store(path).close()
     return {"wall": time.monotonic() - began, "cpu": time.process_time() - cpu}
 
 
@@ -366,7 +366,9 @@ async def fill(store: Store, chat: str, size: int, length: int) -> None:
         )
         await journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage("It says to water the plants.", clock())
-        await journal.end(Ended("answered", None, answer.text), (answer,), MODEL, Usage())
+        await journal.change(
+            partial(journal.end, ended=Ended("answered", None, answer.text), final=(answer,), model=MODEL)
+        )
 
 
 def _percentile(values: list[float], percent: int) -> float:

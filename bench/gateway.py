@@ -41,14 +41,14 @@ def gateway(env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
 def fill(home: Path) -> None:
     """500 jobs of all sorts; none is due while it is measured."""
     from nanoclaw.core.messages import Address
-    from nanoclaw.core.store.db import Store
     from nanoclaw.core.store.tx import Transactions
     from nanoclaw.plugins.schedule.jobs import Job, insert
+    from nanoclaw.start.opening import open_store
 
     def now() -> datetime:
         return datetime.now(UTC)
 
-    store = Store(home / "state.db")
+    store = open_store(home / "state.db")
     rules = (("at", ""), ("every", "86400"), ("cron", "30 7 * * 1-5"))
     with Transactions(store, now).open() as tx:
         for number in range(JOBS):

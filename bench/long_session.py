@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -24,10 +25,9 @@ from durability import Crowd, clock, live
 from nanoclaw.cli import run
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.start.opening import open_store
 
 MESSAGES_A_TURN = 5
 MODEL = "openai/bench"
@@ -35,7 +35,7 @@ MODEL = "openai/bench"
 
 async def fill(address: Address, messages: int) -> None:
     """Turns as they happen: metadata, a question, a call with its result, an answer."""
-    store = Store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
+    store = open_store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
     store.db.execute("PRAGMA synchronous = OFF")  # only to be filled sooner
     transactions = Transactions(store, clock)
     sessions = Sessions(transactions)
@@ -52,7 +52,8 @@ async def fill(address: Address, messages: int) -> None:
         result = ToolResult(call.id, call.name, f"{number}\tWater the plants, then call back. " * 4, clock())
         await journal.step((AssistantMessage("", clock(), (call,), finish="tool_calls", model=MODEL), result))
         answer = AssistantMessage(f"Line {number} says to water the plants and to call back.", clock())
-        await journal.end(Ended("answered", None, answer.text), (answer,), MODEL)
+        ended = Ended("answered", None, answer.text)
+        await journal.change(partial(journal.end, ended=ended, final=(answer,), model=MODEL))
     store.close()
 
 
@@ -96,7 +97,7 @@ def one_shot(messages: str) -> dict[str, float]:
 def _loading(address: Address, messages: int) -> float:
     """The best of several: noise only adds."""
     times = []
-    store = Store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
+    store = open_store(Path(os.environ["NANOCLAW_HOME"]) / "state.db")
     for _ in range(9):
         started = time.process_time()
         session = Sessions(Transactions(store, clock)).of(address)

@@ -11,8 +11,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nanoclaw.core.store.db import Store
 from nanoclaw.plugins.memory.talk import TalkSearch
+from nanoclaw.start.opening import open_store
 
 MESSAGES, SESSIONS, WORDS = 20_000, 40, 8_000
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
@@ -20,7 +20,7 @@ NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 
 def fill(root: Path) -> None:
     """A store of two years of talk, with words as frequent as in a language."""
-    Store(root / "state.db").close()
+    open_store(root / "state.db").close()
     chance = random.Random(1)
     letters = "bdfgklmnprstvz"
     words = [

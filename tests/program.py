@@ -25,11 +25,11 @@ from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin, Tool, Tx
 from nanoclaw.core.provider import Provider
-from nanoclaw.core.store.db import Store
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
 from nanoclaw.start.build import BUILT_IN, bring_up, build, classes
 from nanoclaw.start.config import Config, load
+from nanoclaw.start.opening import open_store
 
 REPOSITORY = Path(__file__).parents[1]
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -239,7 +239,7 @@ def _new_store(names: tuple[str, ...]) -> bytes:
     """The store of a new home, with the tables of these built-in plugins, as its first start makes it."""
     with tempfile.TemporaryDirectory() as folder:
         kinds = classes(load({"NANOCLAW_HOME": folder}), names)
-        store = Store(Path(folder, "state.db"), plugins=kinds)
+        store = open_store(Path(folder, "state.db"), plugins=kinds)
         bring_up(store, kinds)
         store.close()
         return store.path.read_bytes()

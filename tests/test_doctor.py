@@ -22,9 +22,9 @@ import pytest
 
 from nanoclaw.commands.doctor import Report, examine, mend
 from nanoclaw.commands.health import files, settings
-from nanoclaw.core.store.lock import own
 from nanoclaw.start.config import load
 from nanoclaw.start.home import make_home
+from nanoclaw.start.store_lock import own
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, failing, says

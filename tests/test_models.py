@@ -15,10 +15,11 @@ from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Host, Plugin, Profile
-from nanoclaw.core.purposes import EFFORTS, PURPOSES
 from nanoclaw.providers.listing import KEYS_OF_PLUGINS
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import build, checked
+from nanoclaw.start.model_facts import ModelFacts
+from nanoclaw.start.purposes import EFFORTS, PURPOSES
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, Scripted, failing, says
 from tests.plugins.media.test_attachments import picture
@@ -233,7 +234,7 @@ async def test_a_model_that_refuses_a_picture_is_not_asked_again_without_it(
         assert await program.ask("what is this?", files=PICTURE) == "a cat"
         assert (len(blind.asked), len(eyes.asked)) == (1, 1)
         assert "image_url" in str(eyes.asked[0].json["messages"][-1])
-        assert program.app.facts.abilities("x/main").sees_images is False
+        assert ModelFacts(program.app.store).abilities("x/main").sees_images is False
 
 
 async def test_a_person_does_not_wait_behind_the_heartbeat_of_a_local_server_unsaid(

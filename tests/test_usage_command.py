@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import Origin, Usage
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.usage import Call, record
 from nanoclaw.providers import prices
+from nanoclaw.start.opening import open_store
 from tests.journeys.command import Home
 
 
@@ -25,7 +25,7 @@ def spend(
     home: Home, *calls: Call, days_ago: int = 0, session: str = "terminal:main", origin: Origin = "person"
 ) -> None:
     home.root.mkdir(exist_ok=True)
-    store = Store(home.root / "state.db")
+    store = open_store(home.root / "state.db")
     with store.transaction() as db:
         db.execute("INSERT INTO sessions (key) VALUES (?) ON CONFLICT DO NOTHING", (session,))
         ((id_,),) = db.execute("SELECT id FROM sessions WHERE key = ?", (session,)).fetchall()

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from nanoclaw.channels import table as channels
-from nanoclaw.core import purposes
 from nanoclaw.plugins.mcp.plugin import ServerSettings
 from nanoclaw.plugins.send.plugin import Hook
-from nanoclaw.start import config
+from nanoclaw.start import config, purposes
 from nanoclaw.start.build import BUILT_IN, classes, prefix_of
 
 PAGE = Path(__file__).resolve().parents[1] / "config.md"

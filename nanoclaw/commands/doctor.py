@@ -17,9 +17,9 @@ from nanoclaw.commands.health import files, keys, model, settings, store, times
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.errors import FAULTS, ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
-from nanoclaw.core.store.lock import owner
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
+from nanoclaw.start.store_lock import owner
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App

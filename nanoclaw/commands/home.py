@@ -16,12 +16,12 @@ from nanoclaw.commands.doctor import doctor
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
-from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import counts, failures
 from nanoclaw.escapes import one_line
 from nanoclaw.start import config as configuration
 from nanoclaw.start import home
 from nanoclaw.start.config import Config
+from nanoclaw.start.store_lock import owner
 
 
 def init(config: Config, options: argparse.Namespace) -> int:

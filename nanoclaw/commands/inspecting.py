@@ -18,6 +18,7 @@ from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config, WorkspaceFolder
 from nanoclaw.start.home import stored
+from nanoclaw.start.model_facts import ModelFacts
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -84,7 +85,7 @@ async def preview_request(config: Config, session: str, message: str, mode: Mode
             held = f"{model} cannot hold what the table counts"
             remarks.append(f"{held}: it is sent the short form below, with {tools} in it.")
             return View(found.manifest, rows, remarks, _short(request), [])
-        able = app.facts.abilities(model)
+        able = ModelFacts(app.store).abilities(model)
         if config.model.tool_mode == "json" or not able.calls_tools:
             from nanoclaw.providers.json_tools import json_messages
 

@@ -44,7 +44,7 @@ def keep(config: Config) -> None:
 
 def _checked(config: Config, without: tuple[str, ...]) -> Config:
     """Load settings; a process that owns the home has checked those of plugins."""
-    from nanoclaw.core.store.lock import owner
+    from nanoclaw.start.store_lock import owner
 
     if config.table and owner(config.home / "state.db") is None:
         from nanoclaw.start.build import checked

@@ -23,7 +23,6 @@ from nanoclaw.core.channel import Channel, LinkHelp, secret_variable
 from nanoclaw.core.channel_registry import RESTART_SECONDS
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
@@ -32,7 +31,8 @@ from nanoclaw.start import config as configuration
 from nanoclaw.start import secrets_file
 from nanoclaw.start.build import build, chat_app
 from nanoclaw.start.config import Config
-from nanoclaw.start.home import make_home
+from nanoclaw.start.home import make_home, stored
+from nanoclaw.start.store_lock import owner
 
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0
@@ -131,8 +131,8 @@ def _try(config: Config, channel: str) -> None:
 def _wait_beside(config: Config, channel: str, where: str) -> int:
     """The running gateway receives the code; its store tells."""
     path = config.home / "state.db"
-    store = Store(path, beside=True)
-    try:
+    with stored(config, "beside") as store:
+        assert store
         watch = _Watch(_Beside(store, config.clock()), channel, where)
         try:
             while watch.poll() is None:
@@ -144,8 +144,6 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
         finally:
             watch.withdraw()
         return watch.print_result()
-    finally:
-        store.close()
 
 
 async def _serve(config: Config, channel: str, where: str) -> int:

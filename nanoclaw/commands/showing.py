@@ -55,8 +55,8 @@ def context(config: Config, options: argparse.Namespace) -> int:
 
 def usage(config: Config, options: argparse.Namespace) -> int:
     """A line for each row and one for all; no figure is shown that nobody knows."""
-    from nanoclaw.core.store.usage import spent
     from nanoclaw.providers import prices
+    from nanoclaw.start.model_facts import spent
     from nanoclaw.usage_totals import totals
 
     today = config.clock()().date()

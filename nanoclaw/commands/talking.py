@@ -384,7 +384,7 @@ async def _tell_of_problem(app: App) -> None:
 def _take_home(config: Config) -> bool:
     """Wait until the home is free: a terminal that owns it gives it up and attaches, one answer comes to its end. False
     where that takes too long. Raises StoreBusy for another gateway."""
-    from nanoclaw.core.store.lock import owner
+    from nanoclaw.start.store_lock import owner
 
     began, noted = time.monotonic(), False
     while (pid := owner(config.home / "state.db")) is not None and time.monotonic() - began < _PATIENCE_SECONDS:

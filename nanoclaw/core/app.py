@@ -26,7 +26,6 @@ from nanoclaw.core.message_queue import Accepted, QueuePolicy
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
-from nanoclaw.core.purposes import Purposes
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import usage
@@ -35,7 +34,6 @@ from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transaction, Transactions
-from nanoclaw.core.store.usage import ModelFacts
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import TurnParts
 from nanoclaw.core.wording import not_begun
@@ -54,7 +52,6 @@ class AppSettings(NamedTuple):
     workspace: Path
     template: Path
     reach: Reach
-    purposes: Purposes
     prompt: PromptLimits
     turn: Limits
     queue: Literal["steer", "followup"]
@@ -72,7 +69,6 @@ class App:
         self.transactions = Transactions(store, clock, self)
         self.flags, self.inbox = Flags(store, clock), Inbox(self.transactions)
         self.outbox = Outbox(self.transactions)
-        self.facts = ModelFacts(store)
         self.chat_apps: Mapping[str, ChannelTable] = {}
         self.redact = Redactor()
         """Hides values that must never show; add those that appear later with `redact.add(token)`."""
@@ -102,9 +98,7 @@ class App:
         self.models = models
         reach, template, limits = settings.reach, settings.template, settings.prompt
         self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
-        self.model_calls = ModelCalls(
-            models, self.chain, Calibration(partial(usage.past_counts, self.store)), settings.purposes
-        )
+        self.model_calls = ModelCalls(models, self.chain, Calibration(partial(usage.past_counts, self.store)))
         self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
         outputs = Outputs(settings.workspace)
         self.call_runner = CallRunner(self.toolbox, self.chain, outputs)

@@ -8,25 +8,26 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nanoclaw import bootstrap_files
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core import bootstrap, sections
+from nanoclaw.core import sections
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Address, Attachment, Image, Inbound, Message, ModelRequest, ToolCall, UserMessage
-from nanoclaw.core.metadata import escape, program_remark, runtime_metadata
 from nanoclaw.core.plugin import Draft, Mode, Profile, Section
 from nanoclaw.core.profiles import GUEST, PROFILES
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.outside_text import block
+from nanoclaw.runtime_metadata import escape, program_remark, runtime_metadata
 
 
 class PromptLimits(NamedTuple):
     """Most characters of one bootstrap file and of all; `off` are ids of sections to leave out. With `persona` guests
     are answered in the character that the person described."""
 
-    file_characters: int = bootstrap.FILE_LIMIT
-    total_characters: int = bootstrap.TOTAL_LIMIT
+    file_characters: int = bootstrap_files.FILE_LIMIT
+    total_characters: int = bootstrap_files.TOTAL_LIMIT
     off: Collection[str] = ()
     persona: bool = False
 
@@ -120,13 +121,13 @@ class ContextBuilder:
 
     def _stamp(self) -> tuple[object, ...] | None:
         of_plugins = self._chain.stamp()
-        return of_plugins and (bootstrap.stamp(self._reach.root, bootstrap.NAMES), *of_plugins)
+        return of_plugins and (bootstrap_files.stamp(self._reach.root, bootstrap_files.NAMES), *of_plugins)
 
     def _build(self, query: str, profile: Profile) -> Built:
         """All sections of a profile before they are joined."""
         mode, stamp = profile.mode, self._stamp()  # of before: a change meanwhile is seen the next time
         has_tools = bool(self._chain.tools(profile))
-        files = bootstrap.read(
+        files = bootstrap_files.read(
             self._reach,
             self._template,
             sections.PERSONA if mode == "guest" and self._limits.persona else sections.FILES[mode],

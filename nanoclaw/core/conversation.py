@@ -261,7 +261,8 @@ class Conversation:
 
     def _pause_for_model(self, turn: RunningTurn, tries: int) -> None:
         """Keep a turn until its model can be reached; the person is told at the first time."""
-        turn.journal.hold(None if tries else Outbound(turn.address, NO_MODEL, reply_to=turn.external_id))
+        told = None if tries else Outbound(turn.address, NO_MODEL, reply_to=turn.external_id)
+        turn.journal.leave(told, waits=True)
         seconds = self._policy.retry_seconds[: tries + 1][-1]
         if cut := self._runner.inbox.open_turn(turn.id):
             timer = asyncio.get_running_loop().call_later(seconds, self.go_on, cut)

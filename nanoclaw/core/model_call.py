@@ -14,7 +14,6 @@ from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
 from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
-from nanoclaw.core.purposes import PurposeModel, Purposes
 from nanoclaw.core.store.usage import Call
 from nanoclaw.tokens.tokens import estimate
 
@@ -34,6 +33,8 @@ class Models(KnownModels, Protocol):
 
     def troubles(self) -> Mapping[str, str]: ...  # by purpose, why its own model cannot answer at present
     def learned_window(self, model: str, tokens: int) -> None: ...  # the size that an overflow revealed
+    def has_own(self, purpose: str) -> bool: ...  # a model or an effort of its own. Raises NanoclawError
+    def effort_of(self, purpose: str) -> str: ...  # how much is reasoned for it; '' as the model does by itself
     # Vectors of texts, or of a question about such. Raises NanoclawError.
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded: ...
     async def aclose(self) -> None: ...
@@ -52,8 +53,8 @@ def silence(event: Event) -> None:
 class ModelCalls:
     """Makes the model calls of this run; `calibration` learns from each how models count."""
 
-    def __init__(self, models: Models, chain: Chain, calibration: Calibration, purposes: Purposes) -> None:
-        self.models, self.chain, self.calibration, self.purposes = models, chain, calibration, purposes
+    def __init__(self, models: Models, chain: Chain, calibration: Calibration) -> None:
+        self.models, self.chain, self.calibration = models, chain, calibration
 
     def of(self, purpose: str, log: UsageLog) -> ModelCall:
         """Calls for one purpose that belong to no turn. Raises ConfigError."""
@@ -125,7 +126,7 @@ class ModelCall:
     def for_purpose(self, purpose: str) -> ModelCall:
         """Calls of the same turn for another purpose; the same object if that has no settings of its own. Raises
         ConfigError, and NanoclawError for an unknown purpose."""
-        if self._model_calls.purposes.of(purpose) == PurposeModel():
+        if not self._model_calls.models.has_own(purpose):
             return self
         choose = partial(self._model_calls.models.of, self._chosen, purpose)
         return ModelCall(self._model_calls, choose, self._log, self._turn, purpose, self._chosen)
@@ -155,7 +156,7 @@ class ModelCall:
             if not isinstance(event, TextDelta | Notice) or event.text:
                 show(event)
 
-        effort = self._model_calls.purposes.effort_of(self.purpose)
+        effort = self._model_calls.models.effort_of(self.purpose)
         request = request._replace(effort=effort, purpose=self.purpose)
         if chain.has("before_model"):
             others = getattr(self.provider, "others", lambda request: ())(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,10 +16,10 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted
 from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.metadata import escape, program_remark
 from nanoclaw.core.plugin import Answer, Filter, MakeCalls
 from nanoclaw.core.store.inbox import STOPPED
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
+from nanoclaw.runtime_metadata import escape, program_remark
 
 BROKE_OFF = "the tool broke off; it may have been partly done"
 ELSE = "Say in other words what you want."
@@ -261,7 +262,8 @@ class Rounds:
             return answer._replace(tool_calls=said.calls, finish="tool_calls", opaque="")
         plugin, again = said
         turn.tried.append(plugin)
-        turn.journal.retried(turn.tried)
+        tried = json.dumps(turn.tried)
+        turn.later(lambda tx: tx.execute("UPDATE turns SET retries = ? WHERE id = ?", tried, turn.id))
         now = turn.now()
         await turn.journal.step((answer, UserMessage(program_remark(now, again.remark), now, "runtime")))
         self._stream(Notice("the model is asked to revise its answer"))

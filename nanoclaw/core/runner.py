@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallRunner
@@ -115,7 +114,7 @@ class Runner:
         if turn.snapshot != before:
             session, text = turn.session, turn.snapshot.dump()
             turn.later(lambda tx: session.keep_snapshot(text))
-        await turn.journal.join([one.row for one in batch], messages)
+        await turn.journal.change(lambda tx: turn.journal.join(tx, [one.row for one in batch], messages))
 
     def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
         """Reopen a turn that did not end."""
@@ -179,7 +178,9 @@ class Runner:
             self._for_owner.clear()
         ended = self.for_them(turn.inbound, TurnEnded(over.text, over.reason, turn.usage, over.files))
 
-        def clear_and_tell(last: Ended, tx: Transaction) -> None:
+        def end_in(tx: Transaction) -> None:
+            last = self._on_end(turn, self._last_of(turn, ended, was_cut), tx)
+            last = turn.journal.end(tx, last, over.final, turn.model_call.model, dropped)
             shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
             files = last.outbound.files if last.outbound else ()
             named = ", ".join(file.rpartition("/")[2] for file in files)
@@ -187,14 +188,7 @@ class Runner:
             told = ended._replace(answer=shown if shown.strip() else named, reason=last.reason, files=())
             tx.after(lambda: then(told))
 
-        await turn.journal.end(
-            self._last_of(turn, ended, was_cut),
-            over.final,
-            turn.model_call.model,
-            dropped,
-            partial(self._on_end, turn),
-            clear_and_tell,
-        )
+        await turn.journal.change(end_in)
 
     def _on_end(self, turn: RunningTurn, ended: Ended, tx: Transaction) -> Ended:
         """Run what plugins do at the end of a turn, and add notices for the owner below the answer."""
@@ -253,10 +247,12 @@ class Runner:
         """End a turn that is not resumed with a text by the program."""
         turn = self.reopen(conversation, cut, after_crash=False)
         final = (AssistantMessage(text, turn.now()),) if text else ()
-        last = self._last_of(turn, self.for_them(turn.inbound, ended))
-        turn.journal.end_now(
-            last, final, partial(self._on_end, turn), lambda last, tx: self._clear_away(turn, tx, last.reason)
-        )
+
+        def end_in(tx: Transaction) -> None:
+            last = self._on_end(turn, self._last_of(turn, self.for_them(turn.inbound, ended)), tx)
+            self._clear_away(turn, tx, turn.journal.end(tx, last, final, "").reason)
+
+        turn.journal.change_now(end_in)
 
     def for_them(self, inbound: Inbound, ended: TurnEnded) -> TurnEnded:
         """The end of a turn as its sender may read it: only the owner is told what went wrong."""

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.bootstrap import BootstrapFile
+from nanoclaw.bootstrap_files import BootstrapFile
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import SEPARATOR, Mode, Section, SystemPrompt
-from nanoclaw.core.metadata import framed
+from nanoclaw.runtime_metadata import framed
 
 IDS = ("identity", "soul", "instructions", "pins", "capabilities", "active_skills", "skills", "memory")
 """The order of sections; others follow."""

@@ -28,8 +28,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.model_call import ModelCalls
 from nanoclaw.core.plugin import Ask, Profile, Tx
 from nanoclaw.core.profiles import profile_of
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Session
+from nanoclaw.core.store.sessions import Session, TurnJournal
 
 
 class TurnOver(Exception):

@@ -18,12 +18,12 @@ from nanoclaw.dollars import dollars
 from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
-    from nanoclaw.core.store.usage import ModelFacts
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
     from nanoclaw.providers.listing import KnownFacts
     from nanoclaw.providers.local_queue import LocalQueue
     from nanoclaw.start.config import Config
+    from nanoclaw.start.model_facts import ModelFacts
 
 LOCAL = "local/"
 
@@ -48,6 +48,8 @@ class ConfiguredModels:
         the providers of further prefixes."""
         self._config, self._model, self._forced, self._facts = config, model, forced, facts
         self._others = others or {}
+        self.has_own, self.effort_of = config.purposes.has_own, config.purposes.effort_of
+        self.learned_window, self.forget_window = facts.learned_window, facts.forget_window
         self._made: dict[str, Provider] = {}  # of each model alone, by its name
         self._failovers: dict[tuple[str, ...], Failover] = {}  # by purpose and what is asked in its order
         self._queues: dict[str, LocalQueue] = {}  # by server on this machine
@@ -166,12 +168,6 @@ class ConfiguredModels:
         source = "as config.toml says" if is_set else "as is known of it"
         source = "learned from an error" if self._facts.window(model) and not is_set else source
         return f"window: {tokens:,} tokens, {source}"
-
-    def learned_window(self, model: str, tokens: int) -> None:
-        self._facts.learned_window(model, tokens)
-
-    def forget_window(self, model: str) -> bool:
-        return self._facts.forget_window(model)
 
     def cost_in_words(self, model: str, usage: Usage) -> str:
         cost = 0.0 if self.is_local(model) else self.cost(model, usage)

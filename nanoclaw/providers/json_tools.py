@@ -22,9 +22,9 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
-from nanoclaw.core.metadata import in_short
 from nanoclaw.core.provider import legal
 from nanoclaw.outside_text import without_template_tokens
+from nanoclaw.runtime_metadata import in_short
 
 MAX_TOOLS = 12
 MAX_EXAMPLES = 2

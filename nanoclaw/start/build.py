@@ -26,12 +26,14 @@ from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.sections import IDS
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.format import note_version, version_of
 from nanoclaw.start import folders
 from nanoclaw.start import home as homes
 from nanoclaw.start.change_settings import change
 from nanoclaw.start.config import Config, owned_keys
+from nanoclaw.start.model_facts import ModelFacts
+from nanoclaw.start.opening import open_store
 from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
+from nanoclaw.start.store_format import note_version, version_of
 
 BUILT_IN: dict[str, str] = {
     "basics": "nanoclaw.plugins.basics.plugin:Basics",
@@ -109,7 +111,7 @@ def build(
     left_out = dict[str, str]()
     kinds = checked(config, plugins, without, left_out.__setitem__)
     homes.make_home(config)
-    store = Store(state or config.home / "state.db", plugins=kinds)
+    store = open_store(state or config.home / "state.db", plugins=kinds)
     try:
         app = App(_settings_of_core(config), config, store, clock or config.clock())
         app.left_out = left_out
@@ -141,7 +143,6 @@ def _settings_of_core(config: Config) -> AppSettings:
         config.workspace_path,
         homes.shipped("workspace_template"),
         config.reach,
-        config.purposes,
         PromptLimits(context.file_characters, context.total_characters, off, config.guests.persona),
         Limits(model.output_tokens, model.timeout_seconds, limits.rounds, limits.calls, limits.turn_seconds),
         config.session.queue,
@@ -416,9 +417,9 @@ def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, m
 
     if provider is None:
         brought = {name: make for one in app.chain.plugins for name, make in one.providers().items()}
-        return ConfiguredModels(app.config, model, forced, app.facts, brought)
+        return ConfiguredModels(app.config, model, forced, ModelFacts(app.store), brought)
     given = list(provider) if isinstance(provider, Sequence) else [provider]
-    return GivenModels(given, app.facts, app.config)
+    return GivenModels(given, ModelFacts(app.store), app.config)
 
 
 def secret_settings(config: Config, kinds: Sequence[type[Plugin]]) -> list[SecretSetting]:

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.purposes import Purposes, near
 from nanoclaw.start import key_references, models_table, secrets_file, settings_file
 from nanoclaw.start.folders import ExtraFolders
 from nanoclaw.start.key_references import KeySources, leaves
+from nanoclaw.start.purposes import Purposes, near
 from nanoclaw.strict_json import check_levels
 
 T = TypeVar("T")

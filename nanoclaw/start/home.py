@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from nanoclaw.atomic_write import reason, sync_folder, try_writing, write_atomically
-from nanoclaw.core.bootstrap import NAMES
+from nanoclaw.bootstrap_files import NAMES
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.store.db import Store
 from nanoclaw.start.config import Config
+from nanoclaw.start.opening import open_store, read_store
 
 
 def shipped(name: str) -> Path:
@@ -119,7 +120,7 @@ def stored(config: Config, how: Literal["read", "beside", "own"] = "read") -> It
         yield None
         return
     refuse_pipes(config)
-    store = Store(path, read_only=how == "read", beside=how == "beside")
+    store = read_store(path) if how == "read" else open_store(path, beside=how == "beside")
     try:
         yield store
     finally:

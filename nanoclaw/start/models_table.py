@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.purposes import EFFORTS, PURPOSES, PurposeModel, Purposes, near
+from nanoclaw.start.purposes import EFFORTS, PURPOSES, PurposeModel, Purposes, near
 
 
 def read(table: Mapping[str, Any], where: str) -> Purposes:

@@ -20,13 +20,13 @@ import pytest
 
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.messages import AssistantMessage, Attachment, Image, ModelRequest, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.metadata import CLOSE, OPEN, below, escape
 from nanoclaw.core.plugin import Draft, Host, Plugin, Profile, Section, Tool, Turn
 from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.prompt_snapshot import manifest
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, Step, call
+from nanoclaw.runtime_metadata import CLOSE, OPEN, below, escape
 from tests.core.builders import builder_for, new_home
 from tests.core.small_files import small_file_tools
 from tests.program import BERLIN, NOON, HandClock, bare

@@ -21,6 +21,7 @@ from nanoclaw.core.store.db import PANIC, Flags, Store
 from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.message_split import size
+from nanoclaw.start.opening import open_store
 from tests.program import NOON, FakeChannel, HandClock
 
 CHAT, OTHER = Address("chat", "1"), Address("chat", "2")
@@ -65,7 +66,7 @@ class Office:
         self.root.mkdir(exist_ok=True)
         self.clock = HandClock(NOON)
         self.loop = asyncio.Runner()
-        self.store = Store(root / "state.db")
+        self.store = open_store(root / "state.db")
         transactions = Transactions(self.store, self.clock)
         self.outbox = Outbox(transactions, lambda: 1.0)
         self.channel = Platform(hints)

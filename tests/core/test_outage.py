@@ -16,9 +16,10 @@ from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.db import Flags, Store
+from nanoclaw.core.store.db import Flags
 from nanoclaw.core.store.outbox import Outbox, counts
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.start.opening import open_store
 from tests.program import NOON, AtOnce, FakeChannel
 from tests.virtual_time import passed, virtual_time
 
@@ -60,7 +61,7 @@ class Post:
     """An outbox with a chat app and another, at work."""
 
     def __init__(self, root: Path) -> None:
-        self.store = Store(root / "state.db")
+        self.store = open_store(root / "state.db")
         self.store.committer = AtOnce()
         self.transactions = Transactions(self.store, clock, self)
         self.outbox = Outbox(self.transactions, lambda: 1.0)

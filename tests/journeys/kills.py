@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from nanoclaw.core.messages import ModelRequest
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import BROKEN_OFF, Inbox
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import Answer, Say, call
+from nanoclaw.start.opening import open_store
 from tests.kills import Story, Watch, alive, different, say, sent
 from tests.program import NOON, results
 
@@ -36,7 +36,7 @@ async def go_on(root: Path, watch: Watch | None) -> None:
         return "It is raining." if not is_first else TURN[done // 2] if done < 3 else "Done."
 
     if not is_first:
-        store = Store(root / "home" / "state.db")
+        store = open_store(root / "home" / "state.db")
         cuts = Inbox(Transactions(store, lambda: NOON)).open_turns()
         store.close()
         (root / "cuts").open("a").writelines(json.dumps([one.split()[0] for one in cut.calls]) + "\n" for cut in cuts)

@@ -55,7 +55,7 @@ def test_what_is_wrong_with_the_workspace_is_told_in_plain_sentences_and_at_leng
     assert all(line.startswith("nanoclaw: ") for line in told.splitlines())
     assert "WARNING" not in told and "nanoclaw.workspace" not in told
     logged = (home.root / "logs" / "nanoclaw.log").read_text()
-    assert "WARNING nanoclaw.core.bootstrap: " in logged and "WARNING nanoclaw.plugins.skills.plugin: " in logged
+    assert "WARNING nanoclaw.bootstrap_files: " in logged and "WARNING nanoclaw.plugins.skills.plugin: " in logged
 
 
 def test_what_is_shown_is_what_is_sent(home: Home, server: ModelServer) -> None:

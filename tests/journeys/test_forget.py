@@ -11,9 +11,9 @@ from typing import Any, Literal
 import pytest
 
 from nanoclaw.core.plugin import Host, Plugin
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import whole_history
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.opening import read_store
 from tests.journeys.command import Home
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, says
 from tests.program import assert_legal, results, running
@@ -91,7 +91,7 @@ def test_after_forgetting_in_a_chat_no_file_of_the_home_has_the_words(home: Home
     assert SECRET.encode() not in server.asked[-1].body
     assert "I like green tea" in json.dumps(server.asked[-1].json)
     for name in ("main", "work", "other"):
-        store = Store(home.root / "state.db", read_only=True)
+        store = read_store(home.root / "state.db")
         history = whole_history(store, f"terminal:{name}")
         store.close()
         assert history

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.start.build import build
+from nanoclaw.start.opening import open_store, read_store
 from tests.journeys.command import SECONDS, Home, Running, remind
 from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
@@ -28,7 +28,7 @@ MAIN = Address("terminal", "main")
 
 
 def pending(home: Home) -> list[str]:
-    store = Store(home.root / "state.db", read_only=True)
+    store = read_store(home.root / "state.db")
     try:
         return [row.outbound.text for row in Outbox(Transactions(store, lambda: datetime.now(UTC))).pending("terminal")]
     finally:
@@ -210,7 +210,7 @@ def test_an_open_terminal_can_be_attached_to(home: Home, server: ModelServer, st
 
 def test_one_that_is_just_starting_is_waited_for(home: Home, server: ModelServer) -> None:
     home.run("-m", "/status")
-    holder = Store(home.root / "state.db")
+    holder = open_store(home.root / "state.db")
     server.script(says("Four."))
     asking = home.start("-m", "two and two?")
     try:

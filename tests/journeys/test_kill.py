@@ -16,7 +16,7 @@ from nanoclaw.core.messages import AssistantMessage
 from nanoclaw.core.plugin import Command, Plugin, Said
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.inbox import BROKEN_OFF
-from nanoclaw.core.store.journal import TurnJournal
+from nanoclaw.core.store.sessions import TurnJournal
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.journeys.kills import WENT_ON

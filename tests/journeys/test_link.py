@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from nanoclaw.core.store.db import Store
+from nanoclaw.start.opening import read_store
 from tests.channels.mail_server import PASSWORD, USER, MailServer
 from tests.journeys.command import Home, Running
 from tests.live.telegram_server import TelegramServer
@@ -64,7 +64,7 @@ def play(story: Awaitable[None]) -> None:
 
 
 def linked(home: Home) -> list[str]:
-    store = Store(home.root / "state.db", read_only=True)
+    store = read_store(home.root / "state.db")
     try:
         return [f"{channel}:{sender} {role} {name}" for channel, sender, role, name in store.rows(PEOPLE)]
     finally:

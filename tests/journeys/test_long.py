@@ -8,10 +8,10 @@ import json
 import pytest
 
 from nanoclaw.core.messages import Message
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start.opening import read_store
 from tests.journeys.command import Home
 from tests.model_server import Asked, ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.program import MAIN, NOON, running
@@ -65,7 +65,7 @@ def talked(home: Home, times: int) -> Home:
 
 def stored(home: Home) -> list[Message]:
     """The request that the model would be sent."""
-    store = Store(home.root / "state.db", read_only=True)
+    store = read_store(home.root / "state.db")
     try:
         return Sessions(Transactions(store, lambda: NOON)).of(MAIN).history
     finally:

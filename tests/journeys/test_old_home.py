@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.format import newest_format
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start.opening import open_store
+from nanoclaw.start.store_format import newest_format
 from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_0"
@@ -51,7 +51,7 @@ def rows(path: Path, wanted: dict[str, str]) -> dict[str, list[tuple[object, ...
 def test_every_row_of_it_is_there(home: Path) -> None:
     wanted = columns(home / "state.db")
     before = rows(home / "state.db", wanted)
-    store = Store(home / "state.db")
+    store = open_store(home / "state.db")
     assert store.rows("PRAGMA user_version") == [(newest_format(),)]
     assert store.rows("PRAGMA foreign_key_check") == []
     store.close()

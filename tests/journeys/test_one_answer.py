@@ -20,8 +20,8 @@ import pytest
 
 from nanoclaw import cli
 from nanoclaw.commands import talking
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import whole_history
+from nanoclaw.start.opening import read_store
 from tests.core.store.test_db import held
 from tests.journeys.command import KEY, Home, Running
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
@@ -33,7 +33,7 @@ def calls(name: str, arguments: dict[str, Any], id: str = "call_1") -> Scripted:
 
 
 def history_of(home: Home, key: str = "terminal:main") -> list[Any]:
-    store = Store(home.root / "state.db", read_only=True)
+    store = read_store(home.root / "state.db")
     history = whole_history(store, key)
     store.close()
     assert history is not None

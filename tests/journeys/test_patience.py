@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.store.db import Store
+from nanoclaw.start.opening import read_store
 from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, events, failing, says
 
@@ -30,7 +30,7 @@ def where(request: pytest.FixtureRequest, home: Home) -> Iterator[str]:
 
 def open_things(home: Home) -> list[int]:
     """Messages that are not done with, and turns that are not ended."""
-    store = Store(home.root / "state.db", read_only=True)
+    store = read_store(home.root / "state.db")
     try:
         return [
             store.rows(f"SELECT count(*) FROM {what}")[0][0]

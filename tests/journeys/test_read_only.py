@@ -56,8 +56,8 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def killed(folder: Path) -> None:
     """Leave a write in the store's journal, as a kill does."""
     write = (
-        "import os, sys; from pathlib import Path; from nanoclaw.core.store.db import Store;"
-        "s = Store(Path(sys.argv[1])); s.db.execute(\"UPDATE jobs SET text = 'water them all'\"); os._exit(1)"
+        "import os, sys; from pathlib import Path; from nanoclaw.start.opening import open_store;"
+        "s = open_store(Path(sys.argv[1])); s.db.execute(\"UPDATE jobs SET text = 'water them all'\"); os._exit(1)"
     )
     subprocess.run([*Home(folder).command()[:1], "-c", write, str(folder / "state.db")], check=False)
     assert (folder / "state.db-wal").stat().st_size

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.start.build import build
+from nanoclaw.start.opening import read_store
 from tests.journeys.command import Home, Running, make_owner
 from tests.model_server import ModelServer, says
 from tests.program import config_of
@@ -95,7 +95,7 @@ def test_the_owner_is_told_once_in_a_chat_of_their_own(home: Home, server: Model
     (home.root / "config.toml").write_text("[limits]\nrounds = 0\n")
     for _ in range(2):
         _talk(home, "gateway", "serves")
-    store = Store(home.root / "state.db", read_only=True)
+    store = read_store(home.root / "state.db")
     told = [row.outbound.text for row in Outbox(Transactions(store, lambda: datetime.now(UTC))).pending("telegram")]
     store.close()
     assert len(told) == 1

@@ -30,8 +30,8 @@ from nanoclaw.channels.email.settings import EmailSettings, Security
 from nanoclaw.core.channel import ChannelHost
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from nanoclaw.core.store.db import Store
 from nanoclaw.start.build import build
+from nanoclaw.start.opening import read_store
 from tests.channels.forged_mails import forged
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner
@@ -298,7 +298,7 @@ def test_a_code_in_a_mail_that_anybody_could_have_written_links_nobody(one: Jour
     one.start()
     injected(one.eve.letter(code, "code"))
     until(lambda: "unverified:eve" in one.log() or None)
-    with closing(Store(one.home.root / "state.db", read_only=True)) as store:
+    with closing(read_store(one.home.root / "state.db")) as store:
         assert store.rows("SELECT sender FROM people") == [(one.ann.address,)]
 
 
@@ -318,7 +318,7 @@ def test_no_forged_mail_is_the_owners(one: Journey) -> None:
     one.ann.write("Is that me?")
     one.ann.gets_nothing_but("That is you.")
     assert len(one.model.asked) == 1 and "Is that me?" in one.model.asked[0].body.decode()
-    with closing(Store(one.home.root / "state.db", read_only=True)) as store:
+    with closing(read_store(one.home.root / "state.db")) as store:
         waits = {json.loads(body)["text"] for (body,) in store.rows("SELECT body FROM held")}
     assert len(waits) == 1
     assert "a mail to somebody else" in waits.pop()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.plugins.schedule.jobs import Job, insert
+from nanoclaw.start.opening import open_store, read_store
 from tests.journeys.command import Home, Running
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -27,7 +27,7 @@ def now() -> datetime:
 
 def remind(home: Home, text: str, due: datetime) -> None:
     home.root.mkdir(exist_ok=True)
-    store = Store(home.root / "state.db", beside=True)
+    store = open_store(home.root / "state.db", beside=True)
     job = Job("reminder", text, "then", "at", due.isoformat(), "UTC", due, MAIN, "me", due)
     Transactions(store, now).write_now(lambda tx: insert(tx, job))
     store.close()
@@ -35,7 +35,7 @@ def remind(home: Home, text: str, due: datetime) -> None:
 
 def sent(home: Home) -> list[tuple[str, float]]:
     """Each reminder that was sent, and how many seconds after its time that was."""
-    with closing(Store(home.root / "state.db", read_only=True)) as store:
+    with closing(read_store(home.root / "state.db")) as store:
         sql = (
             "SELECT jobs.text, occurrences.due, outbox.due FROM occurrences JOIN jobs ON jobs.id = job"
             " JOIN outbox ON outbox.id = outbox WHERE occurrences.state = 'sent' ORDER BY occurrences.due"

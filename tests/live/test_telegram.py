@@ -23,6 +23,7 @@ from nanoclaw.core.messages import Address
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.plugins.schedule.jobs import Job, insert
+from nanoclaw.start.opening import open_store
 from tests.channels.telegram_talk import ANNA, GROUP, picture
 from tests.journeys.command import Home, Running, make_owner
 from tests.live.telegram_chats import Chat, Person
@@ -64,7 +65,7 @@ class Journey:
         self.home.configure(self.model.base, more=table + "\n")
 
     def store(self) -> Store:
-        return Store(self.home.root / "state.db")
+        return open_store(self.home.root / "state.db")
 
     def make_owner(self) -> None:
         make_owner(config_of(self.home.root, **self.home.environment), "telegram", str(ANNA))

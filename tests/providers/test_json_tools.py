@@ -21,7 +21,6 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
-from nanoclaw.core.metadata import runtime_metadata
 from nanoclaw.providers.json_tools import (
     JsonReply,
     ReplyReader,
@@ -37,6 +36,7 @@ from nanoclaw.providers.json_tools import (
     to_answer,
     without_oldest,
 )
+from nanoclaw.runtime_metadata import runtime_metadata
 
 NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
 

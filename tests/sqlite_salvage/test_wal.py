@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.store.db import PAGE_BYTES, Store
 from nanoclaw.sqlite_salvage.wal import WriteAheadLog
+from nanoclaw.start.opening import PAGE_BYTES, open_store
 from tests.core.store.test_recovery import kept, warnings
 
 STEP = PAGE_BYTES + 24
@@ -19,7 +19,7 @@ STEP = PAGE_BYTES + 24
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store with sixty writes in its log."""
-    store = Store(tmp_path / "made.db")
+    store = open_store(tmp_path / "made.db")
     store.db.execute("PRAGMA wal_autocheckpoint = 0")
     for number in range(60):
         with store.transaction() as db:
@@ -41,7 +41,7 @@ def change(log: Path, at: int) -> None:
 
 
 def flags(path: Path) -> int:
-    with closing(Store(path)) as store:
+    with closing(open_store(path)) as store:
         return len(store.rows("SELECT name FROM flags"))
 
 

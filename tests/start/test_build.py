@@ -12,10 +12,10 @@ import pytest
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, CheckedCall, Outbound
 from nanoclaw.core.plugin import Command, Plugin, Refuse, Said, Tool, Turn, Tx, Verdict
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import bring_up
+from nanoclaw.start.opening import open_store
 from tests.program import MAIN, assert_legal, results, running
 
 
@@ -74,7 +74,7 @@ def test_a_first_start_makes_the_tables_of_all_plugins_in_one_transaction(tmp_pa
         name = "tides"
         migrations = ("CREATE TABLE tides_seen (at TEXT)", "ALTER TABLE tides_seen ADD COLUMN height REAL")
 
-    store, statements = Store(tmp_path / "state.db"), list[str]()
+    store, statements = open_store(tmp_path / "state.db"), list[str]()
     store.db.set_trace_callback(statements.append)
     bring_up(store, [Weather, Tides])
     assert store.rows("SELECT name, version FROM plugins") == [("weather", 1), ("tides", 2)]

@@ -11,13 +11,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import list_sessions, whole_history
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.plugins.memory.notes import lines_of, memory_files
 from nanoclaw.sqlite_salvage.copies import daily_copies, is_whole
 from nanoclaw.start.home import shipped
+from nanoclaw.start.opening import open_store
 from tests.program import NOON, assert_legal
 from tests.torture import day
 from tests.torture.day import LETTERS, PLAN, SHOPPING, WIRE
@@ -115,7 +115,7 @@ def _in_store(path: Path, entries: Sequence[Entry]) -> Iterable[str]:
         yield f"state.db is damaged: {verdict[:3]}"
     if orphans:
         yield f"state.db has rows that lead nowhere: {orphans[:3]}"
-    store = Store(path)
+    store = open_store(path)
     try:
         if left := store.rows("SELECT external_id, state FROM inbox WHERE state <> 'done'"):
             yield f"messages are still open: {left}"

@@ -202,9 +202,9 @@ _TABLES = {
 
 def left(home: Path, ledger: Path) -> dict[str, Any]:
     """All that a command may have an effect on, and what was said; without what says how it came about."""
-    from nanoclaw.core.store.db import Store
+    from nanoclaw.start.opening import open_store
 
-    store = Store(home / "state.db")
+    store = open_store(home / "state.db")
     try:
         tables = {row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
         found: dict[str, Any] = {

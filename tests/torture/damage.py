@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import ModelRequest, UserMessage
-from nanoclaw.core.store.db import PAGE_BYTES, Store
-from nanoclaw.core.store.recovery import NAMES
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
 from nanoclaw.sqlite_salvage.copies import COPIES
 from nanoclaw.sqlite_salvage.wal import WriteAheadLog
 from nanoclaw.start.build import classes
 from nanoclaw.start.config import load
+from nanoclaw.start.model_facts import ModelFacts
+from nanoclaw.start.opening import PAGE_BYTES, open_store
+from nanoclaw.start.recovery import NAMES
 from tests.core.store.test_recovery import DAY, kept, warnings
 from tests.program import NOON, FakeChannel, HandClock, Program, running
 
@@ -79,7 +80,7 @@ async def _lived_in(home: Path, killed: Path, days: int) -> Home:
     copy = (home / "state.db").read_bytes()
     async with _awake(home, days) as program:
         await _a_day(program, days)
-        program.app.facts.learned_window("scripted/model", 100_000)
+        ModelFacts(program.app.store).learned_window("scripted/model", 100_000)
         program.app.flags.set("last", "write")  # which damage cannot be told from a power failure
         rows, links = rows_of(program.app.store.db), links_of(program.app.store.db)
         shutil.copytree(home, killed, ignore=shutil.ignore_patterns(COPIES, "state.lock", "state.db-shm", "logs"))
@@ -363,7 +364,7 @@ def disturbed(
     by_shell = recovered(program, place) if program else {}
     whole, broken = untouched(home, kind, damaged), list[str]()
     with warnings() as said:
-        store = Store(place / "state.db", plugins=kinds())
+        store = open_store(place / "state.db", plugins=kinds())
         has = rows_of(store.db)
         store.close()
     told, asides = "".join(said), kept(place / "state.db")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.store.db import PAGE_BYTES, Store
+from nanoclaw.start.opening import PAGE_BYTES, open_store
 from tests.core.store.test_recovery import roots, warnings
 from tests.torture.damage import KINDS, Home, disturbed, kinds, left, lived_in, rows_of, shell
 
@@ -38,7 +38,7 @@ def write(path: Path, at: int, content: bytes) -> None:
 def rescued(path: Path) -> tuple[str, dict[str, dict[int, tuple[object, ...]]]]:
     """What the person is told, and the rows that are there."""
     with warnings() as said:
-        store = Store(path, plugins=kinds())
+        store = open_store(path, plugins=kinds())
         found = rows_of(store.db)
         store.close()
     return "".join(said), found

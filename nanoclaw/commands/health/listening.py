@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanoclaw.core.plugin import Finding
-from nanoclaw.core.store.lock import owner
 from nanoclaw.escapes import one_line
 from nanoclaw.start.config import Config
+from nanoclaw.start.store_lock import owner
 
 _PROTOCOLS = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
 """By kernel table, the state of a socket that accepts connections."""

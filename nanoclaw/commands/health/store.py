@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nanoclaw.core.plugin import Finding
-from nanoclaw.core.store.db import is_undamaged
-from nanoclaw.core.store.lock import own
 from nanoclaw.sqlite_salvage.copies import daily_copies, is_whole
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import refuse_pipes, stored
+from nanoclaw.start.opening import is_undamaged
+from nanoclaw.start.store_lock import own
 
 
 def store(config: Config, pid: int | None) -> Iterator[Finding]:
@@ -42,8 +42,8 @@ def store(config: Config, pid: int | None) -> Iterator[Finding]:
 
 async def _rescue(config: Config) -> str:
     """Keep the damaged store aside, and replace it by what can be read over the newest copy, as the next start does."""
-    from nanoclaw.core.store.recovery import recover
     from nanoclaw.start.build import classes
+    from nanoclaw.start.recovery import recover
 
     path, plugins = config.home / "state.db", classes(config)
     with own(path):

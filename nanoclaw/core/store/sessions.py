@@ -1,27 +1,35 @@
-"""Conversations in the store: every step a model would accept, written as it happens."""
+"""Conversations in the store: every step a model would accept, on disk before the next, so that a crash loses nothing
+and repeats nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
+from nanoclaw.core import records
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
     Effect,
     HistoryMemo,
     Message,
+    Origin,
     Outbound,
     ToolCall,
     ToolResult,
     Usage,
     UserMessage,
 )
-from nanoclaw.core.metadata import program_remark
-from nanoclaw.core.plugin import TurnRecord, Tx
-from nanoclaw.core.store import codec, history, outbox
+from nanoclaw.core.plugin import Ended, TurnRecord, Tx
+from nanoclaw.core.store import codec, history, inbox, outbox, usage
 from nanoclaw.core.store.compactions import SHORT, Placed
+from nanoclaw.core.store.inbox import OpenTurn, unfinished
 from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.runtime_metadata import program_remark
+
+T = TypeVar("T")
 
 Clean = Callable[[str, bool], str]
 """Removes from a text what is to be forgotten; True for the conversation where that was requested."""
@@ -202,12 +210,6 @@ class Session:
             text = clean(text, is_here)
         return text
 
-    def clean(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Messages without what was forgotten in this turn."""
-        if not self._forgetting:
-            return messages
-        return [codec.with_texts(message, self.clean_text(codec.dump(message))) for message in messages]
-
     def clean_effects(self, effects: Sequence[Effect]) -> Sequence[Effect]:
         if not self._forgetting:
             return effects
@@ -217,17 +219,18 @@ class Session:
         ]
 
     def insert(self, tx: Transaction, turn: int, messages: Sequence[Message]) -> None:
-        """Make messages part of the history once they are on disk."""
+        """Make messages part of the history once they are on disk, without what was forgotten in this turn."""
+        if self._forgetting:
+            messages = [codec.with_texts(message, self.clean_text(codec.dump(message))) for message in messages]
+        last, sql = 0, "INSERT INTO messages (session, context, turn, body) VALUES (?, ?, ?, ?) RETURNING id"
         for message in messages:
             for image in () if isinstance(message, AssistantMessage) else message.images:
-                sql = "INSERT OR IGNORE INTO images (sha256, mime, data) VALUES (?, ?, ?)"
-                tx.db.execute(sql, (image.sha256, image.mime, image.data))
-        sql = "INSERT INTO messages (session, context, turn, body) VALUES (?, ?, ?, ?)"
-        tx.db.executemany(sql, [(self.id, self.context, turn, codec.dump(message)) for message in messages])
+                insert = "INSERT OR IGNORE INTO images (sha256, mime, data) VALUES (?, ?, ?)"
+                tx.execute(insert, image.sha256, image.mime, image.data)
+            ((last,),) = tx.execute(sql, self.id, self.context, turn, codec.dump(message))
         if self._results is not None:
             self._results += sum(isinstance(message, ToolResult) for message in messages)
             tx.on_rollback(lambda: setattr(self, "_results", None))
-        last = tx.db.execute("SELECT coalesce(max(id), 0) FROM messages").fetchone()[0]
         tx.after(lambda: self._add(messages, last))
 
     def add_sent(self, tx: Transaction, key: str, said: Sequence[tuple[str, str, str]]) -> None:
@@ -253,6 +256,216 @@ class Session:
             self.add_sent(tx, key, untold)
 
 
+class TurnJournal:
+    """Records one turn. What a method was given is on disk when it returns, except for `later` and `called`."""
+
+    def __init__(self, session: Session, id_: int, inbox: int, spender: Origin) -> None:
+        """`inbox` is the row of its first message; `spender` has its costs."""
+        self.session, self.id, self.inbox, self._spender = session, id_, inbox, spender
+        self._calls: list[usage.Call] = []
+        self._begun: list[int | None] = []  # lines of the audit log without an outcome
+        self._later: list[Callable[[Transaction], object]] = []
+
+    def called(self, call: usage.Call) -> None:
+        """Record a request to a model; it is written with the next step."""
+        self._calls.append(call)
+
+    def later(self, change: Callable[[Transaction], object]) -> None:
+        """Make a change part of the next transaction."""
+        self._later.append(change)
+
+    async def change(self, change: Callable[[Transaction], T]) -> T:
+        """Make a change in one transaction with everything that was left for it."""
+        return await self.session.transactions.write(lambda tx: self._with_rest(tx, change))
+
+    def change_now(self, change: Callable[[Transaction], T]) -> T:
+        """The same, before anything else runs."""
+        return self.session.transactions.write_now(lambda tx: self._with_rest(tx, change))
+
+    async def write(self, change: Callable[[Transaction], T], call: str, told: str = "") -> T:
+        """Make a change in one transaction with the mark that a call took effect, and what is told of it after a
+        crash."""
+
+        def marked(tx: Transaction) -> T:
+            result = change(tx)
+            sql = (
+                "UPDATE turns SET took_effect = json_insert(CASE WHEN json_type(took_effect, '$.done') = 'array'"
+                " THEN took_effect ELSE '{\"atomic\": [], \"done\": []}' END, '$.done[#]', json(?)) WHERE id = ?"
+            )
+            tx.execute(sql, json.dumps([call, told] if told else call), self.id)
+            return result
+
+        return await self.change(marked)
+
+    async def begin(
+        self, rows: Sequence[int], messages: Sequence[Message], manifest: str = "", snapshot: str = ""
+    ) -> TurnJournal:
+        """Mark the inbox rows as running and make their messages part of the history, in one transaction. A power cut
+        may undo it: then they are waiting messages, as nothing was done yet."""
+        session = self.session
+
+        def begun(tx: Transaction) -> None:
+            sql = "INSERT INTO turns (id, session, inbox, started, manifest) VALUES (?, ?, ?, ?, ?)"
+            tx.execute(sql, self.id, session.id, self.inbox, tx.now.isoformat(), manifest)
+            session.add_sent_meanwhile(tx, f"before/{self.id}")
+            self._with_rest(tx, lambda tx: self.join(tx, rows, messages))
+            if snapshot:
+                session.keep_snapshot(snapshot)
+            tx.after(lambda: setattr(session, "is_in_turn", True))
+
+        await session.transactions.write(begun, is_synced=False)
+        return self
+
+    def join(self, tx: Transaction, rows: Sequence[int], messages: Sequence[Message]) -> None:
+        """Make messages part of the turn, also of a running one."""
+        for row in rows:
+            tx.execute("UPDATE inbox SET state = 'running', turn = ? WHERE id = ?", self.id, row)
+        self.session.insert(tx, self.id, messages)
+
+    def reopen(self, cut: OpenTurn, *, after_crash: bool = False) -> TurnJournal:
+        """Resume a turn that did not end. Calls that were running become part of the history as broken off; those of a
+        paused turn wait there for an answer."""
+        if not cut.waits_for_owner:
+            with self.session.transactions.open() as tx:
+                ((running, took_effect),) = tx.execute("SELECT running, took_effect FROM turns WHERE id = ?", cut.id)
+                messages = unfinished(running, tx.now, took_effect)
+                sql = "UPDATE turns SET running = '[]', took_effect = '[]', resumed = resumed + ? WHERE id = ?"
+                tx.execute(sql, after_crash, cut.id)
+                self.session.insert(tx, cut.id, messages)
+        self.session.is_in_turn = True
+        return self
+
+    async def flush(self) -> None:
+        """Write what was left for the next step, where none comes."""
+        await self.change(lambda tx: None)
+
+    def leave(self, told: Outbound | None = None, *, waits: bool = False) -> None:
+        """Leave the turn open: for the next start, as the process ends, or while it `waits` until its model can be
+        reached again, of which the person is told once."""
+
+        def left(tx: Transaction) -> None:
+            if waits:
+                tx.execute("UPDATE inbox SET told = ? WHERE turn = ? AND told = ''", tx.now.isoformat(), self.id)
+            if told:
+                tx.send(told, inbox=self.inbox)
+
+        self.change_now(left)
+        self.session.end_turn()
+
+    async def acting(
+        self,
+        answer: AssistantMessage,
+        effects: Sequence[Effect] = (),
+        atomic: Sequence[str] = (),
+        known: Sequence[ToolResult] = (),
+    ) -> None:
+        """Record the answer whose calls are about to run, so that a crash can be told from a step that never began, and
+        in the audit log what they are about to change. `atomic` are ids of calls whose only effect is one write;
+        `known` are results of calls that ran before."""
+
+        def noted(tx: Transaction) -> None:
+            self._note_running(tx, answer, known, {"atomic": list(atomic), "done": []} if atomic else [])
+            self._begun = []
+            self._begun = self._log(tx, effects)
+
+        await self.change(noted)
+
+    async def acted(self, answer: AssistantMessage, results: Sequence[ToolResult], effects: Sequence[Effect]) -> None:
+        """Record which of these calls have ended while others of the answer still run or wait."""
+
+        def noted(tx: Transaction) -> None:
+            self._note_running(tx, answer, results)
+            self._log(tx, effects[: len(self._begun)])
+
+        await self.change(noted)
+
+    def _note_running(
+        self, tx: Transaction, answer: AssistantMessage, results: Sequence[ToolResult], marks: object = None
+    ) -> None:
+        """Note calls that run, with the results of those that have ended; the `marks` of before stay without new."""
+        messages: list[Message] = [answer, *(result for result in results if not result.images)]
+        running = self.session.clean_text(f"[{','.join(map(codec.dump, messages))}]")
+        sql = "UPDATE turns SET running = ?, took_effect = ifnull(?, took_effect) WHERE id = ?"
+        tx.execute(sql, running, None if marks is None else json.dumps(marks), self.id)
+
+    def _log(self, tx: Transaction, effects: Sequence[Effect]) -> list[int | None]:
+        """Write effects into the audit log: first the outcome of those that it has, then new ones; their lines."""
+        known, effects = self._begun, self.session.clean_effects(effects)
+        if not effects:
+            return []
+        records.finish(tx.db, known, effects[: len(known)])
+        return records.insert(tx.db, self.session.key, self.id, tx.now, effects[len(known) :])
+
+    async def step(self, messages: Sequence[Message], effects: Sequence[Effect] = ()) -> None:
+        """Add an assistant message together with all its results. `effects` are those that were announced, with their
+        outcome, then any others."""
+
+        def taken(tx: Transaction) -> None:
+            self.session.insert(tx, self.id, messages)
+            self._log(tx, effects)
+            tx.execute("UPDATE turns SET running = '[]', took_effect = '[]' WHERE id = ?", self.id)
+
+        await self.change(taken)
+        self._begun = []
+
+    def retries(self) -> list[str]:
+        sql = "SELECT retries FROM turns WHERE id = ?"
+        return [str(name) for name in json.loads(self.session.transactions.store.rows(sql, self.id)[0][0])]
+
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the turn so far."""
+        said = history.of_turn(self.session.transactions.store, self.session.id, self.id)
+        return tuple(call for one in said if isinstance(one, AssistantMessage) for call in one.tool_calls)
+
+    def pause(self, answer: AssistantMessage, change: Callable[[Transaction], object]) -> None:
+        """Leave the turn open with an answer whose calls wait for the owner's yes, which `change` asks for."""
+        none_has_begun = {"atomic": [call.id for call in answer.tool_calls], "done": [], "paused": True}
+
+        def paused(tx: Transaction) -> None:
+            self._note_running(tx, answer, (), none_has_begun)
+            change(tx)
+
+        self.change_now(paused)
+        self.session.end_turn()
+
+    def waiting(self) -> AssistantMessage | None:
+        """The answer whose calls wait for the owner's yes."""
+        rows = self.session.transactions.store.rows("SELECT running FROM turns WHERE id = ?", self.id)
+        answer = codec.first_of(rows[0][0])
+        return answer if isinstance(answer, AssistantMessage) else None
+
+    def end(
+        self, tx: Transaction, ended: Ended, final: Sequence[Message], model: str, also: Iterable[int] = ()
+    ) -> Ended:
+        """End the turn with its final answer, its outbox row and the end of its inbox rows, `also` of others that it
+        speaks of. Returns its end without what was forgotten meanwhile."""
+        session, outbound = self.session, ended.outbound
+        if outbound:
+            outbound = outbound._replace(text=session.clean_text(outbound.text))
+        session.insert(tx, self.id, final)
+        sql = "UPDATE turns SET ended = ?, reason = ?, running = '[]', took_effect = '[]', model = ? WHERE id = ?"
+        tx.execute(sql, tx.now.isoformat(), ended.reason, model, self.id)
+        inbox.end(tx.db, (self.inbox, *also), tx.now)
+        if outbound and (outbound.text.strip() or outbound.files):
+            tx.send(outbound, inbox=self.inbox)
+        session.add_sent_meanwhile(tx, f"told/{self.id}")
+        tx.after(session.end_turn)
+        return ended._replace(outbound=outbound)
+
+    def _with_rest(self, tx: Transaction, change: Callable[[Transaction], T]) -> T:
+        changes, calls = self._later, self._calls
+        self._later, self._calls = [], []
+        tx.on_rollback(lambda: self._take_back(changes, calls))
+        for one in changes:
+            one(tx)
+        if calls:
+            usage.record(tx.db, calls, tx.now, session=self.session.id, turn=self.id or None, origin=self._spender)
+        return change(tx)
+
+    def _take_back(self, changes: list[Callable[[Transaction], object]], calls: list[usage.Call]) -> None:
+        self._later, self._calls = changes + self._later, calls + self._calls
+
+
 class Sessions:
     """All conversations; recently used ones are in memory."""
 
@@ -267,8 +480,9 @@ class Sessions:
 
     def next_turn(self) -> int:
         """The number of a turn that is about to begin, before it is in the store."""
-        newest = self.store.rows("SELECT coalesce(max(id), 0) FROM turns")[0][0]
-        self._last_turn = max(self._last_turn, newest) + 1
+        if not self._last_turn:
+            ((self._last_turn,),) = self.store.rows("SELECT coalesce(max(id), 0) FROM turns")
+        self._last_turn += 1
         return self._last_turn
 
     def conversation(self, address: Address) -> Address:

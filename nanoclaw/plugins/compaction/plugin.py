@@ -14,7 +14,6 @@ from typing import ClassVar
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolSpec, UserMessage
-from nanoclaw.core.metadata import escape
 from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Said, Turn
 from nanoclaw.core.provider import estimate_message, estimate_request
 from nanoclaw.core.store.compactions import SHORT, Placed, shortened_upto
@@ -39,6 +38,7 @@ from nanoclaw.plugins.compaction.summary import (
     why_nothing,
     with_what_was_lost,
 )
+from nanoclaw.runtime_metadata import escape
 from nanoclaw.tokens.tokens import estimate
 
 SUMMARY_TOKENS = 4_000

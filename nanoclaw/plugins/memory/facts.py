@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from nanoclaw import bootstrap_files
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core import bootstrap
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file, without_also
 from nanoclaw.plugins.memory.origins import Origins
@@ -51,7 +51,7 @@ class FactsFile:
     @property
     def stamp(self) -> tuple[object, ...]:
         """Changes with the file, and with whose its lines are."""
-        return self._origins.version, bootstrap.stamp(self._reach.root, (NAME,))
+        return self._origins.version, bootstrap_files.stamp(self._reach.root, (NAME,))
 
     def read(self) -> Facts:
         """The facts as they are now, read again if something has changed."""
@@ -60,12 +60,12 @@ class FactsFile:
         return self._facts[1]
 
     def _read(self) -> Facts:
-        whole = bootstrap.read(self._reach, self._template, (NAME,), file_limit=bootstrap.READ_LIMIT)[NAME]
+        whole = bootstrap_files.read(self._reach, self._template, (NAME,), file_limit=bootstrap_files.READ_LIMIT)[NAME]
         every = (line for line in whole.text.split("\n") if not is_struck(line))
         lines = (line for line in every if not self._origins.others(NAME, [line]))
         current = "\n".join(map(str.rstrip, lines))
-        text = current if bootstrap.says_something(current) else ""
-        shown = bootstrap.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
+        text = current if bootstrap_files.says_something(current) else ""
+        shown = bootstrap_files.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
         if shown.problem:
             return Facts(shown.text, f"{shown.problem} {whole.sha256} {len(shown.text)}", shown.problem)
         state = self._kept()

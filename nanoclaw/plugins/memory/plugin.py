@@ -20,7 +20,6 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.metadata import below, one_line
 from nanoclaw.core.plugin import (
     Command,
     Draft,
@@ -47,6 +46,7 @@ from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
 from nanoclaw.plugins.memory.tools import KNOWN, Found, memory_tools
 from nanoclaw.plugins.memory.watch import FactsWatch
+from nanoclaw.runtime_metadata import below, one_line
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.flushes import Flushes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from nanoclaw.core import bootstrap
+from nanoclaw import bootstrap_files
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.notes import MemoryStore, plain_entry
 
@@ -45,7 +45,7 @@ class FactsWatch:
         """Take what is there as known. Returns facts that are new since the last time, and all; nothing of a file that
         is as it was."""
         facts = list[tuple[int, str]]()
-        stamp = bootstrap.stamp(self._store.workspace, ("MEMORY.md",))
+        stamp = bootstrap_files.stamp(self._store.workspace, ("MEMORY.md",))
         if stamp == self._stamp:
             return [], []
         with suppress(WorkspaceError):

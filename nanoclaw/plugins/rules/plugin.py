@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import CheckedCall, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.core.metadata import escape
 from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Refuse, Reply, Said, Section, Turn, Tx, Verdict
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.rules.forbidden import (
@@ -20,6 +19,7 @@ from nanoclaw.plugins.rules.forbidden import (
     load,
     what_is_forbidden,
 )
+from nanoclaw.runtime_metadata import escape
 
 MOST_PINS = 50
 LONGEST_PIN = 500

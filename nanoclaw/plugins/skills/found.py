@@ -9,12 +9,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from nanoclaw.core import bootstrap
-from nanoclaw.core.metadata import escape, framed
+from nanoclaw import bootstrap_files
 from nanoclaw.core.plugin import Host, Profile
 from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.pins import SHIPPED, Pins
 from nanoclaw.plugins.skills.skills import MOST_LISTED, Means, Skill, summary
+from nanoclaw.runtime_metadata import escape, framed
 
 ACTIVE_LIMIT = 24_000
 """Characters of all always-on skills; those that don't fit are listed like the others."""
@@ -52,7 +52,7 @@ class FoundSkills:
     def stamp(self) -> Hashable:
         """Changes with what is found: with the skills, and with the commands that they need."""
         path = self._host.environment.get("PATH", os.defpath)
-        return self.pins.stamp(), bootstrap.stamp(Path(), path.split(os.pathsep))
+        return self.pins.stamp(), bootstrap_files.stamp(Path(), path.split(os.pathsep))
 
     def surveyed(self) -> list[tuple[Skill, str]]:
         """All skills by name, each with its source; hidden and broken ones and drafts too."""

@@ -13,11 +13,11 @@ from nanoclaw.core.messages import AssistantMessage, Effect, ToolCall, ToolResul
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.records import of_turn
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.start.opening import open_store
 from tests.core.store.test_sessions import accept, inbound
 from tests.program import MAIN, NOON, running, tools_plugin
 
@@ -29,7 +29,7 @@ RESULT = ToolResult("1", "write_file", "ok", NOON)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     yield store
     store.close()
 
@@ -68,7 +68,7 @@ async def test_what_was_done_besides_has_lines_of_its_own(turn: TurnJournal, sto
 
 async def test_a_turn_that_is_left_in_between_leaves_its_effects_begun(turn: TurnJournal, store: Store) -> None:
     await turn.acting(ASKED, [WROTE])
-    await turn.end(Ended("failed", None), (), "")
+    await turn.change(lambda tx: turn.end(tx, Ended("failed", None), (), ""))
     assert [effect.state for effect in of_turn(store, turn.id)] == ["begun"]
 
 

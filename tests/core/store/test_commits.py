@@ -19,10 +19,10 @@ from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from nanoclaw.start.opening import open_store
 from tests.core.store.test_sessions import accept, inbound
 from tests.program import MAIN, NOON, FakeChannel, Program, everybody_is, running
 
@@ -125,7 +125,7 @@ class Accounts:
     """A store in which each change is a line."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = Store(folder / "state.db")
+        self.store = open_store(folder / "state.db")
         self.transactions = Transactions(self.store, lambda: NOON)
         self.disk = disk_of(self.store)
         self.after: list[str] = []

@@ -19,24 +19,24 @@ import pytest
 
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.store import format as formats
 from nanoclaw.core.store.db import PANIC, Flags, Store
-from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.lock import owner
 from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.start import store_format as formats
+from nanoclaw.start.opening import open_store, read_store
+from nanoclaw.start.store_format import newest_format
+from nanoclaw.start.store_lock import owner
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN = Address("terminal", "main")
 HOLD = """
 import sys
 from pathlib import Path
-from nanoclaw.core.store.db import Store
-store = Store(Path(sys.argv[1]))
+from nanoclaw.start.opening import open_store
+store = open_store(Path(sys.argv[1]))
 print("mine", flush=True)
 sys.stdin.read()
 """
@@ -61,7 +61,7 @@ def filled(path: Path, messages: int = 200) -> None:
 
 
 async def _filled(path: Path, messages: int = 200) -> None:
-    store = Store(path)
+    store = open_store(path)
     transactions = Transactions(store, lambda: NOW)
     row = transactions.write_now(lambda tx: tx.deliver(Inbound(MAIN, "me", "1", UserMessage("hi", NOW), role="owner")))
     assert row
@@ -91,17 +91,17 @@ def waiting(store: Store) -> list[Inbound]:
 def test_a_second_process_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
     with held(tmp_path / "state.db") as process:
         with pytest.raises(StoreBusy, match=rf"process {process.pid}\)"):
-            Store(tmp_path / "state.db")
+            open_store(tmp_path / "state.db")
         assert owner(tmp_path / "state.db") == process.pid
         with pytest.raises(StoreBusy, match=rf"process {process.pid}\)"):
-            Store(tmp_path / "state.db")
+            open_store(tmp_path / "state.db")
 
 
 def test_after_a_kill_the_next_process_starts_at_once(tmp_path: Path) -> None:
     with held(tmp_path / "state.db") as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
-        Store(tmp_path / "state.db").close()
+        open_store(tmp_path / "state.db").close()
         assert owner(tmp_path / "state.db") is None
 
 
@@ -110,16 +110,16 @@ def test_a_store_that_could_not_be_opened_has_no_owner(tmp_path: Path) -> None:
     path.mkdir()
     for _ in range(2):
         with pytest.raises(StoreError):
-            Store(path)
+            open_store(path)
     path.rmdir()
-    Store(path).close()
+    open_store(path).close()
 
 
 def test_others_can_read_beside_the_owner(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     filled(path, 3)
     with held(path):
-        reader = Store(path, read_only=True)
+        reader = read_store(path)
         assert [info.messages for info in list_sessions(reader)] == [7]
         with pytest.raises(StoreError), reader.transaction() as db:
             db.execute("DELETE FROM messages")
@@ -127,7 +127,7 @@ def test_others_can_read_beside_the_owner(tmp_path: Path) -> None:
 
 
 def test_only_the_person_can_read_the_file(tmp_path: Path) -> None:
-    Store(tmp_path / "state.db").close()
+    open_store(tmp_path / "state.db").close()
     assert (tmp_path / "state.db").stat().st_mode & 0o077 == 0
 
 
@@ -143,7 +143,7 @@ def test_a_newer_state_is_refused_and_untouched(tmp_path: Path) -> None:
     before = path.read_bytes()
     for read_only in (False, True):
         with pytest.raises(StoreError, match="newer nanoclaw"):
-            Store(path, read_only=read_only)
+            (read_store if read_only else open_store)(path)
     assert path.read_bytes() == before
     assert not list(tmp_path.glob("state.db.*"))
 
@@ -158,7 +158,7 @@ def test_a_newer_state_whose_last_writes_are_still_beside_it_is_untouched(tmp_pa
     writer.close()
     before = path.read_bytes(), (tmp_path / "state.db-wal").read_bytes()
     with pytest.raises(StoreError, match="newer nanoclaw"):
-        Store(path)
+        open_store(path)
     assert (path.read_bytes(), (tmp_path / "state.db-wal").read_bytes()) == before
 
 
@@ -171,7 +171,7 @@ def test_a_file_that_is_no_database_is_told_to_a_reader_and_untouched(tmp_path: 
         path.write_bytes({"text": b"dear diary\n" * 500, "zeros": bytes(9000), "header": b"SQLite format 3\0"}[damage])
     before = b"" if damage == "folder" else path.read_bytes()
     with pytest.raises(StoreError, match=r"state\.db"):
-        Store(path, read_only=True)
+        read_store(path)
     if damage != "folder":
         assert path.read_bytes() == before
 
@@ -179,7 +179,7 @@ def test_a_file_that_is_no_database_is_told_to_a_reader_and_untouched(tmp_path: 
 def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
     with pytest.raises(StoreError, match=r"state\.db"):
-        Store(tmp_path / "state.db")
+        open_store(tmp_path / "state.db")
 
 
 # -- formats
@@ -197,7 +197,7 @@ def test_an_older_format_is_brought_up_and_a_copy_is_kept(tmp_path: Path, monkey
     filled(path, 2)
     format_before = newest_format()
     monkeypatch.setattr(formats, "MIGRATIONS", with_one_more(tmp_path, "CREATE TABLE dreams (text TEXT) STRICT;"))
-    store = Store(path)
+    store = open_store(path)
     assert len(history(store)) == 5
     store.db.execute("INSERT INTO dreams VALUES ('fly')")
     store.close()
@@ -205,9 +205,9 @@ def test_an_older_format_is_brought_up_and_a_copy_is_kept(tmp_path: Path, monkey
     assert copy.stat().st_mode & 0o077 == 0
     monkeypatch.undo()
     with pytest.raises(StoreError, match="newer"):
-        Store(path)
+        open_store(path)
     shutil.copy(copy, path)
-    old = Store(path)
+    old = open_store(path)
     assert len(history(old)) == 5
     old.close()
 
@@ -217,7 +217,7 @@ def test_a_state_of_the_first_format_is_brought_up_with_all_it_held_and_a_copy_i
     with closing(sqlite3.connect(path)) as db:
         db.executescript((Path(__file__).parent / "format_1.sql").read_text())
         held_before = list(db.iterdump())
-    store = Store(path)
+    store = open_store(path)
     assert [message.text for message in history(store)] == ["hi", "Hello."]
     assert Sessions(Transactions(store, lambda: NOW)).of(MAIN).model == "ollama/x"
     assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
@@ -237,7 +237,7 @@ def test_a_state_of_the_second_format_is_brought_up(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript((Path(__file__).parent / "format_2.sql").read_text())
-    store = Store(path)
+    store = open_store(path)
     assert [message.text for message in history(store)] == ["hi", "Hello."]
     assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
     assert store.rows("SELECT text FROM pins") == [("be brief",)]
@@ -262,7 +262,7 @@ def test_without_room_for_a_copy_an_older_format_is_left_as_it_was(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(StoreError, match=r"no copy of it could be kept .* free some space"):
-            Store(path)
+            open_store(path)
     with closing(sqlite3.connect(path)) as db:
         assert list(db.iterdump()) == held_before
     assert not list(tmp_path.glob("state.db.v*"))
@@ -270,7 +270,7 @@ def test_without_room_for_a_copy_an_older_format_is_left_as_it_was(
 
 
 def test_a_new_state_has_no_copy_beside_it(tmp_path: Path) -> None:
-    Store(tmp_path / "state.db").close()
+    open_store(tmp_path / "state.db").close()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["state.db", "state.lock"]
 
 
@@ -282,8 +282,8 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkey
         patch.setattr(formats, "MIGRATIONS", bad)
         for _ in range(2):
             with pytest.raises(StoreError, match="It is as it was"):
-                Store(path)
-    store = Store(path)
+                open_store(path)
+    store = open_store(path)
     assert len(history(store)) == 5
     assert store.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'dreams'").fetchone() is None
     store.close()
@@ -297,11 +297,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Address, Inbound, UserMessage
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.tx import Transactions
+from nanoclaw.start.opening import open_store
 
 now = datetime.now(UTC)
-transactions = Transactions(Store(Path(sys.argv[1])), lambda: now)
+transactions = Transactions(open_store(Path(sys.argv[1])), lambda: now)
 for number in range(10_000):
     message = UserMessage(f"{number} " + "x" * 5000, now)
     try:
@@ -317,7 +317,7 @@ for number in range(10_000):
 
 def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    Store(path).close()
+    open_store(path).close()
     limit = 300_000
 
     def small_files() -> None:
@@ -331,7 +331,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_what_was_accepted_is_whole(tmp_pa
     assert "this step could not be saved" in refused
     assert "What was saved before is intact" in refused
     assert "rollback" not in refused
-    store = Store(path)
+    store = open_store(path)
     assert [inbound.external_id for inbound in waiting(store)] == accepted
     assert len(accepted) > 10
     store.close()
@@ -351,6 +351,6 @@ def test_a_write_that_was_cut_off_before_the_journal_mode_was_changed_is_taken_b
         for name in ("state.db", "state.db-journal"):
             shutil.copy(tmp_path / name, hot / name)
         db.execute("ROLLBACK")
-    store = Store(hot / "state.db")
+    store = open_store(hot / "state.db")
     assert store.rows("SELECT count(*) FROM first") == [(0,)]
     store.close()

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.usage import ModelFacts
-
-
-def test_nothing_is_known_of_a_model_that_was_never_asked(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
-    facts = ModelFacts(store)
-    assert (facts.abilities("a/b")[:3], facts.window("a/b")) == ((True, True, True), None)
-    store.close()
+from nanoclaw.start.model_facts import ModelFacts
+from nanoclaw.start.opening import open_store
 
 
 def test_a_window_that_was_learned_can_be_forgotten_and_nothing_else_is(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     facts = ModelFacts(store)
     assert not facts.forget_window("a/b")
     facts.lacks("a/b", "sees_images")
@@ -32,7 +25,7 @@ def test_a_window_that_was_learned_can_be_forgotten_and_nothing_else_is(tmp_path
 
 
 def test_what_was_learned_of_one_model_survives_a_restart_and_says_nothing_of_another(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     facts = ModelFacts(store)
     facts.lacks("a/b", "sees_images")
     facts.lacks("a/b", "sees_images")
@@ -41,7 +34,7 @@ def test_what_was_learned_of_one_model_survives_a_restart_and_says_nothing_of_an
     facts.learned_window("a/b", 0)
     facts.learned_window("a/c", 100_000)
     store.close()
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     facts = ModelFacts(store)
     assert (facts.abilities("a/b")[:3], facts.window("a/b")) == ((False, True, True), 4096)
     assert (facts.abilities("a/c").sees_images, facts.window("a/c")) == (True, 100_000)

@@ -13,6 +13,7 @@ from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.outbox import Outbox, failures
 from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.start.opening import open_store
 from tests.program import HandClock
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -21,7 +22,7 @@ MAIN = Address("terminal", "main")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store(tmp_path / "state.db")) as opened:
+    with closing(open_store(tmp_path / "state.db")) as opened:
         yield opened
 
 
@@ -52,7 +53,7 @@ async def test_a_failed_delivery_is_tried_after_5_s_25_s_2_min_and_10_min_and_th
 
 
 async def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     outbox = Outbox(Transactions(store, lambda: NOW), lambda: 1.0)
     rows = [Outbound(Address("terminal", f"chat {number % 2}"), f"text {number} 🎉") for number in range(6)]
     rows.append(Outbound(MAIN, "with files", ("/a b.png", "ü.txt"), "m-1"))
@@ -61,7 +62,7 @@ async def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) 
     add(store, Outbound(Address("telegram", "1"), "elsewhere"))
     await outbox.try_again(outbox.pending("terminal")[0], "down")
     store.close()
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     pending = Outbox(Transactions(store, lambda: NOW), lambda: 1.0).pending("terminal")
     assert [row.outbound._replace(key="") for row in pending] == rows
     assert len({row.outbound.key for row in pending}) == len(rows)

@@ -15,14 +15,14 @@ import pytest
 
 from nanoclaw import atomic_write as drafts
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.store.db import PAGE_BYTES, Store
-from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transactions
 from nanoclaw.sqlite_salvage.copies import KEPT, daily_copies, keep_daily_copy
+from nanoclaw.start.opening import PAGE_BYTES, open_store, read_store
+from nanoclaw.start.store_format import newest_format
 from tests.core.store.test_db import MAIN, NOW, filled, history, waiting
 from tests.journeys.command import Home
 from tests.kills import die_at_step, killed
@@ -43,8 +43,7 @@ def warnings() -> Iterator[list[str]]:
     from nanoclaw.log import logger  # set up now, if an earlier test asked for it
 
     said: list[str] = []
-    store = "nanoclaw.core.store"
-    sink = logger.add(lambda line: said.append(str(line)), level="WARNING", format="{message}", filter=store)
+    sink = logger.add(lambda line: said.append(str(line)), level="WARNING", format="{message}", filter="nanoclaw")
     try:
         yield said
     finally:
@@ -54,7 +53,7 @@ def warnings() -> Iterator[list[str]]:
 
 def used(path: Path) -> int:
     """Everything a start does with the store; how many messages there are."""
-    with closing(Store(path)) as store:
+    with closing(open_store(path)) as store:
         transactions = Transactions(store, lambda: NOW)
         Inbox(transactions).waiting()
         Inbox(transactions).open_turns()
@@ -173,7 +172,7 @@ def without(whole: bytes, path: Path, *tables: str) -> bytes:
 
 
 def conversations(path: Path) -> list[tuple[str, int]]:
-    store = Store(path, read_only=True)
+    store = read_store(path)
     try:
         return [(each.key, each.messages) for each in list_sessions(store)]
     finally:
@@ -205,7 +204,7 @@ def test_what_was_removed_or_changed_since_the_copy_stays_so(tmp_path: Path, who
     path.write_bytes(without(path.read_bytes(), tmp_path / "made.db", "usage"))
     with warnings() as said:
         assert used(path) == 401
-    store = Store(path)
+    store = open_store(path)
     assert store.rows("SELECT name, value FROM flags") == [("old", "2")]
     store.close()
     assert f"What could be read is used, over the copy of {DAY}." in said[0]
@@ -222,7 +221,7 @@ def test_nothing_of_the_copy_is_done_once_more(tmp_path: Path, whole: bytes) -> 
     keep_daily_copy(path, DAY)
     path.write_bytes(without(whole, tmp_path / "made.db", "inbox", "turns"))
     with warnings():
-        store = Store(path)
+        store = open_store(path)
     assert waiting(store) == []
     assert Inbox(Transactions(store, lambda: NOW)).open_turns() == []
     store.close()
@@ -260,7 +259,7 @@ def test_a_damaged_state_of_the_first_format_goes_on_in_the_newest(tmp_path: Pat
         db.executescript((Path(__file__).parent / "format_1.sql").read_text())
     path.write_bytes(without(path.read_bytes(), tmp_path / "made.db", "outbox"))
     with warnings() as said:
-        store = Store(path)
+        store = open_store(path)
     assert "Missing of what it held: some messages that went out." in said[0]
     assert [message.text for message in history(store)] == ["hi", "Hello."]
     assert [inbound.message.text for inbound in waiting(store)] == ["and more"]
@@ -276,7 +275,7 @@ def test_tables_that_the_core_does_not_know_go_on_with_their_rows(tmp_path: Path
         db.execute("INSERT INTO plugins VALUES ('dreams', 3)")
     path.write_bytes(without(path.read_bytes(), tmp_path / "made.db", "usage"))
     with warnings():
-        store = Store(path)
+        store = open_store(path)
     assert store.rows("SELECT * FROM dreams INDEXED BY dreams_n WHERE n > 1") == [("fly", 1.5)]
     assert store.rows("SELECT * FROM plugins") == [("dreams", 3)]
     store.close()
@@ -319,7 +318,7 @@ def test_a_damaged_state_that_says_it_is_newer_is_left_alone(tmp_path: Path, who
     newer = whole[:60] + (newest_format() + 1).to_bytes(4, "big") + whole[64:9000]
     path.write_bytes(newer)
     with pytest.raises(StoreError, match="newer nanoclaw"):
-        Store(path)
+        open_store(path)
     assert path.read_bytes() == newer
     assert kept(path) == []
 
@@ -350,7 +349,7 @@ def test_what_is_in_the_journal_of_a_damaged_state_goes_on(tmp_path: Path, whole
     aside, wal = kept(path)
     assert wal.name == aside.name + "-wal"
     assert wal.read_bytes() == journal
-    store = Store(path)
+    store = open_store(path)
     assert store.rows("SELECT name, value FROM flags") == [("only", "in the journal")]
     store.close()
 
@@ -381,7 +380,7 @@ def test_a_state_that_was_emptied_is_told_and_a_new_one_is_not(tmp_path: Path) -
     assert said == []
     path.write_bytes(b"")
     with pytest.raises(StoreError, match="is empty, as something has emptied it"):
-        Store(path, read_only=True)
+        read_store(path)
     with warnings() as said:
         used(path)
     assert "Nothing of it could be read" in said[0]
@@ -398,7 +397,7 @@ def test_a_new_state_is_never_empty_however_its_making_ends(tmp_path: Path, monk
         with monkeypatch.context() as patched:
             patched.setattr(drafts, point, broken)
             with pytest.raises(StoreError, match=r"cannot open .*state\.db"):
-                Store(path)
+                open_store(path)
         assert not path.exists() or path.stat().st_size
     with warnings() as said:
         used(path)
@@ -417,7 +416,7 @@ def test_without_room_a_damaged_state_is_told_and_left_as_it_was(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(StoreError, match=r"damaged, and can't be moved aside .* the disk is full"):
-            Store(path)
+            open_store(path)
     assert path.read_bytes() == whole[: len(whole) // 2]
     with warnings():
         assert used(path) > 50
@@ -427,7 +426,7 @@ async def rescue(path: Path, at: int) -> None:
     """Open a store, and kill this process at that step of what is done to its files."""
     steps = ("os.link", "os.remove", "os.rename", "sqlite3.connect", "open")
     die_at_step(at, lambda event, given: event in steps and "state.db" in given)
-    Store(path)
+    open_store(path)
 
 
 def test_a_kill_while_it_is_rescued_costs_nothing_at_the_next_start(tmp_path: Path, whole: bytes) -> None:
@@ -474,7 +473,7 @@ def test_the_person_reads_one_sentence_and_gets_an_answer(tmp_path: Path, whole:
 def test_one_copy_a_day_is_kept_and_seven_of_them(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     filled(path, 2)
-    store = Store(path)  # beside its owner
+    store = open_store(path)  # beside its owner
     for day in range(1, 11):
         keep_daily_copy(path, date(2026, 3, day))
     assert [copy.name for copy in daily_copies(path)] == [f"state-2026-03-{day:02}.db" for day in range(10, 3, -1)]

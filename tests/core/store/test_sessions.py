@@ -31,10 +31,10 @@ from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.history import list_sessions, whole_history
 from nanoclaw.core.store.inbox import Inbox
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start.opening import open_store
 from tests.program import REPOSITORY, HandClock, bare
 
 NOW = datetime(2026, 3, 6, 12, 0, 0, 123456, tzinfo=UTC)
@@ -76,15 +76,17 @@ def accept(store: Store, message: Inbound) -> int | None:
 
 
 async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
     turn = await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin([row], EVERY_KIND[:2])
     await turn.step(EVERY_KIND[2:5])
-    await turn.end(Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5")
+    await turn.change(
+        lambda tx: turn.end(tx, Ended("answered", Outbound(MAIN, "done"), "done"), EVERY_KIND[5:], "openai/gpt-5")
+    )
     store.close()
 
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     assert tuple(sessions(store).of(MAIN).history) == EVERY_KIND
     assert whole_history(store, "terminal:main") == list(EVERY_KIND)
     assert [(info.key, info.messages) for info in list_sessions(store)] == [("terminal:main", 9)]
@@ -92,7 +94,7 @@ async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: P
 
 
 async def test_a_turn_of_which_nothing_is_kept_can_have_been_shortened(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     session = (every := sessions(store)).of(MAIN)
     await TurnJournal(session, 1, accept(store, inbound()) or 0, "person").begin([1], EVERY_KIND[:2])
     session.shorten(session.placed()[-1].id, lines="They said hello.")
@@ -102,7 +104,7 @@ async def test_a_turn_of_which_nothing_is_kept_can_have_been_shortened(tmp_path:
 
 
 async def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     for number in range(3):
         row = accept(store, inbound(external_id=str(number)))
         assert row
@@ -117,19 +119,19 @@ async def test_a_picture_sent_many_times_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_the_chosen_model_and_the_memory_of_a_context_survive_and_new_ends_the_context(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     session = sessions(store).of(MAIN)
     session.keep_snapshot("facts")
     session.use_model("openai/gpt-5")
     store.close()
 
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     session = sessions(store).of(MAIN)
     assert (session.snapshot_text, session.model) == ("facts", "openai/gpt-5")
     session.transactions.write_now(session.reset)
     store.close()
 
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     session = sessions(store).of(MAIN)
     assert (session.snapshot_text, session.model, session.history) == (None, "openai/gpt-5", [])
     store.close()
@@ -145,7 +147,7 @@ class Torn:
 
 @pytest.mark.parametrize("step", ["begin", "step", "end"])
 async def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     inbox = inbox_of(store)
     row = accept(store, inbound())
     assert row
@@ -158,7 +160,7 @@ async def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -
     else:
         turn = await TurnJournal(session, 1, row, "person").begin([row], [UserMessage("hi", NOW)])
         ended = Ended("answered", Outbound(MAIN, "x"))
-        doing = turn.step(bad) if step == "step" else turn.end(ended, bad, "")
+        doing = turn.step(bad) if step == "step" else turn.change(lambda tx: turn.end(tx, ended, bad, ""))
     before = list(session.history)
     with pytest.raises(Exception):  # noqa: B017 - whatever it is
         await doing
@@ -170,7 +172,7 @@ async def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path, step: str) -
 
 
 async def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
     await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin(
@@ -184,7 +186,7 @@ async def test_a_damaged_message_is_left_alone_and_the_others_go_on(tmp_path: Pa
 
 
 async def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
     await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin([row], [UserMessage("hi", NOW, images=(CAT,))])
@@ -197,24 +199,24 @@ async def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_p
 
 
 def test_a_message_accepted_but_not_begun_is_there_after_a_restart(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     one, two = inbound("first \ud83d", "1"), inbound("second", "2", chat="other")
     assert [accept(store, item) for item in (one, two)] == [1, 2]
     store.close()
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     assert inbox_of(store).waiting() == [(1, one), (2, two)]
     store.close()
 
 
 def test_a_repeated_external_id_is_accepted_once_even_after_it_is_done_and_after_a_restart(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     inbox = inbox_of(store)
     row = accept(store, inbound("hi"))
     assert row
     assert accept(store, inbound("hi again")) is None
     inbox.done((row,), Outbound(MAIN, "hello"))
     store.close()
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     assert accept(store, inbound("hi")) is None
     other_channel = Inbound(Address("telegram", "1"), "me", "1", UserMessage("hi", NOW))
     assert accept(store, other_channel)
@@ -222,7 +224,7 @@ def test_a_repeated_external_id_is_accepted_once_even_after_it_is_done_and_after
 
 
 async def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     inbox = inbox_of(store)
     row = accept(store, inbound("clean up"))
     assert row
@@ -233,13 +235,13 @@ async def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_pa
     assert cut.calls[0] == "exec ls"
     assert cut.tools == ("exec",), "of the others nothing is in the audit log"
     journal = TurnJournal(sessions(store).of(MAIN), cut.id, cut.inbox, "person").reopen(cut)
-    await journal.end(Ended("failed", Outbound(MAIN, "I was interrupted.")), (), "")
+    await journal.change(lambda tx: journal.end(tx, Ended("failed", Outbound(MAIN, "I was interrupted.")), (), ""))
     assert inbox.open_turns() == []
     store.close()
 
 
 async def test_bodies_are_plain_json_that_other_programs_can_read(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state.db")
+    store = open_store(tmp_path / "state.db")
     row = accept(store, inbound())
     assert row
     await TurnJournal(sessions(store).of(MAIN), 1, row, "person").begin([row], EVERY_KIND[:2])

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import ProviderRefused, StoreError
-from nanoclaw.core.messages import Address, AssistantMessage, Origin, Usage, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Origin, Usage, UserMessage
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Session, Sessions
+from nanoclaw.core.store.sessions import Session, Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transactions
-from nanoclaw.core.store.usage import By, Call, past_counts, record, spent
+from nanoclaw.core.store.usage import Call, past_counts, record
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
+from nanoclaw.start.model_facts import By, spent
+from nanoclaw.start.opening import open_store
 from nanoclaw.usage_totals import Total, totals
 from tests.core.store.test_sessions import accept, inbound
 from tests.program import MAIN, NOON, HandClock, Program, running, tools_plugin
@@ -25,7 +26,7 @@ from tests.program import MAIN, NOON, HandClock, Program, running, tools_plugin
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterable[Store]:
-    opened = Store(tmp_path / "state.db")
+    opened = open_store(tmp_path / "state.db")
     yield opened
     opened.close()
 
@@ -117,9 +118,9 @@ async def test_a_call_is_written_once_though_the_first_write_failed(store: Store
     turn.called(Call("a/b", Usage(10, 1)))
     store.db.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreError):
-        await turn.end(Ended("answered", None, "hello"), (), "a/b")
+        await turn.change(lambda tx: turn.end(tx, Ended("answered", None, "hello"), (), "a/b"))
     store.db.execute("PRAGMA query_only = OFF")
-    await turn.end(Ended("answered", None, "hello"), (), "a/b")
+    await turn.change(lambda tx: turn.end(tx, Ended("answered", None, "hello"), (), "a/b"))
     assert store.rows("SELECT origin, input_tokens FROM usage") == [("job", 10)]
 
 
@@ -172,8 +173,3 @@ async def test_a_request_that_was_stopped_is_counted_by_ourselves(tmp_path: Path
         ((_, _, _, input_, output, _, is_reported),) = calls_of(program)
         assert isinstance(input_, int) and input_ > 300
         assert (output, is_reported) == (6, 0)
-
-
-def test_an_address_never_used_has_no_rows(store: Store) -> None:
-    Sessions(Transactions(store, HandClock())).of(Address("terminal", "new"))
-    assert totals(spent(store, "session"), price) == []

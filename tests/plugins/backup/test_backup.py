@@ -24,13 +24,13 @@ import pytest
 from nanoclaw import scratch_folders
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Finding, Plugin
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.format import newest_format
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.backup.archive import FORMAT
 from nanoclaw.plugins.backup.backup import restore
 from nanoclaw.start.build import build
 from nanoclaw.start.home import seed
+from nanoclaw.start.opening import read_store
+from nanoclaw.start.store_format import newest_format
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
 from tests.kills import die_at_step, killed
@@ -82,7 +82,7 @@ def calm(found: Tree) -> Tree:
 
 
 def messages(root: Path) -> int:
-    store = Store(root / "state.db", read_only=True)
+    store = read_store(root / "state.db")
     try:
         return sum(info.messages for info in list_sessions(store))
     finally:

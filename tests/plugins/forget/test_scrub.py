@@ -23,12 +23,11 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.plugin import Ended, Plugin
 from nanoclaw.core.records import Records
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.journal import TurnJournal
-from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.plugins.forget import scrub
 from nanoclaw.plugins.forget.words import words_of
+from nanoclaw.start.opening import open_store
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN, WORK = Address("terminal", "main"), Address("terminal", "work")
@@ -47,7 +46,7 @@ class Home:
     """A store, as the plugin sees it by its host."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = Store(folder / "state.db")
+        self.store = open_store(folder / "state.db")
         self.db, self.path, self.rows, self.read = self.store.db, self.store.path, self.store.rows, self.store.rows
         self.transactions = Transactions(self.store, lambda: NOW)
         self.sessions = Sessions(self.transactions)
@@ -84,7 +83,7 @@ async def note_it(turn: TurnJournal) -> None:
 
 async def end(turn: TurnJournal, text: str, address: Address = MAIN) -> None:
     ended = Ended("answered", Outbound(address, text), text)
-    await turn.end(ended, [AssistantMessage(text, NOW)], "m")
+    await turn.change(lambda tx: turn.end(tx, ended, [AssistantMessage(text, NOW)], "m"))
 
 
 def bytes_of(folder: Path) -> bytes:

@@ -15,10 +15,10 @@ import pytest
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, AssistantMessage, Outbound, ToolResult
 from nanoclaw.core.profiles import PROFILES
-from nanoclaw.core.store.db import Store
 from nanoclaw.core.store.inbox import TOOK_EFFECT
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN
+from nanoclaw.start.opening import open_store
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, results, running
 
 ANNA, GUEST = Address("telegram", "555"), Address("telegram", "777")
@@ -343,7 +343,7 @@ async def test_a_yes_is_to_the_file_as_it_was_when_it_was_asked_for(tmp_path: Pa
 def copy(home: Program, target: Path) -> None:
     """The store as a crash would leave it now."""
     home.app.store.db.execute("VACUUM INTO ?", (str(target),))
-    Store(target).close()
+    open_store(target).close()
 
 
 async def test_a_heartbeat_cannot_send(tmp_path: Path) -> None:

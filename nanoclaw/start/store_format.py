@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-MIGRATIONS = Path(__file__).with_name("migrations")
+MIGRATIONS = Path(__file__).parents[1] / "core/store/migrations"
 """NNN.sql brings the core's tables from format NNN - 1 to format NNN. What a released one makes never changes."""
 
 _MAGIC = b"SQLite format 3\0"

@@ -50,6 +50,9 @@ class Purposes(NamedTuple):
             raise NanoclawError(f"models have no purpose {purpose!r}{near(purpose, PURPOSES)}")
         return self.models.get(purpose, PurposeModel())
 
+    def has_own(self, purpose: str) -> bool:
+        return self.of(purpose) != PurposeModel()
+
     def effort_of(self, purpose: str) -> str:
         """The effort of a purpose; the conversation's if it has no model and no effort of its own."""
         own = self.of(purpose)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.bootstrap import cut, fair_shares, read
+from nanoclaw.bootstrap_files import cut, fair_shares, read
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import make_home, seed
