@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.prompt_snapshot import Preview
     from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
     from nanoclaw.core.records import Records
-    from nanoclaw.core.store.compactions import Placed
+    from nanoclaw.core.store.compactions import Placed as Placed
     from nanoclaw.redaction import Redactor
 
 T = TypeVar("T")
@@ -138,6 +138,7 @@ class StoredConversation(Protocol):
     def unsummed(self) -> list[Placed]: ...  # with the messages that lines stand for
     def has_lines(self) -> bool: ...  # if there ever were any in this context
     def whole(self) -> Sequence[Message]: ...  # all that was ever said in it
+    def said(self, before: int, most: int) -> list[Placed]: ...  # the last before a row; nothing taken back
     def of_turn(self, turn: int, upto: int) -> list[Message]: ...  # up to a row, as they were said
     def last_turn(self) -> TurnRecord | None: ...  # the newest that has ended
     def results(self) -> int: ...  # how many results of tools there were

@@ -118,6 +118,11 @@ class Records(NamedTuple):
         sql = "SELECT min(messages.id) FROM turns CROSS JOIN messages ON turn = turns.id WHERE ended IS NULL"
         return next((row for (row,) in self.read(sql) if row), 2**63 - 1)
 
+    def reasons(self, turns: Sequence[int]) -> dict[int, str]:
+        """Why turns ended, as far as they have."""
+        sql = "SELECT id, reason FROM turns WHERE ended IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
+        return dict(self.read(sql, json.dumps(turns)))
+
     def talk(self, after: int, since: str = "") -> list[tuple[int, int, int, str, bool]]:
         """The owner's words and the answers to them after a row, in turns that ended since a time: row, conversation,
         size, end of the turn, and if it is of the newest context."""

@@ -35,7 +35,7 @@ def test_c_goes_on_with_the_last_conversation_and_r_with_the_one_that_is_named(h
 def test_r_on_a_pipe_lists_them_and_says_how_to_name_one(home: Home) -> None:
     lines = home.run("-r").out.splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["camp", "main"]
-    assert "just now, 3 messages" in lines[0] and lines[0].endswith("Where is the tent?")
+    assert "just now, 2 messages" in lines[0] and lines[0].endswith("Where is the tent?")
     assert lines[2].endswith("-r NAME goes on with one.")
 
 

@@ -24,10 +24,13 @@ IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body, 
 
 
 def list_sessions(store: Store) -> list[ConversationInfo]:
+    """`messages` are those of the person and the answers, without what was taken back."""
     rows = store.rows(
         "SELECT key, sessions.context, coalesce((SELECT body ->> 'text' FROM messages AS m WHERE session = sessions.id"
         " AND m.context = sessions.context AND json_valid(body) AND body ->> 'kind' = 'user'"
-        " AND body ->> 'origin' <> 'runtime' ORDER BY id LIMIT 1), ''), count(messages.id), coalesce(max(started), '')"
+        " AND body ->> 'origin' <> 'runtime' ORDER BY id LIMIT 1), ''), count(CASE WHEN messages.context > 0 AND"
+        " json_valid(body) AND json_extract(body, '$.kind', '$.origin', '$.finish') IN ('[\"user\",\"person\",null]',"
+        """ '["assistant",null,"stop"]', '["assistant",null,"length"]') THEN 1 END), coalesce(max(started), '')"""
         " FROM sessions LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = turn"
         " GROUP BY sessions.id ORDER BY 5 DESC"
     )

@@ -133,6 +133,12 @@ class Session:
         """All messages ever, older contexts included."""
         return history.whole_history(self._store, self.key) or []
 
+    def said(self, before: int, most: int) -> list[Placed]:
+        """The last messages before a row, older contexts included, but none that was taken back."""
+        rows = "SELECT id FROM messages WHERE session = ? AND id < ? AND context > 0 ORDER BY id DESC LIMIT ?"
+        sql = f"SELECT id, turn, body FROM messages WHERE id IN ({rows}) ORDER BY id"
+        return history.placed_of(self._store, self._store.rows(sql, self.id, before, most))
+
     def of_turn(self, turn: int, upto: int) -> list[Message]:
         """The messages of a turn up to that id, as they were said."""
         return history.of_turn(self._store, self.id, turn, upto)

@@ -45,7 +45,7 @@ class ListOfConversations(Plugin):
         is_on = bool(host.setting("models.titles").name)
         self.hears = {"on_end": Hears(origins=("person",) if is_on else ())}
         self._asked: set[tuple[str, int]] = set()
-        self._ways = Ways(host)
+        self._ways = self.public = Ways(host)
 
     def commands(self) -> Iterable[Command]:
         told = "your conversations; /sessions WORDS searches them; /sessions rename NAME TITLE, /sessions delete NAME"
@@ -75,6 +75,8 @@ class ListOfConversations(Plugin):
         action, _, rest = said.argument.strip().partition(" ")
         if action in ("", "list"):
             return self._listed()
+        if action == "search":
+            return self._searched(rest)
         if action not in ("rename", "delete", "open"):
             return self._searched(said.argument)
         found, rest = self._found(rest.strip())
@@ -121,7 +123,7 @@ class ListOfConversations(Plugin):
         if kind not in ("markdown", "json"):
             kind, name = "markdown", said.argument
         place = self._found(name.strip())[0] if name.strip() else said.conversation
-        messages = self._host.conversations.of(place).whole()
+        messages = [one.message for one in self._host.conversations.of(place).said(2**62, -1)]
         if not messages:
             raise NanoclawError("nothing was said there yet.")
         (row,) = titled(self._host.read, [one for one in self._host.conversations.all() if one.key == str(place)])

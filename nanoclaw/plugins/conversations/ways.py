@@ -242,6 +242,10 @@ class Ways:
         found = self._host.records.effects(conversation, _EFFECTS)
         return [one for one in found if (one.turn or 0) >= turn and one.state in ("done", "begun")]
 
+    def done_since_last(self, conversation: Address) -> list[str]:
+        """Effects since the last message, in words."""
+        return self._done_since(conversation, self._last(conversation).turn)
+
     def _done_since(self, conversation: Address, turn: int) -> list[str]:
         return list(dict.fromkeys(one.text for one in reversed(self._effects(conversation, turn))))
 

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import Event, Joined, TurnEnded
-from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, UserMessage
+from nanoclaw.core.events import Event, Joined, TurnBegan, TurnEnded
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.page.sessions import SignIns
 from nanoclaw.plugins.page.stream import EventStream
 from nanoclaw.plugins.page.tokens import ApiTokens
 
 if TYPE_CHECKING:
+    from nanoclaw.plugins.page.live import Item
     from nanoclaw.plugins.page.plugin import PageSettings
 
 NAME, SENDER = "page", "owner"
+CHANGING = ("/retry", "/edit", "/rewind")
+"""Commands that take back what was said."""
 
 
 class PageChannel:
@@ -33,13 +36,15 @@ class PageChannel:
     def __init__(self, host: Host, settings: PageSettings, tokens: ApiTokens) -> None:
         from nanoclaw.plugins.page.api import ApiChannel
         from nanoclaw.plugins.page.live import LiveTurns
+        from nanoclaw.plugins.page.transcript import Transcript
 
         self.host, self._settings, self.api = host, settings, ApiChannel(host, tokens)
         media = host.get("media")
         self.most_bytes = media.most_bytes if media else 20_000_000
         self.hints = self.hints._replace(file_bytes=self.most_bytes)
         self.sessions, self.stream = SignIns(host, host.now), EventStream()
-        self.live = LiveTurns(self.stream.publish, lambda key: len(self.history(key)))
+        self.transcript = Transcript(host)
+        self.live = LiveTurns(self.stream.publish, self.transcript)
         self.alive: datetime | None = None
         self.admitted: set[str] = set()
         """Ids of messages that a browser which is signed in is handing in."""
@@ -47,11 +52,14 @@ class PageChannel:
         self.listening = asyncio.Event()
         self._deliver: Deliver | None = None
         host.watch(self._overhear)
-        self._said = dict[str, str]()  # by id, what was said and is neither answered nor part of a turn
+        # by id, what was said and is neither answered nor part of a turn: its conversation and how it is shown
+        self._said: dict[str, tuple[str, Item]] = {}
+        self._changing = set[str]()  # ids of commands that take back what was said
         self._sent = 0
 
     async def run(self, deliver: Deliver) -> None:
         from nanoclaw.plugins.page import server
+        from nanoclaw.plugins.page.actions import Actions
         from nanoclaw.plugins.page.cards import Cards
         from nanoclaw.plugins.page.talk import Talk
 
@@ -68,6 +76,7 @@ class PageChannel:
         self.port = own.getsockname()[1]
         routes = [
             *Talk(self).routes(),
+            *Actions(self).routes(),
             *Cards(self).routes(),
             *self.api.routes(),
             *server.hook_routes(self.host.get("send")),
@@ -103,22 +112,29 @@ class PageChannel:
 
     # --- what is said ------------------------------------------------------------------------------------------------
 
-    def history(self, key: str) -> Sequence[Message]:
-        return self.host.conversations.of(conversation_of(key)).whole()
+    def waiting(self, key: str) -> list[Item]:
+        """Messages that were said in a conversation and are not part of a turn yet."""
+        return [item for place, item in self._said.values() if place == key]
 
-    async def say(self, key: str, id_: str, text: str, files: Sequence[Attachment] = ()) -> None:
-        """Hand in what the person said in a conversation."""
+    async def say(
+        self, key: str, id_: str, text: str, files: Sequence[Attachment] = (), *, is_shown: bool = True
+    ) -> None:
+        """Hand in what the person said in a conversation, or what a button did."""
         if self._deliver is None:
             raise ChannelError("the page is only about to start: try again.")
         now = self.host.now()
         self.alive = now
         inbound = Inbound(address_of(key), SENDER, id_, UserMessage(text, now), tuple(files))
         names = [one.name for one in files]
-        self.live.said(key, {"id": f"i{id_}", "kind": "said", "text": text, "names": names, "at": now.isoformat()})
-        if text.lstrip().startswith("/"):
+        item = {"id": f"i{id_}", "kind": "said", "text": text, "names": names, "at": now.isoformat()}
+        if text.split(None, 1)[:1] and text.split(None, 1)[0].lower() in CHANGING:
+            self._changing.add(id_)
+        if is_shown:
+            self.live.said(key, item)
+        if is_shown and text.lstrip().startswith("/"):
             await self._keep(key, "said", text)
-        else:
-            self._said[id_] = text
+        elif is_shown:
+            self._said[id_] = key, item
         self.admitted.add(id_)
         try:
             await self._deliver(inbound)
@@ -127,17 +143,24 @@ class PageChannel:
 
     async def _keep_reply(self, key: str, outbound: Outbound) -> None:
         """Keep an answer by code, and what it answers, as far as the history does not have them."""
-        is_there = any(one.text == outbound.text for one in self.history(key)[-1:])
-        if said := self._said.pop(outbound.reply_to, ""):
-            await self._keep(key, "said", said, before=int(is_there))
+        is_there = any(one.message.text == outbound.text for one in self.transcript.last(key))
+        if said := self._said.pop(outbound.reply_to, None):
+            await self._keep(key, "said", said[1]["text"], before=int(is_there))
         if not is_there:
             await self._keep(key, "text", outbound.text)
 
+    async def _keep_dropped(self, key: str, answered: str) -> None:
+        """Keep what was said and will not be begun, as after a stop."""
+        left = [id_ for id_, (place, _) in self._said.items() if place == key and id_ not in self.admitted | {answered}]
+        if left and not self.host.records.is_waiting(address_of(key)):
+            for id_ in left:
+                await self._keep(key, "said", self._said.pop(id_)[1]["text"])
+
     async def _keep(self, key: str, kind: str, text: str, before: int = 0) -> None:
         """Keep what the history of a conversation does not have: a command, its reply, why a turn failed."""
-        session, place = self.host.conversations.of(conversation_of(key)), len(self.history(key)) - before
-        sql = "INSERT INTO page_lines (session, place, kind, text, at) VALUES (?, ?, ?, ?, ?)"
-        values = session.id, place, kind, text, self.host.now().isoformat()
+        session, after = self.host.conversations.of(conversation_of(key)), self.transcript.end(key, before)
+        sql = "INSERT INTO page_lines (session, after, kind, text, at) VALUES (?, ?, ?, ?, ?)"
+        values = session.id, after, kind, text, self.host.now().isoformat()
         await self.host.write(lambda tx: tx.execute(sql, *values))
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
@@ -146,11 +169,6 @@ class PageChannel:
             if len(data) <= most:
                 return bytes(data)
         raise Undeliverable("it is not there any more, or too large")
-
-    def lines(self, key: str) -> list[tuple[int, int, str, str, str]]:
-        """Row, place in the history, kind, text and time of what was kept besides."""
-        sql = "SELECT id, place, kind, text, at FROM page_lines WHERE session = ? ORDER BY id DESC LIMIT 200"
-        return self.host.read(sql, self.host.conversations.of(conversation_of(key)).id)[::-1]
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
@@ -168,8 +186,11 @@ class PageChannel:
         item |= {"files": [{"name": name, "url": f"/files/{row}/{at}"} for at, name in enumerate(names)]}
         if names:
             await self._keep(key, "files", json.dumps([row, names]))
-        if not self.live.sent(key, outbound, item) and outbound.text:
+        is_kept = self.live.sent(key, outbound, item)
+        await self._keep_dropped(key, outbound.reply_to)
+        if not is_kept and outbound.text:
             await self._keep_reply(key, outbound)
+        self._has_changed(key, outbound.reply_to)
         return f"page-{outbound.key}"
 
     def _overhear(self, address: Address, event: Event) -> None:
@@ -179,12 +200,26 @@ class PageChannel:
             own = access.conversation_of(address) if access and address.channel != "terminal" else None
             self.live.show(key := str(own or address), event)
             if isinstance(event, TurnEnded):
-                self.stream.publish({"c": key, "t": "elsewhere"})
+                self.changed(key)
+
+    def _has_changed(self, key: str, id_: str) -> None:
+        """Let every page read a conversation anew after a command took back what was said."""
+        if id_ in self._changing:
+            self._changing.discard(id_)
+            self.changed(key)
+
+    def changed(self, key: str) -> None:
+        """Let every page read a conversation anew."""
+        self.stream.publish({"c": key, "t": "elsewhere"})
 
     def show(self, address: Address, event: Event) -> None:
+        key = conversation(address)
         for one in event.external_ids if isinstance(event, Joined) else [getattr(event, "reply_to", "")]:
-            self._said.pop(one, None)  # it is part of a turn, whose history has it
-        self.live.show(conversation(address), event)
+            if said := self._said.pop(one, None):  # it is part of a turn, whose history has it
+                self.live.joined(*said)
+        self.live.show(key, event)
+        if isinstance(event, TurnBegan):
+            self._has_changed(key, event.reply_to)
 
 
 def conversation_of(key: str) -> Address:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.events import (
     Event,
@@ -24,6 +24,9 @@ from nanoclaw.core.events import (
 )
 from nanoclaw.core.messages import Outbound, ToolCall
 from nanoclaw.plugins.page import render
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.page.transcript import Transcript
 
 Item = dict[str, Any]
 """One thing that the page shows. `id` and `kind` (said, text, tool, note) are always there."""
@@ -49,8 +52,8 @@ class _Turn:
 class LiveTurns:
     """By key of their conversation, "channel:chat"."""
 
-    def __init__(self, publish: Callable[[dict[str, Any]], None], mark: Callable[[str], int]) -> None:
-        self._publish, self._mark = publish, mark
+    def __init__(self, publish: Callable[[dict[str, Any]], None], transcript: Transcript) -> None:
+        self._publish, self._mark, self._broken = publish, transcript.end, transcript.broken
         self._turns: dict[str, _Turn] = {}
         # the message that was answered last, the item with that, and if the history has it
         self._answered: dict[str, tuple[str, str, bool]] = {}
@@ -78,6 +81,16 @@ class LiveTurns:
             turn.items[item["id"]] = item
         self._tell(key, "item", item=item)
 
+    def joined(self, key: str, item: Item) -> None:
+        """Show a message from before as part of the turn that runs."""
+        if turn := self._turns.get(key):
+            turn.items.setdefault(item["id"], item)
+
+    def text(self, key: str, id_: str) -> str:
+        """The text of an item of the turn that runs, as it was written."""
+        turn = self._turns.get(key)
+        return str(turn.items.get(id_, {}).get("source", "")) if turn else ""
+
     def sent(self, key: str, outbound: Outbound, item: Item) -> bool:
         """Show what came through the outbox; an answer takes the place of what was shown of it while it grew. True if
         the history of the conversation has it, too."""
@@ -96,7 +109,7 @@ class LiveTurns:
             case TurnBegan(reply_to):
                 self._turns[key] = _Turn(reply_to, self._mark(key))
                 self._answered.pop(key, None)
-                self._tell(key, "began")
+                self._tell(key, "began", id=f"i{reply_to}", row=self._turns[key].mark)
             case TextDelta(text):
                 self._grow(key, text)
             case ToolStarted(call, parent, number):
@@ -177,12 +190,17 @@ class LiveTurns:
         self._turns.pop(key, None)
         for id_ in turn.superseded if turn and answer else ():
             self._tell(key, "gone", id=id_)
+        broken = self._broken(key) if turn and reason in ("cancelled", "failed") else None
+        if broken and reason == "cancelled":
+            self._tell(key, "item", item=broken)
         if answer and turn:
             if not shown or answer.strip() != grew.strip():
                 item = of_text(shown or self._new_id(), answer)
                 shown = item["id"]
                 self._tell(key, "item", item=item)
             self._answered[key] = turn.reply_to, shown, reason not in ("cancelled", "failed")
+        if broken and reason == "failed":
+            self._tell(key, "item", item=broken)
         self._tell(key, "ended", reason=reason)
 
     # --- events ------------------------------------------------------------------------------------------------------

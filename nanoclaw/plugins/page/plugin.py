@@ -13,7 +13,7 @@ from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Reply, Said, Tx
 from nanoclaw.installation import install_command
 from nanoclaw.plugins.page import tokens
-from nanoclaw.plugins.page.sessions import FILES, LINES, MIGRATION
+from nanoclaw.plugins.page.sessions import FILES, LINES, MIGRATION, PLACES
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
@@ -45,7 +45,7 @@ class Page(Plugin):
     name = NAME
     settings = PageSettings
     secrets = ("password",)
-    migrations = (MIGRATION, LINES, tokens.MIGRATION, FILES)
+    migrations = (MIGRATION, LINES, tokens.MIGRATION, FILES, PLACES)
     marks = (
         *(f"page_browsers.{one}" for one in ("sha256", "agent", "made", "used")),
         *("page_lines.kind", "page_lines.at", "page_files.id", "page_files.mime", "page_files.at"),

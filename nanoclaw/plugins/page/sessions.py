@@ -38,6 +38,9 @@ LINES = """CREATE TABLE page_lines (  -- that the history of a conversation does
 ) STRICT;
 CREATE INDEX page_lines_of ON page_lines (session, id)"""
 
+PLACES = """DELETE FROM page_lines;  -- their place was a count before
+ALTER TABLE page_lines RENAME COLUMN place TO after"""
+
 FILES = """CREATE TABLE page_files (  -- that were dropped into the page, kept for a day
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import secrets
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -17,18 +15,19 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from nanoclaw.beneath.paths import open_for_reading
-from nanoclaw.core.messages import Address, AssistantMessage, Attachment, Message, ToolResult, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Attachment, Message, ToolCall, ToolResult
 from nanoclaw.core.plugin import Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.page.channel import conversation_of
-from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text
+from nanoclaw.plugins.page.render import unfolded
 from nanoclaw.plugins.page.server import browser_of, given, text_in
+from nanoclaw.plugins.page.transcript import LAST
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
 
-SHOWN = 120
-"""Messages of a conversation that are loaded at once."""
+BY_HAND = re.compile(r"!{1,2}[\w./~]")
+"""The beginning of a command that a terminal runs in the person's own shell."""
 MAIN = Address("terminal", "main")
 PICTURES = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 _KEY = re.compile(r"[^\s:\x00-\x1f]{1,64}:[^\x00-\x1f]{1,300}")
@@ -48,6 +47,7 @@ class Talk:
             Route("/api/talk", self._talk),
             Route("/api/say", self._say, methods=["POST"]),
             Route("/api/output", self._output),
+            Route("/api/text", self._text),
             Route("/api/files", self._upload, methods=["POST"]),
             Route("/files/{row:int}/{number:int}", self._file),
             Route("/api/draft", self._draft, methods=["POST"]),
@@ -64,25 +64,36 @@ class Talk:
         return StreamingResponse(lines, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     async def _list(self, request: Request) -> Response:
-        said = Said("list", MAIN, MAIN, "owner", "owner")
-        reply = await self._host.carry_out("sessions", said)
-        running = self._channel.live.running()
-        return JSONResponse({"talks": (reply.data or {}).get("sessions", []), "running": running})
+        """The conversations; with words those that have them in their title, and the messages that do."""
+        words = request.query_params.get("words", "").strip()
+        said = Said(f"search {words}" if words else "list", MAIN, MAIN, "owner", "owner")
+        data = (await self._host.carry_out("sessions", said)).data or {}
+        talks = [one for one in data.get("sessions", ()) if one["last"]]
+        return JSONResponse({"talks": talks, "found": data.get("found", []), "running": self._channel.live.running()})
 
     async def _talk(self, request: Request) -> Response:
-        key = key_of(request.query_params.get("c", ""))
-        messages = self._channel.history(key)
+        """A part of a conversation: the newest without a query, with it what is `before` or `after` a row, around
+        a row (`at`), or from a day on (`on`)."""
+        query, key = request.query_params, key_of(request.query_params.get("c", ""))
         mark, live = self._channel.live.so_far(key)
-        messages = messages if mark is None else messages[:mark]
-        return JSONResponse(
-            {
-                "items": items(messages, len(messages), self._channel.lines(key)),
-                "live": live,
-                "runs": mark is not None,
-                "draft": self._drafted(key),
-                "at": self._channel.stream.at,
-            }
-        )
+        transcript, end = self._channel.transcript, LAST if mark is None else mark + 1
+        try:
+            if before := query.get("before"):
+                page = transcript.page(key, min(int(before), end))
+            elif after := query.get("after"):
+                page = transcript.after(key, int(after), end)
+            elif at := query.get("at"):
+                page = transcript.around(key, int(at), end)
+            elif day := query.get("on"):
+                page = transcript.on(key, day, end)
+            else:
+                page = transcript.page(key, end)
+        except (ValueError, OverflowError):
+            raise HTTPException(400, "There is no such place in a conversation.") from None
+        known = {one["id"] for one in live}
+        waiting = [one for one in self._channel.waiting(key) if one["id"] not in known]
+        state = {"runs": mark is not None, "draft": self._drafted(key), "at": self._channel.stream.at}
+        return JSONResponse({**page._asdict(), **state, "live": [*live, *waiting]})
 
     async def _say(self, request: Request) -> Response:
         found = await given(request)
@@ -91,6 +102,10 @@ class Talk:
         files = self._attached(found.get("files", []))
         if not (text.strip() or files) or not re.fullmatch(r"[\w-]{8,64}", id_):
             raise HTTPException(400, "There is nothing to say.")
+        if BY_HAND.match(text):
+            raise HTTPException(
+                400, f"Only a terminal runs {text.split()[0]} by your own hand: leave out the ! to ask for it."
+            )
         await self._channel.say(key, id_, text, files)
         return JSONResponse({})
 
@@ -151,15 +166,37 @@ class Talk:
         return JSONResponse(dict(sorted(found.items())))
 
     async def _output(self, request: Request) -> Response:
+        """The call and the result of a tool: by its row, or by its number while its turn runs."""
         key = key_of(request.query_params.get("c", ""))
-        number = request.query_params.get("number", "")
+        row, number = (_number(request.query_params.get(name, "")) for name in ("row", "number"))
         session = self._host.conversations.of(conversation_of(key))
-        found = session.result(int(number)) if number.isdecimal() and len(number) < 10 else None
-        if found is None:
+        found: tuple[ToolCall | None, Message | None] | None = session.result(number) if number else None
+        if placed := session.said(row + 1, 1) if row else ():
+            message = placed[0].message
+            made = [
+                one
+                for said in session.of_turn(placed[0].turn, row)
+                if isinstance(said, AssistantMessage)
+                for one in said.tool_calls
+            ]
+            found = next((one for one in made[::-1] if one.id == getattr(message, "call_id", None)), None), message
+        if not found or not isinstance(result := found[1], ToolResult):
             raise HTTPException(404, "That output is not there any more.")
-        call, result = found
-        arguments = call.arguments if call else ""
+        arguments = found[0].arguments if found[0] else ""
         return JSONResponse({"arguments": arguments, "text": result.text, "diff": result.diff})
+
+    async def _text(self, request: Request) -> Response:
+        """The HTML of a long text, made beside the loop: of a message, of what was sent, or of what grows."""
+        key, id_ = key_of(request.query_params.get("c", "")), request.query_params.get("id", "")
+        row = _number(id_[1:])
+        if id_.startswith("m"):
+            message = self._channel.transcript.message(key, row)
+            text = message.text if isinstance(message, AssistantMessage) else ""
+        else:
+            text = self._host.records.sent(row)[4] if id_.startswith("o") else self._channel.live.text(key, id_)
+        if not text:
+            raise HTTPException(404, "That text is not there any more.")
+        return JSONResponse({"html": await unfolded(text)})
 
 
 def key_of(text: str) -> str:
@@ -169,43 +206,5 @@ def key_of(text: str) -> str:
     return text
 
 
-def items(messages: Sequence[Message], end: int, lines: Sequence[tuple[int, int, str, str, str]] = ()) -> list[Item]:
-    """The last messages as things that the page shows."""
-    found: list[Item] = []
-    calls: dict[str, Item] = {}
-    number = sum(isinstance(one, ToolResult) for one in messages[: max(0, end - SHOWN)])
-    first, besides = max(0, end - SHOWN), list(lines)
-    besides = [one for one in besides if one[1] >= first]
-    for row, message in enumerate(messages[-SHOWN:], first):
-        while besides and besides[0][1] <= row:
-            found.append(_line(besides.pop(0)))
-        at = message.at.isoformat()
-        match message:
-            case UserMessage(text, _, "person"):
-                found.append({"id": f"m{row}", "kind": "said", "text": text, "at": at})
-            case AssistantMessage(text, _, made):
-                if text.strip():
-                    found.append(of_text(f"m{row}", text, at=at))
-                for call in made:
-                    item = {"id": f"m{row}-{call.id}", "kind": "tool", "state": "running", "name": call.name}
-                    calls[call.id] = item | {"arguments": call.arguments[:ARGUMENTS]}
-                    found.append(calls[call.id])
-            case ToolResult(call_id, _, text):
-                number += 1
-                if call_id in calls:
-                    calls[call_id]["state"] = "failed" if message.is_error else "done"
-                    calls[call_id] |= {"number": number, **of_result(text, message.diff)}
-            case _:
-                pass
-    return [*found, *map(_line, besides)]
-
-
-def _line(one: tuple[int, int, str, str, str]) -> Item:
-    row, _, kind, text, at = one
-    if kind == "said":
-        return {"id": f"p{row}", "kind": kind, "text": text, "at": at}
-    if kind == "files":
-        sent, names = json.loads(text)
-        files = [{"name": name, "url": f"/files/{sent}/{number}"} for number, name in enumerate(names)]
-        return {"id": f"p{row}", "kind": "text", "html": "", "at": at, "files": files}
-    return of_text(f"p{row}", text, at=at)
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0

@@ -150,7 +150,7 @@ async def test_the_list_shows_the_day_of_the_person_and_how_long_ago_it_was(tmp_
     async with running(tmp_path, ScriptedProvider("Ok."), clock=clock) as program:
         await program.ask("Good night")
         clock.now = datetime(2026, 3, 10, 0, 30, tzinfo=BERLIN)
-        assert "(2026-03-07, 3 days ago, 3 messages)" in await program.ask("/sessions")
+        assert "(2026-03-07, 3 days ago, 2 messages)" in await program.ask("/sessions")
 
 
 async def test_a_search_finds_words_in_every_conversation_and_names_the_message(tmp_path: Path) -> None:

@@ -3,46 +3,74 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nanoclaw.core.host import ConversationStore
+from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
 from nanoclaw.plugins.browse.chromium import executable, lack
-from nanoclaw.providers.scripted import call
-from tests.plugins.page.served import serving
+from nanoclaw.providers.scripted import Hang, call
+from tests.plugins.page.served import Served, serving
+from tests.program import NOON
 
 NONE = lack("", os.environ["PATH"])
 pytestmark = [pytest.mark.live, pytest.mark.skipif(bool(NONE), reason=NONE)]
 
+KEY = "page:abc12345"
 HOSTILE = (
     "<script>document.title = 'run'</script> ![x](https://example.org/x.png)\n\n|a|b|\n|-|-|\n|1|2|\n\nThat is all."
 )
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-async def test_a_person_talks_in_two_tabs_and_reloads(tmp_path: Path, width: int, scheme: str) -> None:
+@asynccontextmanager
+async def opened(served: Served, width: int = 1280, scheme: str = "light", at: str = KEY) -> AsyncIterator[Any]:
+    """A page of a signed-in Chromium at a conversation; no script may have failed, nothing asked elsewhere."""
     playwright = pytest.importorskip("playwright.async_api")
-    writes = call("write_file", {"path": "bird.txt", "content": "pelican"})
-    async with serving(tmp_path, writes, HOSTILE, HOSTILE) as served, playwright.async_playwright() as driver:
-        chromium = await driver.chromium.launch(
-            executable_path=executable("", os.environ["PATH"]), chromium_sandbox=os.geteuid() != 0
-        )
+    async with playwright.async_playwright() as driver:
+        path = executable("", os.environ["PATH"])
+        chromium = await driver.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0)
         context = await chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
         page, faults, asked = await context.new_page(), list[str](), list[str]()
         page.on("pageerror", lambda error: faults.append(str(error)))
         context.on("request", lambda request: asked.append(request.url))
         await page.goto(served.page.link())
         await page.locator("#side a, textarea").first.wait_for(state="attached")
-        await page.goto(f"{served.url}/#/talk/page:abc12345")
-        other = await context.new_page()
-        await other.goto(f"{served.url}/#/talk/page:abc12345")
+        await page.goto(f"{served.url}/#/talk/{at}")
+        await page.locator("textarea").wait_for()
+        page.set_default_timeout(15_000)
+        yield page
+        assert faults == [] and all(url.startswith(served.url) for url in asked)
+        assert await page.evaluate("document.documentElement.scrollWidth") == width
+        await chromium.close()
+
+
+async def say(page: Any, words: str, answer: str = "") -> None:
+    await page.locator("textarea").fill(words)
+    await page.keyboard.press("Enter")
+    if answer:
+        await page.get_by_text(answer).last.wait_for()
+        await page.locator('.log[aria-busy="false"]').wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+async def test_a_person_talks_in_two_tabs_and_reloads(tmp_path: Path, width: int, scheme: str) -> None:
+    expect = pytest.importorskip("playwright.async_api").expect
+    writes = call("write_file", {"path": "bird.txt", "content": "pelican"})
+    async with serving(tmp_path, writes, HOSTILE, HOSTILE) as served, opened(served, width, scheme) as page:
+        other = await page.context.new_page()
+        await other.goto(f"{served.url}/#/talk/{KEY}")
         await other.locator("textarea").wait_for()
         await page.locator("textarea").fill("Write bird.txt")
         await page.keyboard.press("Enter")
         for one in (page, other):
             await one.locator(".text").first.wait_for()
             await one.locator('.log[aria-busy="false"]').wait_for()
-            await playwright.expect(one.get_by_text("That is all.")).to_have_count(1)
+            await expect(one.get_by_text("That is all.")).to_have_count(1)
             assert await one.locator(".said").count() == 1
             assert await one.locator(".text").count() == 1
         await page.locator(".tool summary").click()
@@ -50,7 +78,95 @@ async def test_a_person_talks_in_two_tabs_and_reloads(tmp_path: Path, width: int
         await page.reload()
         await page.get_by_text("That is all.").last.wait_for()
         assert await page.locator(".said").count() == 1 and await page.locator(".words img").count() == 0
-        assert await page.title() != "run" and faults == []
-        assert await page.evaluate("document.documentElement.scrollWidth") == width
-        assert all(url.startswith(served.url) for url in asked)
-        await chromium.close()
+        assert await page.title() != "run"
+
+
+async def test_a_conversation_is_found_branched_edited_tried_again_named_and_deleted(tmp_path: Path) -> None:
+    answers = ("One heron.", "Two.", "Otter.", "Better.", "Best.")
+    async with serving(tmp_path, *answers) as served, opened(served) as page:
+        page.on("dialog", lambda dialog: dialog.accept("Birds"))
+        await say(page, "first", "One heron.")
+        await say(page, "secnod", "Two.")
+        await page.locator(".said").first.hover()
+        await page.get_by_role("button", name="Branch").first.click()
+        await page.wait_for_url("**/#/talk/terminal*")
+        await page.get_by_text("One heron.").last.wait_for()
+        assert await page.locator(".said").count() == 1
+        await say(page, "another", "Otter.")
+        await page.goto(f"{served.url}/#/talk/{KEY}")
+        await page.get_by_text("Two.").last.wait_for()
+        await page.locator(".said").last.hover()
+        await page.get_by_role("button", name="Edit and send again").last.click()
+        assert await page.locator("textarea").input_value() == "secnod"
+        await say(page, "second", "Better.")
+        await page.locator(".text").last.hover()
+        await page.get_by_role("button", name="Ask again").last.click()
+        await page.get_by_text("Best.").last.wait_for()
+        assert await page.locator(".said .words").all_inner_texts() == ["first", "second"]
+        assert await page.locator(".text .words").all_inner_texts() == ["One heron.", "Best."]
+        await page.reload()
+        await page.get_by_text("Best.").last.wait_for()
+        assert await page.locator(".said .words").all_inner_texts() == ["first", "second"]
+        await page.get_by_label("Search all conversations").fill("heron")
+        await page.locator(".hit").last.click()
+        await page.locator(".text.found").wait_for()
+        await page.get_by_label("Search all conversations").fill("")
+        await page.goto(f"{served.url}/#/talk/{KEY}")
+        await page.get_by_label("This conversation").click()
+        async with page.expect_download() as waiting:
+            await page.get_by_text("Save as Markdown").click()
+        text = Path(await (await waiting.value).path()).read_text()
+        assert "Best." in text and "Better." not in text and "secnod" not in text
+        await page.get_by_label("This conversation").click()
+        await page.get_by_text("Rename").click()
+        await page.locator("h1", has_text="Birds").wait_for()
+        await page.get_by_label("This conversation").click()
+        await page.get_by_text("Delete …").click()
+        await page.locator("#side .title", has_text="Birds").wait_for(state="detached")
+
+
+async def test_what_was_broken_off_says_so_and_goes_on(tmp_path: Path) -> None:
+    hang = Hang("half a")
+    steps = (call("write_file", {"path": "bird.txt", "content": "pelican"}), hang, "All done.")
+    async with serving(tmp_path, *steps) as served, opened(served, 390, "dark") as page:
+        await say(page, "write it")
+        await page.get_by_text("half a").wait_for()
+        await page.get_by_label("Stop").click()
+        for _ in range(2):
+            await page.get_by_text("Interrupted, 1 tool had run").wait_for()
+            await page.reload()
+        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_text("All done.").last.wait_for()
+        assert await page.get_by_role("button", name="Go on").count() == 0
+        await say(page, "!ls")
+        await page.get_by_text("Only a terminal runs !ls").wait_for()
+        assert await page.locator("textarea").input_value() == "!ls"
+
+
+async def test_a_long_conversation_is_read_back_to_its_beginning(tmp_path: Path) -> None:
+    async with serving(tmp_path, "x" * 70_000 + "end") as served:
+        turns: list[list[Message]] = [
+            [UserMessage(f"question {one}", NOON), AssistantMessage(f"answer {one}", NOON)] for one in range(300)
+        ]
+        with served.app.transactions.open() as tx:
+            ConversationStore(served.app).add(Address("page", "abc12345"), turns, tx)
+        async with opened(served) as page:
+            await page.get_by_text("answer 299").wait_for()
+            assert await page.locator(".said").count() < 100
+            for _ in range(20):
+                await page.locator(".log").evaluate("log => { log.scrollTop = 0 }")
+                if await page.locator(".said", has_text=re.compile(r"^question 0\b")).count():
+                    break
+                await page.wait_for_timeout(200)
+            assert await page.locator(".said").count() == 300
+            texts = await page.locator(".said .words").all_inner_texts()
+            assert texts == [f"question {one}" for one in range(300)]
+            await page.get_by_label("Search all conversations").fill("question 33")
+            await page.locator(".hit").last.click()
+            await page.locator(".said.found").wait_for()
+            assert await page.get_by_text("question 299").count() == 0
+            await page.get_by_text("To the newest").click()
+            await page.get_by_text("answer 299").wait_for()
+            await say(page, "long")
+            await page.get_by_role("button", name="Show all of it").click()
+            await page.get_by_text("xend").wait_for()

@@ -10,7 +10,7 @@ const views = { talk, today: cards("Today"), knows: cards("Knows"), house: cards
 
 const side = document.getElementById("side"), main = document.getElementById("main");
 const shade = document.getElementById("shade");
-let leave = () => {}, list, running = new Set();
+let leave = () => {}, list, search, running = new Set();
 
 async function begin() {
   const code = location.hash.slice(1);
@@ -69,12 +69,17 @@ function signIn(problem = "") {
 
 function drawSide() {
   list = make("ul.talks");
+  let typed;
+  search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search all conversations", oninput: () => {
+    clearTimeout(typed);
+    typed = setTimeout(refresh, 250);
+  } });
   side.replaceChildren(
     make("div.brand", {}, make("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }), make("strong", {}, "nanoclaw")),
     make("div.views", {}, ...["Today", "Knows", "House"].map((name) =>
       make("a", { href: `#/${name.toLowerCase()}`, "data-view": name.toLowerCase(), onclick: closeSide }, name))),
     make("button.new", { type: "button", onclick: () => go(`page:${newId()}`) }, "+ New conversation"),
-    list,
+    search, list,
   );
   shade.onclick = () => closeSide();
   addEventListener("keydown", (event) => event.key === "Escape" && closeSide());
@@ -93,10 +98,15 @@ function closeSide() {
 
 async function refresh() {
   try {
-    const found = await ask("/api/talks");
+    const words = search.value.trim();
+    const found = await ask(`/api/talks?words=${encodeURIComponent(words)}`);
+    if (words !== search.value.trim()) return;
     running = new Set(found.running);
-    list.replaceChildren(...found.talks.map(entry));
+    if (!words) titles = new Map(found.talks.map((one) => [one.name, one.title]));
+    list.replaceChildren(...found.talks.map(entry), ...found.found.map(hit));
+    if (words && !list.firstChild) list.append(make("li.quiet", { role: "status" }, `Nothing was said about “${words}”.`));
     mark();
+    document.dispatchEvent(new Event("listed"));
   } catch (problem) {
     if (problem.status !== 401) tell(problem.message, "Try again", refresh);
   }
@@ -109,6 +119,15 @@ function entry(one) {
     make("a", { href: `#/talk/${encodeURIComponent(one.name)}`, "data-c": one.name, onclick: closeSide },
       make("span.title", {}, one.title || "New conversation"),
       make("span.about", {}, [of, when(one.last)].filter(Boolean).join(" · "))));
+}
+
+/** A message that was found; it opens there. */
+function hit(one) {
+  const who = one.who === "you" ? "you" : "answer";
+  return make("li", {},
+    make("a.hit", { href: `#/talk/${encodeURIComponent(one.conversation)}/${one.row}`, onclick: closeSide },
+      make("span.about", {}, [titleOf(one.conversation), who, when(one.at)].filter(Boolean).join(" · ")),
+      make("span.excerpt", {}, one.excerpt)));
 }
 
 function mark() {
@@ -141,7 +160,7 @@ const go = (key) => (location.hash = `#/talk/${encodeURIComponent(key)}`);
 
 function show() {
   const [, name] = location.hash.split("/");
-  if (!views[name]) {
+  if (!views[name] || (name === "talk" && !current())) {
     const newest = list.querySelector("a")?.dataset.c;
     history.replaceState(null, "", `#/talk/${encodeURIComponent(newest || `page:${newId()}`)}`);
   }
@@ -149,10 +168,11 @@ function show() {
   leave();
   document.body.classList.remove("signed-out");
   main.replaceChildren();
-  leave = views[location.hash.split("/")[1]](main, current(), { openSide, titleOf }) || (() => {});
+  leave = views[location.hash.split("/")[1]](main, current(), { openSide, titleOf, refresh, go }, location.hash.split("/")[3]) || (() => {});
   mark();
 }
 
-const titleOf = (key) => [...list.querySelectorAll("a")].find((one) => one.dataset.c === key)?.querySelector(".title").textContent;
+let titles = new Map();
+const titleOf = (key) => titles.get(key);
 
 begin();

@@ -2,28 +2,69 @@
 
 import { ask, clock, make, tell } from "./dom.js";
 
-/** The element of an item. `say` says something in the conversation, as a button does. */
-export function draw(item, key, say) {
-  const drawn = { said, text, tool, note }[item.kind]?.(item, key, say) || make("div");
+/** The element of an item. `app` says and does things in the conversation: { key, say, retry, edit, branch, rewind }. */
+export function draw(item, app) {
+  const drawn = { said, text, tool, note, broken }[item.kind]?.(item, app) || make("div");
   drawn.dataset.id = item.id;
+  if (item.row) drawn.dataset.row = item.row;
+  if (item.at) drawn.dataset.at = item.at;
   return drawn;
 }
 
-function said(item) {
+/** Small buttons that appear on a message: [label, name for a screen reader, what it does, when it is there]. */
+const acts = (...buttons) => make("span.acts", {}, ...buttons.map(([label, name, act, where]) =>
+  make(`button.act.${where}`, { type: "button", "aria-label": name, title: name, onclick: act }, label)));
+
+function said(item, app) {
   const time = item.at ? make("time", { datetime: item.at }, clock(item.at)) : undefined;
-  return make("article.said", { "aria-label": "You" }, make("div.words", {}, [item.text, ...(item.names || []).map((one) => `📎 ${one}`)].filter(Boolean).join("\n")), make("footer", {}, time, item.queued && " waits"));
+  const drawn = make("article.said", { "aria-label": "You" });
+  const row = () => Number(drawn.dataset.row);
+  drawn.append(
+    make("div.words", {}, [item.text, ...(item.names || []).map((one) => `📎 ${one}`)].filter(Boolean).join("\n")),
+    make("footer", {}, acts(
+      ["Copy", "Copy this message", () => copy(item.text), "always"],
+      ["Edit", "Edit and send again", () => app.edit(item.text), "last"],
+      ["Branch", "Branch: a new conversation with all up to here", () => app.branch(row()), "placed"],
+      ["Back to here", "Take back this message and all after it", () => app.rewind(row()), "placed"]),
+    time));
+  return drawn;
 }
 
-function text(item, key, say) {
+function text(item, app) {
   const words = make("div.words");
   words.innerHTML = item.html; // cleaned by the server
   if (item.grows && !words.querySelector(".tail")) words.append(make("div.tail"));
   const drawn = make("article.text", { "aria-label": "Assistant" }, words);
   dress(words);
-  if (item.interrupted) drawn.append(make("p.broken", {}, "Interrupted: this answer is not complete."));
+  if (item.long) drawn.append(make("button.link", { type: "button", onclick: (event) => whole(item, app, words, event.target) }, "Show all of it"));
+  if (item.interrupted) drawn.append(make("p.interrupted", {}, "Interrupted: this answer is not complete."));
   if (item.files?.length) drawn.append(files(item.files));
-  if (item.buttons?.length) drawn.append(buttons(item, say));
+  if (item.buttons?.length) drawn.append(buttons(item.buttons, app.say));
+  if (item.html && !item.grows) drawn.append(make("footer", {}, acts(
+    ["Copy", "Copy this answer", () => copy(words.innerText), "always"],
+    ["Retry", "Ask again", () => app.retry(), "last"])));
   return drawn;
+}
+
+/** A long text is loaded when somebody wants to read it. */
+async function whole(item, app, words, button) {
+  button.disabled = true;
+  try {
+    words.innerHTML = (await ask(`/api/text?c=${encodeURIComponent(app.key)}&id=${item.id}`)).html;
+    dress(words);
+    button.remove();
+  } catch (problem) {
+    button.disabled = false;
+    tell(problem.message);
+  }
+}
+
+/** A turn that did not come to its end says so, and what can be done about it. */
+function broken(item, app) {
+  const drawn = make("p.broken", {}, item.text);
+  const below = item.acts.length ? buttons(item.acts, app.say) : make("div.buttons");
+  if (item.retry) below.append(make("button", { type: "button", onclick: () => app.retry() }, "Try again"));
+  return make("div.cut", { role: "note" }, drawn, below);
 }
 
 /** Files of an answer: pictures are shown, others can be saved. */
@@ -37,9 +78,9 @@ function files(list) {
   return below;
 }
 
-function buttons(item, say) {
+function buttons(list, say) {
   const below = make("div.buttons");
-  for (const [label, words] of item.buttons) {
+  for (const [label, words] of list) {
     const press = () => (below.querySelectorAll("button").forEach((one) => (one.disabled = true)), say(words));
     below.append(make("button", { type: "button", onclick: press }, label));
   }
@@ -73,22 +114,22 @@ export async function copy(words) {
   }
 }
 
-const SIGNS = { running: "…", done: "✓", failed: "✗" };
+const SIGNS = { running: "…", done: "✓", failed: "✗", broken: "✗" };
+const STATES = { running: " runs", done: "", failed: " failed", broken: " was broken off" };
 
-function tool(item, key) {
+function tool(item, app) {
   const inside = make("div.inside");
-  const about = item.state === "running" ? "runs" : item.state === "failed" ? "failed" : item.preview || "done";
   const drawn = make("details.tool", { class: `tool ${item.state}` },
     make("summary", {},
       make("span.sign", { "aria-hidden": "true" }, SIGNS[item.state]),
       make("span.name", {}, item.name),
       make("span.arguments", {}, brief(item.arguments)),
-      make("span.about", {}, item.seconds >= 1 ? `${item.seconds} s` : "", item.state === "running" ? " runs" : item.state === "failed" ? " failed" : "")),
+      make("span.about", {}, item.seconds >= 1 ? `${item.seconds} s` : "", STATES[item.state])),
     make("div.progress", {}), inside);
   drawn.dataset.call = item.call || "";
   if (item.parent) drawn.classList.add("part");
-  drawn.title = about;
-  drawn.addEventListener("toggle", () => drawn.open && !inside.firstChild && unfold(item, key, inside));
+  drawn.title = STATES[item.state].trim() || item.preview || "done";
+  drawn.addEventListener("toggle", () => drawn.open && !inside.firstChild && unfold(item, app.key, inside));
   return drawn;
 }
 
@@ -103,10 +144,10 @@ function brief(text) {
 }
 
 async function unfold(item, key, inside) {
-  if (!item.number) return inside.replaceChildren(make("pre", { tabindex: 0 }, item.arguments));
+  if (!item.number && !item.row) return inside.replaceChildren(make("pre", { tabindex: 0 }, item.arguments));
   inside.replaceChildren(make("p.quiet", {}, "loading …"));
   try {
-    const found = await ask(`/api/output?c=${encodeURIComponent(key)}&number=${item.number}`);
+    const found = await ask(`/api/output?c=${encodeURIComponent(key)}&${item.row ? `row=${item.row}` : `number=${item.number}`}`);
     inside.replaceChildren(
       make("pre", { tabindex: 0, "aria-label": "Call" }, pretty(found.arguments)),
       found.diff ? diff(found.diff) : "",

@@ -2,15 +2,20 @@
 
 import { ask, dayOf, make, newId, tell } from "./dom.js";
 import { copy, draw, dress } from "./items.js";
+import { act, menu, plain } from "./menu.js";
 import { compare, listen } from "./stream.js";
 
-/** Show the conversation `key` in an element; returns what takes it away. */
-export function talk(main, key, app) {
+const NEAR = 600; // pixels from an end of what is loaded, at which more is
+
+/** Show the conversation `key` in an element, from the row `place` on if there is one; returns what takes it away. */
+export function talk(main, key, app, place) {
   const elements = new Map();
   let at = "", waiting = [], runs = false, isGone = false;
+  let loads = 0, first = 0, last = 0, isEarlier = false, isLater = false, isLoading = false;
+  const own = { key, say: (words) => say(words), retry, edit, branch, rewind };
 
   const log = make("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
-  const below = make("button.below", { type: "button", hidden: true, onclick: () => toEnd(true) }, "New text below ↓");
+  const below = make("button.below", { type: "button", hidden: true, onclick: () => (isLater ? load() : toEnd(true)) }, "New text below ↓");
   const title = make("h1", {}, app.titleOf(key) || "New conversation");
   const lost = make("span.lost", { hidden: true }, "connecting …");
   const field = make("textarea", { rows: 1, placeholder: "Say something …", "aria-label": "Message", enterkeyhint: "send" });
@@ -19,35 +24,105 @@ export function talk(main, key, app) {
   const tray = make("div.tray"), names = make("div.names");
   const chooser = make("input", { type: "file", multiple: true, hidden: true, onchange: () => (attach([...chooser.files]), (chooser.value = "")) });
   const clip = make("button.clip", { type: "button", "aria-label": "Attach files", onclick: () => chooser.click() }, "+");
-  const form = make("form.composer", { onsubmit: submit }, names, tray, chooser, make("div.box", {}, clip, field, stop, send));
+  const edits = make("div.edits", { hidden: true }, "Your last message, changed: the answer begins anew. ", make("button.link", { type: "button", onclick: () => endEdit("") }, "Leave it"));
+  const form = make("form.composer", { onsubmit: submit }, names, tray, edits, chooser, make("div.box", {}, clip, field, stop, send));
   main.append(
-    make("header.bar", {}, make("button.menu", { type: "button", "aria-label": "Conversations", onclick: app.openSide }, "☰"), title, lost),
+    make("header.bar", {}, make("button.menu", { type: "button", "aria-label": "Conversations", onclick: app.openSide }, "☰"), title, lost,
+      menu({ key, title: () => title.textContent, retry, go: app.go, listed: app.refresh, jump: (day) => load(`&on=${day}`) })),
     log, make("div.foot", {}, below, form));
 
   // --- what is shown
 
-  async function load() {
+  const talkOf = (query) => ask(`/api/talk?c=${encodeURIComponent(key)}${query}`);
+
+  /** Load the newest part, or the one that a query names; where the reader is stays where it was, if that is loaded. */
+  async function load(query = "") {
+    const before = log.firstChild && !isAtEnd() && !query && !isLater ? log.scrollTop : undefined;
+    const mine = ++loads;
     waiting = [];
     at = "";
     let found;
     try {
-      found = await ask(`/api/talk?c=${encodeURIComponent(key)}`);
+      found = await talkOf(query);
     } catch (problem) {
-      if (!isGone) tell(problem.message, "Try again", load);
+      if (!isGone) tell(problem.message, "Try again", () => load(query));
       return;
     }
-    if (isGone) return;
+    if (isGone || mine !== loads) return;
     log.replaceChildren();
     elements.clear();
-    [...found.items, ...found.live].forEach((item) => put(item));
+    begun = "";
+    first = last = 0;
+    isEarlier = found.is_earlier;
+    draw_(found);
     if (!elements.size) log.append(welcome());
-    setRuns(found.runs);
     if (found.draft && !field.value) (field.value = found.draft), fit();
+    if (query) return show(query);
+    if (before === undefined) toEnd(true);
+    else log.scrollTop = before;
+  }
+
+  /** Show what comes last of what is loaded, and what happened while it was. */
+  function draw_(found) {
+    isLater = found.is_later;
+    first ||= found.first;
+    last = Math.max(last, ...found.items.map((one) => one.row || 0));
+    found.items.forEach((item) => put(item));
+    if (!isLater) found.live.forEach((item) => put(item));
+    below.textContent = isLater ? "To the newest ↓" : "New text below ↓";
+    below.hidden = !isLater;
+    setRuns(found.runs);
     at = found.at;
     const missed = waiting;
     waiting = null;
-    missed.forEach(heard);
-    toEnd(true);
+    missed?.forEach(heard);
+    markLast();
+  }
+
+  function show(query) {
+    const row = query.match(/at=(\d+)/)?.[1];
+    const there = row ? log.querySelector(`[data-row="${row}"]`) : log.querySelector("[data-at]");
+    const day = query.match(/on=(.*)/)?.[1];
+    const target = day ? [...log.querySelectorAll("[data-at]")].find((one) => one.dataset.at.slice(0, 10) >= day) : there;
+    if (!target) return toEnd();
+    target.scrollIntoView({ block: "start" });
+    target.classList.add("found");
+    target.tabIndex = -1;
+    target.focus({ preventScroll: true });
+  }
+
+  async function earlier() {
+    if (isLoading || !isEarlier || !first) return;
+    isLoading = true;
+    try {
+      const mine = loads, found = await talkOf(`&before=${first}`);
+      if (mine !== loads) return;
+      const height = log.scrollHeight, top = log.scrollTop;
+      prepend(found.items);
+      log.scrollTop = top + log.scrollHeight - height;
+      first = found.first || first;
+      isEarlier = found.is_earlier && Boolean(found.first);
+    } catch (problem) {
+      tell(problem.message, "Try again", earlier);
+    } finally {
+      isLoading = false;
+    }
+  }
+
+  async function later() {
+    if (isLoading || !isLater) return;
+    const mine = loads;
+    isLoading = true;
+    waiting = [];
+    try {
+      const found = await talkOf(`&after=${last}`);
+      if (mine === loads) draw_(found);
+    } catch (problem) {
+      waiting = null;
+      tell(problem.message, "Try again", later);
+    } finally {
+      isLoading = false;
+    }
   }
 
   const welcome = () => make("div.welcome", {}, make("h2", {}, "What can I do for you?"),
@@ -60,7 +135,8 @@ export function talk(main, key, app) {
     if (instead && !before && !item.buttons?.length) return; // it was loaded with the history
     log.querySelector(".welcome")?.remove();
     if (item.kind === "tool" && before?.open !== undefined && item.state !== "running") item.wasOpen = before.open;
-    const drawn = draw(item, key, say);
+    const drawn = draw(item, own);
+    if (!drawn.dataset.row && before?.dataset.row && item.kind === "said") drawn.dataset.row = before.dataset.row;
     if (item.wasOpen) drawn.open = true;
     if (before?.isConnected) before.replaceWith(drawn);
     else {
@@ -71,19 +147,47 @@ export function talk(main, key, app) {
     elements.set(item.id, drawn);
   }
 
-  let lastDay = "";
+  let begun = ""; // the day of the last message
+  const dayLine = (day) => make("div.day", {}, day);
   function mayBeginDay(iso) {
     const found = dayOf(iso);
-    if (found !== lastDay && log.querySelector("article, .tool")) log.append(make("div.day", {}, found));
-    lastDay = found;
+    if (found !== begun && begun) log.append(dayLine(found));
+    begun = found;
+  }
+
+  /** Show what was said before all that is shown. */
+  function prepend(items) {
+    const above = document.createDocumentFragment(), next = log.querySelector("[data-at]")?.dataset.at;
+    let day = "";
+    const turn = (iso) => {
+      if (day && dayOf(iso) !== day) above.append(dayLine(dayOf(iso)));
+      day = dayOf(iso);
+    };
+    for (const item of items) {
+      if (elements.has(item.id)) continue;
+      if (item.at) turn(item.at);
+      const drawn = draw(item, own);
+      elements.set(item.id, drawn);
+      above.append(drawn);
+    }
+    if (next) turn(next);
+    log.prepend(above);
+  }
+
+  /** Only the last message can be changed or asked again. */
+  function markLast() {
+    log.querySelectorAll(".is-last").forEach((one) => one.classList.remove("is-last"));
+    if (isLater) return;
+    for (const kind of ["said", "text"]) [...log.querySelectorAll(`:scope > .${kind}`)].at(-1)?.classList.add("is-last");
   }
 
   function heard({ id, event, afresh, state }) {
     if (state) lost.hidden = state === "open";
-    if (afresh) return load();
+    if (afresh) return isLater || load();
     if (!event) return;
     if (waiting) return waiting.push({ id, event });
     if (event.c !== key) return;
+    if (isLater) return event.t === "item" && (below.hidden = false);
     const order = compare(id, at);
     if (Number.isNaN(order)) return load();
     if (order <= 0) return;
@@ -91,6 +195,7 @@ export function talk(main, key, app) {
     const follows = isAtEnd();
     if (event.t === "elsewhere") return load();
     change(event);
+    if (event.t === "item" || event.t === "gone") markLast();
     if (follows) toEnd();
     else if (event.t === "item" || event.t === "text") below.hidden = false;
   }
@@ -99,7 +204,12 @@ export function talk(main, key, app) {
     if (event.t === "item") put(event.item, event.instead);
     if (event.t === "text") grow(event);
     if (event.t === "gone") elements.get(event.id)?.remove();
-    if (event.t === "began") setRuns(true);
+    if (event.t === "began") {
+      setRuns(true);
+      log.querySelectorAll(".cut .buttons").forEach((one) => one.remove());
+      const begun_ = elements.get(event.id);
+      if (begun_) begun_.dataset.row = event.row;
+    }
     if (event.t === "ended" || event.t === "paused") setRuns(false);
     if (event.t === "progress") {
       const shown = log.querySelector(`.tool[data-call="${CSS.escape(event.call)}"] .progress`);
@@ -137,7 +247,59 @@ export function talk(main, key, app) {
     below.hidden = true;
     if (anyway) field.focus({ preventScroll: true });
   }
-  log.addEventListener("scroll", () => isAtEnd() && (below.hidden = true), { passive: true });
+  log.addEventListener("scroll", () => {
+    if (log.scrollTop < NEAR) earlier();
+    if (isLater && log.scrollHeight - log.scrollTop - log.clientHeight < NEAR) later();
+    if (isAtEnd() && !isLater) below.hidden = true;
+  }, { passive: true });
+
+  // --- what is done with it
+
+  const tried = async (what) => {
+    try {
+      return await what();
+    } catch (problem) {
+      tell(problem.message);
+    }
+  };
+
+  function retry(model = "") {
+    tried(() => act(key, "retry", { argument: model }));
+  }
+
+  async function branch(row, argument = "", command = "branch") {
+    const found = await tried(() => act(key, command, row ? { row } : { argument }));
+    if (!found?.opened) return found && tell(plain(found.html));
+    await app.refresh();
+    app.go(found.opened);
+  }
+
+  async function rewind(row) {
+    if (!confirm("Take back this message and all after it?")) return;
+    const found = await tried(() => act(key, "rewind", { row }));
+    if (!found) return;
+    tell(plain(found.html));
+    if (!field.value) (field.value = found.text || ""), fit(), keepDraft();
+  }
+
+  function edit(words) {
+    edits.hidden = false;
+    field.value = words;
+    fit();
+    field.focus();
+  }
+
+  function endEdit(words) {
+    edits.hidden = true;
+    field.value = words;
+    fit();
+    keepDraft();
+  }
+
+  async function sendEdit(words) {
+    endEdit("");
+    if (!(await tried(() => act(key, "edit", { argument: words })))) edit(words);
+  }
 
   // --- what is said
 
@@ -166,9 +328,13 @@ export function talk(main, key, app) {
     event.preventDefault();
     const words = field.value;
     if (!words.trim() && !attached.length) return;
+    if (!edits.hidden) return sendEdit(words);
+    const way = words.match(/^\/(branch|continue)(?:\s+(.*))?$/s);
     field.value = "";
     fit();
     keepDraft();
+    if (way) return branch(0, way[2] || "", way[1]);
+    if (isLater) load();
     if (title.textContent === "New conversation" && words[0] !== "/") title.textContent = words.slice(0, 60);
     say(words, words === unsent.words ? unsent.id : newId(), attached.splice(0));
     drawAttached();
@@ -236,14 +402,18 @@ export function talk(main, key, app) {
       event.preventDefault();
       form.requestSubmit();
     }
-    if (event.key === "Escape" && runs) say("/stop");
+    if (event.key === "Escape" && !edits.hidden) endEdit("");
+    else if (event.key === "Escape" && runs) say("/stop");
   });
 
+  const named = () => app.titleOf(key) && (title.textContent = app.titleOf(key));
+  document.addEventListener("listed", named);
   const quiet = listen(heard);
-  load();
+  load(place ? `&at=${place}` : "");
   return () => {
     isGone = true;
     quiet();
+    document.removeEventListener("listed", named);
     removeEventListener("pagehide", left);
   };
 }

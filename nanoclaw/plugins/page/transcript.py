@@ -1,0 +1,201 @@
+"""Messages of a conversation as things that the page shows: a part of it at a time, the newest first."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.core.plugin import Host
+from nanoclaw.plugins.page.channel import conversation_of
+from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text
+
+if TYPE_CHECKING:
+    from nanoclaw.core.plugin import Placed
+
+SHOWN = 120
+"""Messages of a conversation that are loaded at once, whole turns."""
+BEHIND, BEFORE = 25, 5
+"""Messages of the person that are shown after one that was asked for, and before it."""
+LAST = 2**62
+"""A row behind every other."""
+BROKEN = ("cancelled", "failed")
+
+
+class TranscriptPage(NamedTuple):
+    """A part of a conversation. `first` is its first row; `is_earlier` and `is_later`: there is more on that side."""
+
+    items: list[Item]
+    first: int
+    is_earlier: bool
+    is_later: bool
+
+
+class Transcript:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def last(self, key: str, count: int = 1) -> list[Placed]:
+        return self._host.conversations.of(conversation_of(key)).said(LAST, count)
+
+    def end(self, key: str, before: int = 0) -> int:
+        """The row of the last message, or of one before it."""
+        return self.last(key, before + 1)[0].id if self.last(key) else 0
+
+    def message(self, key: str, row: int) -> Message | None:
+        found = self._host.conversations.of(conversation_of(key)).said(row + 1, 1)
+        return found[0].message if found and found[0].id == row else None
+
+    def page(self, key: str, before: int = LAST) -> TranscriptPage:
+        """The last messages before a row."""
+        found, is_earlier = self._turns(key, before)
+        return self._shown(key, found, before, is_earlier, False)
+
+    def around(self, key: str, row: int, end: int = LAST) -> TranscriptPage:
+        """The messages around a row."""
+        asked = self._asked(key)
+        here = bisect_right(asked, row) - 1
+        first = asked[max(0, here - BEFORE)] if asked else 0
+        return self._from(key, first, here, asked, end)
+
+    def after(self, key: str, row: int, end: int = LAST) -> TranscriptPage:
+        """The messages behind a row, which is the last of a page before."""
+        asked = self._asked(key)
+        return self._from(key, row + 1, bisect_right(asked, row), asked, end)
+
+    def on(self, key: str, day: str, end: int = LAST) -> TranscriptPage:
+        """The messages from a day on."""
+        rows = [(datetime.fromisoformat(at), row) for _, row, _, at, _ in self._rows(key)]
+        since = datetime.fromisoformat(day).replace(tzinfo=self._host.now().tzinfo)
+        row = next((row for at, row in rows if at >= since), self.end(key))
+        return self.around(key, row, end)
+
+    def number(self, key: str, row: int) -> int:
+        """The number of the message of the person whose turn a row is in, as commands count them."""
+        return bisect_right([row for _, row, *_ in self._host.records.asked(conversation_of(key))], row)
+
+    def broken(self, key: str) -> Item | None:
+        """A remark on the newest turn, if it was broken off."""
+        if not (found := self.last(key)):
+            return None
+        turn = found[0].turn
+        reason = self._host.records.reasons([turn]).get(turn, "")
+        messages = (one for one in self.last(key, SHOWN) if one.turn == turn)
+        return _broken(turn, reason, sum(isinstance(one.message, ToolResult) for one in messages), is_last=True)
+
+    def _rows(self, key: str) -> list[tuple[int, int, int, str, str]]:
+        return [one for one in self._host.records.asked(conversation_of(key)) if one[2] > 0]
+
+    def _asked(self, key: str) -> list[int]:
+        return [row for _, row, *_ in self._rows(key)]
+
+    def _from(self, key: str, first: int, here: int, asked: Sequence[int], end: int) -> TranscriptPage:
+        is_later = here + BEHIND < len(asked)
+        before = asked[here + BEHIND] if is_later else end
+        found = self._host.conversations.of(conversation_of(key)).said(before, 10 * SHOWN)
+        kept = [one for one in found if one.id >= first]
+        return self._shown(key, kept, before, is_earlier=len(kept) < len(found), is_later=is_later)
+
+    def _turns(self, key: str, before: int) -> tuple[list[Placed], bool]:
+        """The last messages before a row, from the beginning of a turn on, and if there are more."""
+        conversation, most = self._host.conversations.of(conversation_of(key)), SHOWN
+        while len(found := conversation.said(before, most + 1)) > most:
+            if kept := [one for one in found if one.turn != found[0].turn]:
+                return kept, True
+            most *= 2  # one turn that is long
+        return found, False
+
+    def _shown(
+        self, key: str, placed: Sequence[Placed], before: int, is_earlier: bool, is_later: bool
+    ) -> TranscriptPage:
+        first = placed[0].id if placed else 0
+        sql = (
+            "SELECT id, after, kind, text, at FROM page_lines WHERE session = ? AND after >= ? AND after < ?"
+            " ORDER BY id DESC LIMIT 200"
+        )
+        session = self._host.conversations.of(conversation_of(key)).id
+        lines = self._host.read(sql, session, first if is_earlier else 0, before)[::-1]
+        reasons = self._host.records.reasons(sorted({one.turn for one in placed}))
+        return TranscriptPage(items(placed, reasons, lines, is_newest=not is_later), first, is_earlier, is_later)
+
+
+def items(
+    placed: Sequence[Placed],
+    reasons: dict[int, str],
+    lines: Iterable[tuple[int, int, str, str, str]] = (),
+    *,
+    is_newest: bool = True,
+) -> list[Item]:
+    """Messages, and what was kept besides, as things that the page shows."""
+    found: list[Item] = []
+    calls: dict[str, Item] = {}
+    ran: Counter[int] = Counter(one.turn for one in placed if isinstance(one.message, ToolResult))
+    besides, answered = sorted(lines, key=lambda one: (one[1], one[0])), dict[int, Item]()
+    begun = {one.turn for one in placed if getattr(one.message, "origin", "") != "runtime"}
+
+    def tell_besides(row: int) -> None:
+        while besides and besides[0][1] < row:
+            found.append(_line(besides.pop(0)))
+
+    def end(turn: int, row: int, is_last: bool = False) -> None:
+        if reasons.get(turn) == "failed":  # first why
+            tell_besides(row)
+        if turn in begun and (broken := _broken(turn, reasons.get(turn, ""), ran[turn], is_last)):
+            found.append(broken)
+
+    turn = 0
+    for row, own, message in placed:
+        if turn and own != turn:
+            end(turn, row)
+        turn = own
+        tell_besides(row)
+        at = message.at.isoformat()
+        match message:
+            case UserMessage(text, _, "person"):
+                answered.pop(turn, None)
+                found.append({"id": f"m{row}", "kind": "said", "text": text, "at": at, "row": row})
+            case AssistantMessage(text, _, made):
+                if (superseded := answered.pop(turn, None)) and text.strip() and reasons.get(turn) != "told":
+                    found.remove(superseded)  # it was revised
+                if text.strip():
+                    found.append(of_text(f"m{row}", text, at=at, row=row))
+                    if not made:
+                        answered[turn] = found[-1]
+                for call in made:
+                    state = "broken" if turn in reasons else "running"
+                    item = {"id": f"m{row}-{call.id}", "kind": "tool", "state": state, "name": call.name}
+                    calls[call.id] = item | {"arguments": call.arguments[:ARGUMENTS]}
+                    found.append(calls[call.id])
+            case ToolResult(call_id, _, text) if call_id in calls:
+                calls[call_id]["state"] = "failed" if message.is_error else "done"
+                calls[call_id] |= {"row": row, **of_result(text, message.diff)}
+            case _:
+                pass
+    if turn:
+        end(turn, LAST, is_newest)
+    tell_besides(LAST)
+    return found
+
+
+def _broken(turn: int, reason: str, tools: int, is_last: bool) -> Item | None:
+    if reason not in BROKEN:
+        return None
+    done = f", {tools} tool{'s' * (tools != 1)} had run" if tools else ""
+    told = f"Interrupted{done}: this is not complete." if reason == "cancelled" else f"This failed{done}."
+    acts: list[Any] = [["Go on", "Go on."]] if is_last and (tools or reason == "cancelled") else []
+    return {"id": f"b{turn}", "kind": "broken", "text": told, "acts": acts, "retry": is_last}
+
+
+def _line(one: tuple[int, int, str, str, str]) -> Item:
+    row, _, kind, text, at = one
+    if kind == "said":
+        return {"id": f"p{row}", "kind": kind, "text": text, "at": at}
+    if kind == "files":
+        sent, names = json.loads(text)
+        files = [{"name": name, "url": f"/files/{sent}/{number}"} for number, name in enumerate(names)]
+        return {"id": f"p{row}", "kind": "text", "html": "", "at": at, "files": files}
+    return of_text(f"p{row}", text, at=at)

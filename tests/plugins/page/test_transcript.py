@@ -1,0 +1,81 @@
+"""What a conversation shows after it was loaded again, and what the page does to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nanoclaw.core.messages import Address
+from nanoclaw.providers.scripted import Hang, call
+from tests.plugins.page.served import Browser, Served, serving
+
+KEY = "page:abc12345"
+WRITES = call("write_file", {"path": "bird.txt", "content": "pelican"})
+
+
+def words(talk: dict[str, Any]) -> list[str]:
+    return [one.get("text") or one["html"] for one in talk["items"] if one["kind"] in ("said", "text")]
+
+
+async def ask(served: Served, browser: Browser, text: str) -> None:
+    await browser.say(KEY, text)
+    await served.app.conversations.idle()
+
+
+async def act(served: Served, browser: Browser, command: str, **more: Any) -> Any:
+    answer = await browser.client.post("/api/act", json={"c": KEY, "command": command, **more})
+    assert answer.status_code == 200, answer.text
+    await served.app.conversations.idle()
+    return answer.json()
+
+
+async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_off_says_so(tmp_path: Path) -> None:
+    hang = Hang("half a")
+    steps = ("Noted.", "I can note it if you wish.", "Two.", "Three.", WRITES, hang)
+    async with serving(tmp_path, *steps) as served, served.browser() as browser:
+        await ask(served, browser, "The plumber came.")
+        assert words(await browser.talk(KEY)) == ["The plumber came.", "<p>I can note it if you wish.</p>"]
+        await ask(served, browser, "second")
+        await act(served, browser, "edit", argument="yes, third")
+        assert words(await browser.talk(KEY))[2:] == ["yes, third", "<p>Three.</p>"]
+        await browser.say(KEY, "write it")
+        await hang.reached.wait()
+        refused = await browser.client.post("/api/act", json={"c": KEY, "command": "branch"})
+        assert (refused.status_code, "stop it first" in refused.text) == (409, True)
+        await browser.say(KEY, "and more")
+        await ask(served, browser, "/stop")
+        talk = await browser.talk(KEY)
+        assert [one["text"] for one in talk["items"] if one["kind"] == "broken"] == [
+            "Interrupted, 1 tool had run: this is not complete."
+        ]
+        assert words(talk)[-4:-1] == ["/stop", "<p>half a</p>", "and more"] and talk["live"] == []
+        assert (await act(served, browser, "retry"))["done"] == ["wrote bird.txt"]
+        rows = [one["row"] for one in talk["items"] if one["kind"] == "said" and "row" in one]
+        done = await act(served, browser, "rewind", row=rows[-1], sure=True)
+        assert done["text"] == "write it" and not (tmp_path / "workspace" / "bird.txt").exists()
+        assert not [one for one in (await browser.talk(KEY))["items"] if one["kind"] == "broken"]
+
+
+async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: Path) -> None:
+    async with serving(tmp_path, "One heron.", "Two.") as served, served.browser() as browser:
+        await ask(served, browser, "first")
+        await ask(served, browser, "second")
+        (found,) = (await browser.get("/api/talks", words="heron"))["found"]
+        around = await browser.talk(KEY, at=str(found["row"]))
+        assert found["row"] in [one.get("row") for one in around["items"]] and not around["is_later"]
+        assert (await browser.get("/api/talks", words="delete"))["found"] == []
+        branch = (await act(served, browser, "branch", row=found["row"]))["opened"]
+        assert words(await browser.talk(branch)) == ["first", "<p>One heron.</p>"]
+        saved = await browser.client.get("/api/export", params={"c": KEY, "format": "json"})
+        assert "attachment" in saved.headers["content-disposition"] and saved.json()["messages"][-1]["text"] == "Two."
+        await act(served, browser, "rename", argument="Birds")
+        titles = {one["name"]: one["title"] for one in (await browser.get("/api/talks"))["talks"]}
+        assert titles == {KEY: "Birds", branch: "first (from 1)"}
+        await act(served, browser, "delete")
+        assert [one["name"] for one in (await browser.get("/api/talks"))["talks"]] == [branch]
+        assert not served.app.sessions.of(Address("page", "abc12345")).history
+        refused = await browser.client.post("/api/act", json={"c": KEY, "command": "panic"})
+        assert refused.status_code == 400
+        assert (
+            await browser.client.post("/api/say", json={"c": KEY, "id": "abcdefgh", "text": "!ls"})
+        ).status_code == 400
