@@ -29,7 +29,7 @@ MAIN = Address("terminal", "main")
 DAYS, RECENT, CONVERSATIONS = 30, 15, 30
 """Days of the plots; lines of what was done, and conversations in which that is looked for."""
 
-SAYS = {"jobs", "note", "memory", "search", "pin", "undo", "grants", "skills", "budget", "answer", "processes"}
+SAYS = {"jobs", "note", "memory", "search", "pin", "undo", "grants", "skills", "budget", "answer", "processes", "web"}
 """Commands that a card may carry out."""
 
 
@@ -78,7 +78,7 @@ class Cards:
         self._views: Mapping[str, Sequence[Callable[[], Awaitable[PageCard | None]]]] = {
             "today": (self._waiting, self._due, self._done, self._helpers, self._cost),
             "knows": (self._facts, self._changes, self._rules, self._skills),
-            "house": (self._status, self._findings, self._plot, self._models, self._context, self._grants),
+            "house": (self._status, self._findings, self._plot, self._models, self._context, self._grants, self._doors),
         }
 
     def routes(self) -> list[Route]:
@@ -226,6 +226,29 @@ class Cards:
 
     async def _grants(self) -> PageCard | None:
         return PageCard("What it may do without asking", text=(await self._reply("grants")).text)
+
+    async def _doors(self) -> PageCard | None:
+        """Browsers and programs that are let in."""
+        browsers = (await self._reply("web", "browsers")).data or {}
+        programs = (await self._reply("web", "tokens")).data or {}
+        rows = [
+            CardRow(
+                one["name"],
+                f"browser · signed in {self._when(one['made'])}, used {self._when(one['used'])}",
+                [CardButton("Sign out", f"web browser --revoke {one['id']}", f"Sign out {one['name']}?")],
+            )
+            for one in browsers.get("browsers", ())
+        ]
+        rows += [
+            CardRow(
+                one["name"],
+                f"token · used {self._when(one['used'])}" if one["used"] else "token · not used yet",
+                [CardButton("Revoke", f"web token --revoke {one['name']}", f"Revoke the token {one['name']}?")],
+            )
+            for one in programs.get("tokens", ())
+        ]
+        make = CardForm("Name of a program that may talk as you", "web token", "Make a token", stays=True)
+        return PageCard("Who is let in", rows, form=make)
 
     def _when(self, iso: str) -> str:
         at, now = datetime.fromisoformat(iso).astimezone(self._host.now().tzinfo), self._host.now()

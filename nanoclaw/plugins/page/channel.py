@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
@@ -33,7 +34,7 @@ class PageChannel:
     name = NAME
     hints = Hints(markup="markdown", files=20, edits=True, buttons=True, reactions=True, bursts=False, notices=True)
 
-    def __init__(self, host: Host, settings: PageSettings, tokens: ApiTokens) -> None:
+    def __init__(self, host: Host, settings: PageSettings, sign_ins: SignIns, tokens: ApiTokens) -> None:
         from nanoclaw.plugins.page.api import ApiChannel
         from nanoclaw.plugins.page.live import LiveTurns
         from nanoclaw.plugins.page.transcript import Transcript
@@ -42,7 +43,7 @@ class PageChannel:
         media = host.get("media")
         self.most_bytes = media.most_bytes if media else 20_000_000
         self.hints = self.hints._replace(file_bytes=self.most_bytes)
-        self.sessions, self.stream = SignIns(host, host.now), EventStream()
+        self.sessions, self.stream = sign_ins, EventStream()
         self.transcript = Transcript(host)
         self.live = LiveTurns(self.stream.publish, self.transcript)
         self.alive: datetime | None = None
@@ -98,7 +99,7 @@ class PageChannel:
     def hosts(self) -> list[str]:
         """The names under which the page may be asked for."""
         names = ["127.0.0.1", "localhost", "[::1]"]
-        return [*(f"{name}:{self.port}" for name in names), *self._settings.hosts]
+        return [*(f"{name}:{self.port}" for name in names), urlsplit(self.url).netloc, *self._settings.hosts]
 
     @property
     def url(self) -> str:
@@ -109,6 +110,11 @@ class PageChannel:
     def link(self) -> str:
         """An address that lets one browser in."""
         return f"{self.url}#{self.sessions.new_code()}"
+
+    def links(self) -> list[str]:
+        """The same, then under each further name, which has TLS: whichever is used first lets in."""
+        own = self.link()
+        return [own, *(f"https://{name}/#{own.partition('#')[2]}" for name in self._settings.hosts)]
 
     # --- what is said ------------------------------------------------------------------------------------------------
 

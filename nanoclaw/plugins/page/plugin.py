@@ -13,7 +13,7 @@ from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Reply, Said, Tx
 from nanoclaw.installation import install_command
 from nanoclaw.plugins.page import tokens
-from nanoclaw.plugins.page.sessions import FILES, LINES, MIGRATION, PLACES
+from nanoclaw.plugins.page.sessions import FILES, LINES, MIGRATION, PLACES, SignIns
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
@@ -56,7 +56,7 @@ class Page(Plugin):
     def __init__(self, host: Host, settings: PageSettings) -> None:
         self._host, self._settings = host, settings
         self.public: PageChannel | None = None
-        self.tokens = tokens.ApiTokens(host)
+        self.tokens, self.sign_ins = tokens.ApiTokens(host), SignIns(host)
         self.hears = {"on_message": Hears(channels=(NAME,))}
 
     def channels(self) -> Iterable[Channel]:
@@ -67,7 +67,7 @@ class Page(Plugin):
             raise ConfigError(f"the page needs {', '.join(lacking)}: {install_command(NAME)}")
         from nanoclaw.plugins.page.channel import PageChannel
 
-        self.public = PageChannel(self._host, self._settings, self.tokens)
+        self.public = PageChannel(self._host, self._settings, self.sign_ins, self.tokens)
         return self.public, self.public.api
 
     def commands(self) -> Iterable[Command]:
@@ -75,13 +75,18 @@ class Page(Plugin):
         return (Command("web", told, self._web, cli=True, private=True, part_of="status"),)
 
     async def _web(self, said: Said) -> Reply:
-        if words := said.argument.split():
-            return await self.tokens.carry_out(words)
+        match said.argument.split():
+            case ["browsers"]:
+                return self.sign_ins.listed()
+            case ["browser", "--revoke", number]:
+                return self.sign_ins.revoked(number, self.public.stream.wake if self.public else lambda: None)
+            case [_, *_] as words:
+                return await self.tokens.carry_out(words)
         if self.public is None:
             raise ConfigError(OFF)
         await self.public.listening.wait()
-        link = self.public.link()
-        return Reply(link, {"url": link})
+        links = self.public.links()
+        return Reply("\n".join(links), {"url": links[0]})
 
     # --- who is signed in --------------------------------------------------------------------------------------------
 

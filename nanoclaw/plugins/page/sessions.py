@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Host, Reply, Tx
 from nanoclaw.escapes import one_line
 
 COOKIE = "nanoclaw"
@@ -51,6 +52,11 @@ FILES = """CREATE TABLE page_files (  -- that were dropped into the page, kept f
 CREATE TABLE page_drafts (conversation TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT"""
 
 
+BROWSERS = {"Edg/": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
+SYSTEMS = dict.fromkeys(("iPhone", "iPad", "Android", "Windows"), "") | {"Mac OS": "macOS", "Linux": "Linux"}
+"""By a part of how a browser calls itself, its name and that of its system; '' is the part itself."""
+
+
 class Browser(NamedTuple):
     """One that is signed in; `agent` is how it calls itself."""
 
@@ -59,15 +65,21 @@ class Browser(NamedTuple):
     made: datetime
     used: datetime
 
+    @property
+    def name(self) -> str:
+        """Names that a person knows, such as "Firefox on Linux"."""
+        browser = next((name for sign, name in BROWSERS.items() if sign in self.agent), "a browser")
+        system = next((name or sign for sign, name in SYSTEMS.items() if sign in self.agent), "")
+        return f"{browser} on {system}" if system else browser
+
 
 class SignIns:
     """Codes live in memory and die at their first use, the browsers that they let in are in the store."""
 
-    def __init__(self, host: Host, clock: Callable[[], datetime]) -> None:
-        self._host, self._clock = host, clock
+    def __init__(self, host: Host) -> None:
+        self._host, self._clock = host, host.now
         self._codes: dict[str, datetime] = {}
         self._wrong: list[datetime] = []
-        self._known: dict[str, Browser] = {}  # by the digest of their cookie
 
     def new_code(self) -> str:
         """A code that lets one browser in, within ten minutes."""
@@ -105,35 +117,43 @@ class SignIns:
         """The browser with this cookie, None for none that may come in."""
         if not token or len(token) > 200:
             return None
-        digest, now = _digest(token), self._clock()
-        found = self._known.get(digest)
-        if found is None:
-            sql = "SELECT id, agent, made, used FROM page_browsers WHERE sha256 = ?"
-            for id_, agent, made, used in self._host.read(sql, digest):
-                found = Browser(id_, agent, datetime.fromisoformat(made), datetime.fromisoformat(used))
+        now, (found, *_) = self._clock(), (*self._read("sha256 = ?", _digest(token)), None)
         if found is None or now - found.used > timedelta(days=DAYS):
             return None
         if now - found.used > timedelta(hours=1):
-            found = found._replace(used=now)
             sql = "UPDATE page_browsers SET used = ? WHERE id = ?"
             await self._host.write(lambda tx: tx.execute(sql, now.isoformat(), found.id))
-        self._known[digest] = found
         return found
 
     def all(self) -> list[Browser]:
         """Those that are signed in, the newest first."""
-        sql = "SELECT id, agent, made, used FROM page_browsers WHERE used > ? ORDER BY id DESC"
-        since = (self._clock() - timedelta(days=DAYS)).isoformat()
+        return self._read("used > ?", (self._clock() - timedelta(days=DAYS)).isoformat())
+
+    def _read(self, which: str, value: str) -> list[Browser]:
+        sql = f"SELECT id, agent, made, used FROM page_browsers WHERE {which} ORDER BY id DESC"
         return [
             Browser(id_, agent, datetime.fromisoformat(made), datetime.fromisoformat(used))
-            for id_, agent, made, used in self._host.read(sql, since)
+            for id_, agent, made, used in self._host.read(sql, value)
         ]
 
-    def sign_out(self, tx: Tx, ids: Collection[int]) -> None:
-        """End what browsers may do, at once."""
-        for one in ids:
-            tx.execute("DELETE FROM page_browsers WHERE id = ?", one)
-        tx.after(self._known.clear)
+    def listed(self) -> Reply:
+        found = self.all()
+        lines = [f"- {one.id}: {one.name}, signed in {one.made:%Y-%m-%d}, used {one.used:%Y-%m-%d}" for one in found]
+        rows = [{"id": one.id, "name": one.name, "made": f"{one.made}", "used": f"{one.used}"} for one in found]
+        how = "\n\n`nanoclaw web browser --revoke 3` signs one out."
+        return Reply("\n".join(lines) + how if lines else "No browser is signed in.", {"browsers": rows})
+
+    def revoked(self, number: str, then: Callable[[], object]) -> Reply:
+        """End what a browser may do, at once."""
+        found = next((one for one in self.all() if str(one.id) == number), None)
+        if found is None:
+            raise ConfigError(f"There is no browser {number!r}: `nanoclaw web browsers` lists them.")
+
+        def revoke(tx: Tx) -> None:
+            tx.execute("DELETE FROM page_browsers WHERE id = ?", found.id)
+            tx.after(then)
+
+        return Reply(f"{found.name} is signed out.", {"id": found.id}, revoke)
 
     def is_open(self, id_: int) -> bool:
         return bool(self._host.read("SELECT 1 FROM page_browsers WHERE id = ?", id_))

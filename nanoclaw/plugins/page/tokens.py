@@ -19,7 +19,8 @@ MIGRATION = """CREATE TABLE page_tokens (  -- of the API
     used TEXT                                 -- the hour, NULL for never
 ) STRICT"""
 USAGE = (
-    "`nanoclaw web token NAME` makes a token, `nanoclaw web token --revoke NAME` ends it, `nanoclaw web tokens` lists."
+    "`nanoclaw web token NAME` makes a token, `nanoclaw web token --revoke NAME` ends it, `nanoclaw web tokens` lists;"
+    " `nanoclaw web browsers` lists who is signed in, `nanoclaw web browser --revoke NUMBER` signs one out."
 )
 _NAME = re.compile(r"[\w.-]{1,40}")
 

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from nanoclaw.commands.plugins import reply
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.plugins.page.render import html
 from tests.plugins.page.served import serving
 
@@ -27,6 +29,44 @@ async def test_a_link_lets_one_browser_in_and_its_cookie_is_out_of_reach_of_scri
     async with serving(tmp_path) as served, served.browser(signed_in=False) as again:
         again.client.cookies = browser.client.cookies
         assert (await again.get("/api/talks"))["talks"] == []
+
+
+async def test_who_is_signed_in_is_listed_and_signed_out_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served, served.browser() as browser, served.browser() as other:
+        async with other.stream() as events:
+            await events.until("afresh")
+            rows = {card["title"]: card for card in (await browser.get("/api/view/house"))["cards"]}["Who is let in"][
+                "rows"
+            ]
+            assert [row["acts"][0]["label"] for row in rows] == ["Sign out"] * 2
+            out = rows[0]["acts"][0]["command"]
+            assert (await browser.client.post("/api/do", json={"command": out})).status_code == 200
+            with pytest.raises(AssertionError, match="the stream has ended"):
+                await events.next()
+        assert (await other.client.get("/api/talks")).status_code == 401
+        assert (await browser.client.get("/api/talks")).status_code == 200
+        assert "1: a browser, signed in 2026-03-06" in str(await reply(served.app, "/web browsers", as_json=False))
+        with pytest.raises(ConfigError, match="no browser '9'"):
+            await reply(served.app, "/web browser --revoke 9", as_json=False)
+
+
+async def test_behind_a_proxy_its_name_counts_and_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
+    settings = '[page]\nport = 0\nhosts = ["home.example"]\n'
+    async with serving(tmp_path, settings=settings) as served, served.browser(signed_in=False) as browser:
+        own, theirs = str(await reply(served.app, "/web", as_json=False)).splitlines()
+        assert own.startswith("http://127.0.0.1:") and theirs.startswith("https://home.example/#")
+        browser.client.headers.update({"host": "home.example", "origin": "https://home.example"})
+        answer = await browser.sign_in(theirs)
+        assert answer.status_code == 200 and "secure" in answer.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize(
+    ("table", "told"), [('address = "0.0.0.0"', "set page.password"), ('address = "x"', "must be")]
+)
+async def test_another_address_needs_a_password(tmp_path: Path, table: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        async with serving(tmp_path, settings=f"[page]\n{table}\n"):
+            pass
 
 
 async def test_wrong_codes_are_bounded(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ function mark() {
 }
 
 let soon;
-function heard({ event, afresh }) {
+function heard({ event, afresh, state }) {
+  if (state === "lost") ask("/api/start").catch(() => {}); // perhaps this browser was signed out
   if (event?.t === "began") running.add(event.c);
   if (event?.t === "ended" || event?.t === "paused") running.delete(event.c);
   if (afresh || ["began", "ended", "paused"].includes(event?.t)) {
