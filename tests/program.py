@@ -19,9 +19,9 @@ from zoneinfo import ZoneInfo
 
 from nanoclaw.core.app import App
 from nanoclaw.core.channel import Deliver, Hints
+from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.events import Event, TurnEnded
-from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin, Tool, Tx
 from nanoclaw.core.provider import Provider

@@ -59,8 +59,9 @@ async def reply(app: App, command: str, *, as_json: bool) -> str | None:
     """Reply of the program to a command of the owner's; None for one that is a message of a conversation. Raises
     NanoclawError."""
     from nanoclaw.core.channel_registry import MAIN
-    from nanoclaw.core.commands import GROUPS, parse
+    from nanoclaw.core.commands import parse
     from nanoclaw.core.plugin import Said
+    from nanoclaw.plugins.basics.plugin import GROUPS
 
     name, argument = app.commands.named(*(parse(command) or (command.removeprefix("/"), "")))
     wanted, found = argument.removeprefix("/") if name == "help" else name, app.commands.find(name)

@@ -68,21 +68,20 @@ def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
 
     from nanoclaw.channels.plain import OneQuestion, Plain
     from nanoclaw.commands.greeting import print_left_out, print_unfired
-    from nanoclaw.core.commands import parse
 
     if config.problem:
         attach.say(config.problem)
 
     async def answer() -> int:
-        command = parse(text)
         model, lack = await _model(config, options.model)
         asked = OneQuestion(text, options.session, files, options.json, options.timeout)
         channel = Plain(asked, config.clock(), model=model)
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
             print_left_out(app)
-            if command and command[0] != "stop":
-                channel.accepts_any = app.commands.waits(channel.question)
-            elif not command and (lack or options.message is not None):
+            given = app.commands.given(channel.question)
+            if given and (given.command is None or given.command.name != "stop"):
+                channel.accepts_any = given.waits
+            elif not given and (lack or options.message is not None):
                 _check(app, channel, lack)
             await app.run()
             print_unfired(app)

@@ -19,10 +19,9 @@ from nanoclaw.core.channel import Channel, ChannelTable
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder, PromptLimits
-from nanoclaw.core.conversation import Actors
+from nanoclaw.core.conversation import Actors, QueuePolicy, not_begun
 from nanoclaw.core.delivery import Delivery
 from nanoclaw.core.errors import FAULTS
-from nanoclaw.core.message_queue import Accepted, QueuePolicy
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
@@ -36,7 +35,6 @@ from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import TurnParts
-from nanoclaw.core.wording import not_begun
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.redaction import Redactor
 from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
@@ -126,7 +124,7 @@ class App:
             self.delivery.wake(outbound.address.channel)
         for row, inbound in tx.delivered:
             if not self.router.is_frozen:
-                self.conversations.for_message(inbound).enqueue(Accepted(row, inbound))
+                self.conversations.enqueue(row, inbound)
 
     # --- for plugins -------------------------------------------------------------------------------------------------
 

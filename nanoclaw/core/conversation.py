@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Literal, NamedTuple
 
+from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.commands import Commands, is_talk
+from nanoclaw.core.commands import Accepted, Commands, sorry
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnBegan, TurnEnded, TurnPaused
-from nanoclaw.core.message_queue import Accepted, Item, MessageQueue, PausedTurn, QueuePolicy, Resumed
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
@@ -21,8 +23,45 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
-from nanoclaw.core.wording import NO_MODEL, logged, not_begun, waits_first
 from nanoclaw.escapes import one_line
+
+BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
+"""A burst ends after 0.8 s without a message, and after 5 s in any case. Channels opt out by Hints(bursts=False), as
+the terminal does."""
+
+RETRY_SECONDS = (30, 60, 120, 300)
+"""Pauses before a model that cannot be reached is asked again; the last one for ever."""
+
+NO_MODEL = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
+
+Item = Accepted | OpenTurn
+"""A message to be answered, or an open turn that is to be resumed."""
+
+
+class QueuePolicy(NamedTuple):
+    """The same for all conversations. `queue` is from config.toml: messages that come while a turn runs join it
+    ("steer") or wait ("followup"). The seconds are changed by tests alone."""
+
+    queue: Literal["steer", "followup"] = "steer"
+    burst_seconds: float = BURST_SECONDS
+    burst_most_seconds: float = BURST_MOST_SECONDS
+    retry_seconds: Sequence[float] = RETRY_SECONDS
+
+
+class PausedTurn(NamedTuple):
+    """A turn that waits: for a model that cannot be reached (asked `tries` times), or for the owner's yes. `behind`
+    came meanwhile, and is answered after it."""
+
+    turn: OpenTurn
+    tries: int = 0
+    timer: asyncio.TimerHandle | None = None
+    behind: tuple[Accepted, ...] = ()
+
+    def alone(self) -> PausedTurn:
+        """The turn itself, without its timer."""
+        if self.timer:
+            self.timer.cancel()
+        return self._replace(behind=(), timer=None)
 
 
 class Conversation:
@@ -31,7 +70,8 @@ class Conversation:
     def __init__(self, address: Address, peers: Actors) -> None:
         self.address, self._peers, self._policy, self._channels = address, peers, peers.policy, peers.channels
         self._runner, self._commands, self._asker = peers.runner, peers.commands, peers.runner.chain.asker
-        self._queue = MessageQueue(peers.runner.inbox)
+        self._queue: deque[Item] = deque()
+        self._news, self._has_news = asyncio.Event(), False  # something came, since that was last asked
         self._worker: asyncio.Task[None] | None = None
         self._item: Item | None = None
         self._rounds: Rounds | None = None
@@ -44,11 +84,28 @@ class Conversation:
     # --- the queue ---------------------------------------------------------------------------------------------------
 
     def enqueue(self, item: Item) -> None:
-        self._queue.push(item)
+        self._queue.append(item)
+        self._has_news = True
+        self._news.set()
         if self._rounds and self._joining(self._rounds.turn):
             self._rounds.restart_request()
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
+
+    def changed(self, row: int, inbound: Inbound) -> None:
+        """A message says something else now. Once begun, its first text counts."""
+
+        def now(one: Item) -> Item:
+            if not isinstance(one, Accepted) or one.row != row:
+                return one
+            new = inbound._replace(wait_limit=one.inbound.wait_limit)
+            return one._replace(inbound=new, given=self._commands.given(new))
+
+        self._queue = deque(map(now, self._queue))
+        self._item = self._item and now(self._item)
+        if self.paused:
+            behind = (one for one in map(now, self.paused.behind) if isinstance(one, Accepted))
+            self.paused = self.paused._replace(behind=tuple(behind))
 
     @property
     def is_working(self) -> bool:
@@ -78,7 +135,7 @@ class Conversation:
         """Handle one item after the other. An error ends one message, never the queue."""
         me = asyncio.current_task()
         while self._queue:
-            item = self._item = self._queue.pop()
+            item = self._item = self._queue.popleft()
             try:
                 await self._handle(item)
             except Exception as error:
@@ -89,27 +146,29 @@ class Conversation:
                 me.uncancel()
 
     async def _handle(self, item: Item) -> None:
-        self._queue.has_news = False
-        if isinstance(item, Resumed):
-            await self._resume(item.turn)
+        self._has_news = False
+        if isinstance(item, OpenTurn):
+            await self._resume(item)
             return
         if item.is_left_over and not (self.paused and self.paused.turn.waits_for_owner):
             text = one_line(item.inbound.message.text)
             self._channels.show(item.address, Notice(f"continuing with what was waiting: “{text}”"))
-        item = self._queue.as_it_reads_now(item)
-        if asked := (await self.carry_out(item) if self._commands.is_command(item.inbound) else item):
+        asked = await self.carry_out(item) if item.given else item
+        if asked:
             self._item = asked
             await self._answer(asked)
 
     async def carry_out(self, item: Accepted) -> Accepted | None:
         """Carry out a command, and end its message in the transaction of its writes. Returns what to ask the model
         instead, if anything."""
+        assert item.given
         reason: Reason = "answered"
         dropped: list[int] = []
         done: Reply | UserMessage | None = None
+        given = item.given
         try:
-            if self._commands.is_async(item.inbound):
-                done = await self._commands.carry_out(item.inbound)
+            if given.is_async:
+                done = await self._commands.carry_out(given, item.inbound)
         except asyncio.CancelledError:
             if self.leaves_turn_open:
                 raise
@@ -118,9 +177,9 @@ class Conversation:
 
         def end(tx: Transaction) -> Accepted | None:
             nonlocal done
-            done = done or self._commands.run_in(item.inbound, tx)
+            done = done or self._commands.run_in(given, item.inbound, tx)
             if isinstance(done, UserMessage):
-                asked = item._replace(inbound=item.inbound._replace(message=done))
+                asked = item._replace(inbound=item.inbound._replace(message=done), given=None)
                 inbox.change(tx.db, asked.inbound)
                 return asked
             if done.change:
@@ -140,36 +199,56 @@ class Conversation:
     def _joining(self, turn: RunningTurn) -> list[Accepted]:
         """The waiting messages that can join the running turn. Messages sent before it began get their own answer."""
         joins = self._policy.queue == "steer" and not self._runner.answers_one(turn.inbound, turn.session)
-        return self._queue.more_of(turn.inbound, since=self._began) if joins else []
+        return self._more_of(turn.inbound, since=self._began) if joins else []
+
+    def _more_of(self, first: Inbound, since: datetime | None = None, until: datetime | None = None) -> list[Accepted]:
+        """Messages next in the queue that can be answered together with the first: talk from the same address, under
+        the same profile, said `since` and `until` then. A message that an earlier process left gets an answer of its
+        own, and so does each of `nanoclaw -m`, which may be a script's."""
+        found = list[Accepted]()
+        for item in self._queue if not first.wait_limit else ():
+            if not isinstance(item, Accepted) or item.is_left_over or item.address != first.address:
+                break
+            if not item.is_talk or profile_of(item.inbound) != profile_of(first):
+                break
+            at = item.inbound.message.at
+            if (since and at < since) or (until and at > until):
+                break
+            found.append(item)
+        return found
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._queue.popleft()
 
     async def steer(self, turn: RunningTurn) -> None:
         """Make what the person said meanwhile part of the turn."""
-        if not self._queue.has_news:
+        if not self._has_news:
             return
-        self._queue.has_news = False
+        self._has_news = False
         if batch := self._joining(turn):
             await self._runner.join(turn, batch)
             self._tell_joined(batch)
-            self._queue.drop(len(batch))
+            self._drop(len(batch))
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 
     async def _answer(self, first: Accepted) -> None:
         """Run one turn for a message and those that belong to the same thought."""
         before, self._began = self._began, self._runner.sessions.transactions.clock().replace(microsecond=0)
-        batch, paused = [first], None
+        batch, tries = [first], 0
         try:
             batch = await self._collected(first, before)
-            if await self._waits_behind(batch):
+            if (paused := self.paused) is None:
+                turn = await self._runner.begin(self.address, batch)
+                self._tell_joined(batch[1:])
+            elif await self._waits_behind(batch, paused):
                 return
-            paused = self.pop_paused()
-            if paused:
+            else:
+                tries, _ = paused.tries, self.pop_paused()
                 turn = self._runner.reopen(self.address, paused.turn, after_crash=False)
                 await self._runner.join(turn, batch)
                 self._tell_joined(batch)
-            else:
-                turn = await self._runner.begin(self.address, batch)
-                self._tell_joined(batch[1:])
         except NanoclawError as error:
             await self._reply_all(batch, str(error), "failed")
         except asyncio.CancelledError:
@@ -178,23 +257,35 @@ class Conversation:
             text, dropped = self._cut(first.inbound)
             await self._reply_all(batch, text, "cancelled", dropped)
         else:
-            await self._run(turn, tries=paused.tries if paused else 0)
+            await self._run(turn, tries=tries)
 
     async def _collected(self, first: Accepted, before: datetime | None) -> list[Accepted]:
         """The messages of one thought: those that follow the first within a moment; with "followup" also waiting ones
         that were sent after the last turn began, `before`."""
-        if not is_talk(first.inbound) or first.is_left_over or self.paused:
+        if not first.is_talk or first.is_left_over or self.paused:
             return [first]
         if self._channels.collects(first.address):
-            await self._queue.calm(self._policy)
-            first = self._queue.as_it_reads_now(first)
+            await self._calm()
+            first = self._item if isinstance(self._item, Accepted) else first  # it may have been edited
         elif self._policy.queue == "steer" or before is None or first.inbound.message.at < before:
             return [first]
         is_small = self._runner.answers_one(first.inbound, self._runner.sessions.of(self.address))
         most = timedelta(seconds=self._policy.burst_most_seconds)
-        more = self._queue.more_of(first.inbound, until=first.inbound.message.at + most if is_small else None)
-        self._queue.drop(len(more))
+        more = self._more_of(first.inbound, until=first.inbound.message.at + most if is_small else None)
+        self._drop(len(more))
         return [first, *more]
+
+    async def _calm(self) -> None:
+        """Wait until nothing has come for a moment."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._policy.burst_most_seconds
+        while (left := min(self._policy.burst_seconds, until - loop.time())) > 0:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._news.wait()
+            except TimeoutError:
+                return
 
     async def _resume(self, cut: OpenTurn) -> None:
         """Resume a turn that was interrupted or paused."""
@@ -204,7 +295,7 @@ class Conversation:
         try:
             turn = self._runner.reopen(self.address, cut, after_crash=not cut.waits_for_model)
         except NanoclawError as error:
-            await self.reply(Accepted(cut.inbox, cut.inbound), str(error), "failed")
+            await self.reply(Accepted(cut.row, cut.inbound), str(error), "failed")
             return
         if not cut.waits_for_owner:
             self._channels.show(cut.address, Notice(f"continuing with: “{one_line(cut.texts[0])}”"))
@@ -238,7 +329,7 @@ class Conversation:
         except Exception as error:
             over = TurnOver(logged(error, self.address), "failed")
         except asyncio.CancelledError:
-            is_earlier = isinstance(self._item, Resumed) or inbound.message.origin != "person"
+            is_earlier = isinstance(self._item, OpenTurn) or inbound.message.origin != "person"
             if self.leaves_turn_open or (self.is_closing and is_earlier):
                 turn.journal.leave()
                 raise
@@ -289,26 +380,27 @@ class Conversation:
         if self.is_closing:
             return
         paused, self.paused = self.paused, self.paused and self.paused.alone()
-        self.enqueue(Resumed(cut))
+        self.enqueue(cut)
         left = dict(self._runner.inbox.waiting()) if paused and paused.behind else {}  # some may be answers since
         for item in (one for one in paused.behind if one.row in left) if paused else ():
             self.enqueue(item)
 
-    async def _waits_behind(self, batch: Sequence[Accepted]) -> bool:
+    async def _waits_behind(self, batch: Sequence[Accepted], paused: PausedTurn) -> bool:
         """True if messages wait behind a turn that waits for the owner, or that was asked for elsewhere."""
-        paused = self.paused
-        has_limit = batch[0].inbound.wait_limit > 0
-        if paused is None or not (has_limit or paused.turn.waits_for_owner or paused.turn.address != batch[0].address):
+        item, waits_for_owner = batch[0], paused.turn.waits_for_owner
+        has_limit = item.inbound.wait_limit > 0
+        if not (has_limit or waits_for_owner or paused.turn.address != item.address):
             return False
-        if has_limit and (paused.turn.waits_for_owner or batch[0].row == self._asked_again_for):
-            raise NanoclawError(waits_first(paused.turn.texts[0]))
+        if has_limit and (waits_for_owner or item.row == self._asked_again_for):
+            first = f"“{one_line(paused.turn.texts[0])}” waits for an answer here first"
+            raise NanoclawError(f"{first}: nanoclaw shows it, /stop drops it, --session talks elsewhere.")
         self.paused = paused._replace(behind=(*paused.behind, *batch))
         if has_limit:  # the model may be back
-            self._asked_again_for = batch[0].row
+            self._asked_again_for = item.row
             self.go_on(paused.turn)
-        self._begins_to_end(batch[0].row)
+        self._begins_to_end(item.row)
         for one in batch if not has_limit else ():
-            if paused.turn.waits_for_owner:
+            if waits_for_owner:
                 self._channels.show(one.address, Queued(one.inbound.external_id))
             else:
                 told = Outbound(one.address, NO_MODEL, reply_to=one.inbound.external_id)
@@ -333,12 +425,13 @@ class Conversation:
         """Stop the running turn and drop waiting messages, which are remembered until they are reported. True if
         something was running: then its turn reports, and also ends the `row` of who asked for the stop."""
         paused = self.pop_paused()
-        for item in self._queue.clear():
-            words = self._queue.words_of(item) if isinstance(item, Accepted) else "; ".join(item.turn.texts)
-            self._dropped.append((item.row, words))
+        for item in self._queue:
+            texts = item.texts if isinstance(item, OpenTurn) else (item.inbound.message.text,)
+            self._dropped.append((item.row, "; ".join(text for text in texts if not is_stop(text))))
+        self._queue.clear()
         if paused:
             begun = paused.turn.waits_for_owner
-            self._dropped.append((paused.turn.inbox, "" if begun else "; ".join(paused.turn.texts)))
+            self._dropped.append((paused.turn.row, "" if begun else "; ".join(paused.turn.texts)))
             self._runner.sessions.of(self.address).end_turn()
         ran = self._cancel()
         if ran and row is not None:
@@ -398,6 +491,19 @@ class Conversation:
             self._channels.show(item.address, TurnEnded(text, "failed"))
 
 
+def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
+    texts = [one_line(text) for _, text in dropped if text]
+    return f" Not begun: {'; '.join(texts)}." if texts else ""
+
+
+def logged(error: Exception, conversation: Address) -> str:
+    """Log why a message had no answer. Returns the sentence for whoever wrote it."""
+    from nanoclaw.log import logger
+
+    logger.opt(exception=error).error("answering a message in {} failed", conversation)
+    return sorry(error)
+
+
 class Actors:
     """All conversations: makes one for its first message, and stops, resumes and closes them together."""
 
@@ -413,6 +519,16 @@ class Actors:
     def for_message(self, inbound: Inbound) -> Conversation:
         """The conversation that a message is part of."""
         return self.of(inbound.conversation or inbound.address)
+
+    def enqueue(self, row: int, inbound: Inbound, *, is_left_over: bool = False) -> None:
+        """Give a message to its conversation."""
+        item = Accepted(row, inbound, self.commands.given(inbound), is_left_over)
+        self.for_message(inbound).enqueue(item)
+
+    def reload(self) -> None:
+        """Read the waiting messages again after somebody has changed them in the store."""
+        for row, inbound in self.runner.inbox.waiting():
+            self.for_message(inbound).changed(row, inbound)
 
     def background_elsewhere(self, inbound: Inbound, here: Address) -> dict[Address, str]:
         """Conversations except `here`, in words, that run something nobody asked for just now, such as a task; only

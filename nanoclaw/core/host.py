@@ -44,9 +44,16 @@ class ConversationStore:
 
     def __init__(self, app: App) -> None:
         self._app, self.of, self.all = app, app.sessions.of, partial(history.list_sessions, app.store)
-        self.reload, self.forget = app.sessions.reload, app.sessions.forget
         self.free = lambda conversation: app.conversations.of(conversation).idle()
         self.leaves = lambda conversation: app.conversations.of(conversation).leaves_turn_open
+
+    def reload(self) -> None:
+        self._app.sessions.reload()
+        self._app.conversations.reload()
+
+    def forget(self, clean: Callable[[str, bool], str], conversation: Address | None) -> None:
+        self._app.sessions.forget(clean, conversation)
+        self._app.conversations.reload()
 
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]:
         assert isinstance(tx, Transaction)
@@ -61,7 +68,7 @@ class ConversationStore:
 
     def _end_paused(self, conversation: Address) -> Sequence[str]:
         if paused := self._app.conversations.of(conversation).pop_paused():
-            self._app.inbox.done((paused.turn.inbox,))
+            self._app.inbox.done((paused.turn.row,))
         return paused.turn.texts if paused else ()
 
     def add(self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx) -> None:
@@ -138,7 +145,7 @@ class PluginHost:
         self.copies, self.drop_bytes = app.store.copies, app.store.drop_bytes
         self.tools = lambda profile, *, anew=False: {one.name: one for one in app.chain.tools(profile, anew=anew)}
         self.resume = lambda turn: app.conversations.resume(turn)
-        self.help = lambda said: app.commands.help_text(said)
+        self.commands = lambda profile: app.commands.open_to(profile)
         self.carry_out = lambda command, said: app.commands.for_said(command, said)
         self.preview = lambda conversation, inbound, profile=None: app.runner.preview(conversation, inbound, profile)
         self.before_compaction = lambda request, turn: app.chain.before_compaction(request, turn)

@@ -474,7 +474,7 @@ class Host(Protocol):
     # Run a call through every gate; shown as a part of the call with the id `parent`, without one not at all.
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult: ...
     async def carry_out(self, command: str, said: Said) -> Reply: ...  # raises NanoclawError
-    def help(self, said: Said) -> str: ...  # about the commands that are open to who asks
+    def commands(self, profile: str) -> Mapping[str, Command]: ...  # by name those that are open to it
     def about(self) -> Sequence[str]: ...  # lines about the program, and what is wrong with it
     # Ask the model (of the request's purpose), accounted for and within every limit. Raises ProviderError.
     async def complete(

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import TERMINAL, Channels
-from nanoclaw.core.commands import Commands, is_talk, parse
-from nanoclaw.core.conversation import Actors
+from nanoclaw.core.commands import Accepted, Commands, parse
+from nanoclaw.core.conversation import Actors, Conversation, not_begun
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
-from nanoclaw.core.message_queue import Accepted
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
@@ -23,7 +21,6 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.store.tx import Transaction
-from nanoclaw.core.wording import not_begun
 from nanoclaw.escapes import one_line
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
@@ -31,10 +28,9 @@ FROZEN_FOR_GUESTS = "I am paused. This is kept until I continue."
 
 
 class _Taken(NamedTuple):
-    """A message that was accepted: its row, and what a command said at once."""
+    """A message that was accepted, and what a command said at once."""
 
-    row: int
-    inbound: Inbound
+    item: Accepted
     said: str | None = None
 
 
@@ -74,20 +70,23 @@ class Router:
             raise
         if taken is None:
             return
-        self._arriving.discard(taken.row)  # nothing is waited for until its conversation has it
-        inbound = taken.inbound
-        if taken.said is not None:
-            if not self._conversations.for_message(inbound).is_working:
-                self._channels.show(inbound.address, TurnEnded(taken.said, "answered"))
+        item, said = taken
+        self._arriving.discard(item.row)  # nothing is waited for until its conversation has it
+        conversation, inbound = self._conversations.for_message(item.inbound), item.inbound
+        if inbound.is_edit:
+            self._conversations.reload()
+        if said is not None:
+            if not conversation.is_working:
+                self._channels.show(inbound.address, TurnEnded(said, "answered"))
         elif is_stop(inbound.message.text) and inbound.message.origin == "person":
-            if reply := self._stop(Accepted(taken.row, inbound)):
+            if reply := self._stop(item):
                 await reply
-        elif not (inbound.is_edit and not is_stop(inbound.message.text)):
-            await self._hand_over(taken.row, inbound)
+        elif not inbound.is_edit:
+            await self._hand_over(item, conversation)
 
     def _arrived(self, inbound: Inbound, tx: Transaction) -> _Taken | None:
         if taken := self._accept(inbound, tx):
-            tx.after(partial(self._arriving.add, taken.row))
+            tx.after(lambda: self._arriving.add(taken.item.row))
         return taken
 
     def is_for_code(self, inbound: Inbound) -> bool:
@@ -118,16 +117,20 @@ class Router:
             return None
         if inbound.is_edit:
             row = inbox.change(tx.db, inbound)
-            return None if row is None else _Taken(row, inbound)
-        if answers and self._commands.is_quick(inbound) and not is_stop(inbound.message.text):
-            done = self._commands.run_in(inbound, tx)
+            return None if row is None else _Taken(Accepted(row, inbound))
+        given = self._commands.given(inbound)
+        if answers and given and not (given.is_async or given.waits or is_stop(inbound.message.text)):
+            done = self._commands.run_in(given, inbound, tx)
             if isinstance(done, Reply):
                 return self._answered(inbound, tx, done)
-            inbound = inbound._replace(message=done)
+            inbound, given = inbound._replace(message=done), None
         row = tx.accept(inbound)
-        if row is not None and is_talk(inbound):
+        if row is None:
+            return None
+        item = Accepted(row, inbound, given)
+        if item.is_talk:
             self._runner.sessions.of(inbound.conversation or inbound.address)  # its own row, the first time
-        return None if row is None else _Taken(row, inbound)
+        return _Taken(item)
 
     def _answered(self, inbound: Inbound, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:
         """Store a message that code has answered, with its reply; returns its row. With a `remark` the model of the
@@ -139,27 +142,26 @@ class Router:
             tx.send(Outbound(inbound.address, reply.text, reply_to=inbound.external_id), remark, inbox=row)
         if reply.change:
             reply.change(tx)
-        return _Taken(row, inbound, reply.text)
+        return _Taken(Accepted(row, inbound), reply.text)
 
-    async def _hand_over(self, row: int, inbound: Inbound) -> None:
+    async def _hand_over(self, item: Accepted, conversation: Conversation) -> None:
         """Give an accepted message to its conversation, or keep it while everything is frozen."""
-        conversation = self._conversations.for_message(inbound)
-        if self._commands.is_command(inbound) and not self._commands.waits(inbound):
-            self._arriving.add(row)
-            self._do_beside(self._carry_out(Accepted(row, inbound)))
+        inbound = item.inbound
+        if item.given and not item.given.waits:
+            self._arriving.add(item.row)
+            self._do_beside(self._carry_out(item, conversation))
             return
         if self.is_frozen:
             from_guest = profile_of(inbound).name == "guest"
             kept = FROZEN_FOR_GUESTS if from_guest else FROZEN
-            await self._inbox.reply(row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
+            await self._inbox.reply(item.row, Outbound(inbound.address, kept, reply_to=inbound.external_id))
             return
         if conversation.is_working:
             self._channels.show(inbound.address, Queued(inbound.external_id))
-        conversation.enqueue(Accepted(row, inbound))
+        conversation.enqueue(item)
 
-    async def _carry_out(self, item: Accepted) -> None:
+    async def _carry_out(self, item: Accepted, conversation: Conversation) -> None:
         """Run a command that takes time, but does not wait in the queue."""
-        conversation = self._conversations.for_message(item.inbound)
         try:
             asked = await conversation.carry_out(item)
         finally:
@@ -192,7 +194,7 @@ class Router:
                 if reply := self._stop(Accepted(row, inbound)):
                     self._do_beside(reply)
             else:
-                self._conversations.for_message(inbound).enqueue(Accepted(row, inbound, is_left_over=True))
+                self._conversations.enqueue(row, inbound, is_left_over=True)
         return bool(cuts or left)
 
     def _take_up(self, cut: OpenTurn, ended: int) -> None:

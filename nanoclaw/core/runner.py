@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallRunner
+from nanoclaw.core.commands import NOT_NOW, Accepted
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, Notice, Reason, TurnEnded
-from nanoclaw.core.message_queue import Accepted
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, NoteRef, Outbound, Reach
 from nanoclaw.core.plugin import Draft, Ended, Profile
 from nanoclaw.core.profiles import profile_of
@@ -18,7 +18,6 @@ from nanoclaw.core.store.inbox import Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import RunningTurn, TurnOver, TurnParts
-from nanoclaw.core.wording import NOT_NOW
 
 ONE_ANSWER = (
     "This and the {} before it have no answer yet: your last message answers them all, so cover each of them. "
@@ -119,7 +118,7 @@ class Runner:
     def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
         """Reopen a turn that did not end."""
         session = self.sessions.of(conversation)
-        turn = RunningTurn(self._parts, cut.id, cut.inbound, conversation, session, cut.inbox)
+        turn = RunningTurn(self._parts, cut.id, cut.inbound, conversation, session, cut.row)
         self._begin_context(turn)
         turn.journal.reopen(cut, after_crash=after_crash)
         turn.tried, turn.calls = turn.journal.retries(), turn.journal.calls()

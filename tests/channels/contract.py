@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 
 from nanoclaw.channels import table as chat_apps
+from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.core.errors import ChannelError
-from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Address, ModelRequest, Outbound, UserMessage
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, Step, call
 from tests.program import NOON, HandClock, Program, config_of, running

@@ -10,7 +10,7 @@ from typing import Any
 from nanoclaw.channels.telegram.channel import Telegram
 from nanoclaw.channels.telegram.settings import TelegramSettings
 from nanoclaw.core.channel import ChannelHost, Hints
-from nanoclaw.core.message_queue import QueuePolicy
+from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.channels.telegram_talk import ANNA, GROUP
 from tests.live.telegram_chats import Chat, Message, Person

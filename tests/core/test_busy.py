@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.channel import Hints
+from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
-from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Plugin, Tool, Turn, Tx
 from nanoclaw.core.tool import tool

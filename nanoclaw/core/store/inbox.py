@@ -41,7 +41,7 @@ NOT_DONE = "Nothing was done: this was stopped before it started."
 class OpenTurn(NamedTuple):
     """A turn that did not end: the process did, or the model cannot be reached.
 
-    `inbound` is the message that began it, `inbox` its row; `texts` are all that it is about. `calls` were under way
+    `inbound` is the message that began it, `row` its own; `texts` are all that it is about. `calls` were under way
     when it was interrupted or the program was told to end, `tools` are the names of those by which it changed
     something, as the audit log has it: what was refused is none of them. `resumed` counts how often it was resumed
     after a crash; `waits_for_model`: the person was told so; `waits_for_owner`: none of its newest calls has begun, as
@@ -49,7 +49,7 @@ class OpenTurn(NamedTuple):
     """
 
     id: int
-    inbox: int
+    row: int
     inbound: Inbound
     texts: tuple[str, ...]
     calls: tuple[str, ...] = ()
@@ -73,11 +73,6 @@ class Inbox:
         """The row of a message that was accepted before, else 0."""
         sql = "SELECT coalesce(max(id), 0) FROM inbox WHERE channel = ? AND external_id = ?"
         return int(self._store.rows(sql, inbound.address.channel, inbound.external_id)[0][0])
-
-    def read(self, row: int) -> Inbound:
-        """The current text of a message, which may have been edited."""
-        sql = "SELECT channel, chat, external_id, body FROM inbox WHERE id = ?"
-        return _inbound(*self._store.rows(sql, row)[0])
 
     def done(self, rows: Sequence[int], outbound: Outbound | None = None) -> None:
         """End messages with the reply to the first of them."""

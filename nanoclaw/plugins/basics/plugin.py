@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
 from nanoclaw.core.errors import NanoclawError
@@ -13,6 +13,16 @@ from nanoclaw.escapes import one_line
 
 PAGE, LINE = 40, 300
 """Messages on a page of /history, and characters of each."""
+
+GROUPS = {
+    "talk": "this conversation",
+    "time": "reminders, tasks and lists",
+    "knowledge": "notes, skills and rules",
+    "work": "plans, background commands and helpers",
+    "safety": "what it may do, and what it did",
+    "more": "the program and its users",
+}
+"""The groups of /help, each with its subject. Commands without a group are in the last."""
 
 
 class Basics(Plugin):
@@ -32,7 +42,23 @@ class Basics(Plugin):
         )
 
     def _help(self, said: Said, tx: Tx) -> str:
-        return self._host.help(said)
+        """The groups, the commands of one, or a command with its parts; for guests only what is open to them."""
+        open_, wanted = self._host.commands(said.profile), said.argument.lower().removeprefix("/")
+        groups: dict[str, list[Command]] = {name: [] for name in GROUPS}
+        for one in open_.values():
+            if one.part_of not in open_:
+                groups[one.group if one.group in GROUPS else "more"].append(one)
+        if wanted:
+            found = next((one for one in open_.values() if wanted in (one.name, *one.also)), None)
+            whole = (found.part_of if found.part_of in open_ else found.name) if found else ""
+            parts = [one for one in open_.values() if found and one.part_of == whole]
+            ones = groups.get(wanted) or [*filter(None, [open_.get(whole)]), *parts]
+            return "\n".join(_told(one, open_, ones) for one in ones) or _no_command(wanted, open_)
+        lines = list[str]()
+        for name, ones in groups.items():
+            best = ", ".join(f"`/{one.name}`" for one in ones[:3])
+            lines += [f"- {name} ({GROUPS[name]}): {best}{' …' * (len(ones) > 3)}"] if ones else []
+        return "\n".join([*lines, "", "`/help talk` lists a group, `/help new` explains a command."])
 
     def _new(self, said: Said, tx: Tx) -> str:
         texts = "; ".join(one_line(text, 60) for text in self._host.conversations.reset(said.conversation, tx))
@@ -64,6 +90,19 @@ class Basics(Plugin):
         if said.profile == "guest":
             return _length(session.history)
         return "\n".join([*self._host.about(), f"Model: {self._model_name(session.model)}", _length(session.history)])
+
+
+def _told(one: Command, open_: Mapping[str, Command], ones: Sequence[Command]) -> str:
+    """A line about a command, with its parts that have none of their own."""
+    also = [f"`/{part.name}`" for part in open_.values() if part.part_of == one.name and part not in ones]
+    return f"- `/{one.name}`: {one.help}" + f" (also {', '.join(also)})" * bool(also)
+
+
+def _no_command(name: str, open_: Mapping[str, Command]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, open_, 1)
+    return f"There is no command /{name}." + (f" Did you mean /{near[0]}?" if near else " /help lists them.")
 
 
 def _length(history: Sequence[Message]) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.channel import Hints
+from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.message_queue import QueuePolicy
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store

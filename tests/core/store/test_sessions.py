@@ -234,7 +234,7 @@ async def test_an_interrupted_turn_is_found_once_with_what_it_was_running(tmp_pa
     assert (cut.address, cut.inbound.external_id, cut.texts) == (MAIN, "1", ("clean up",))
     assert cut.calls[0] == "exec ls"
     assert cut.tools == ("exec",), "of the others nothing is in the audit log"
-    journal = TurnJournal(sessions(store).of(MAIN), cut.id, cut.inbox, "person").reopen(cut)
+    journal = TurnJournal(sessions(store).of(MAIN), cut.id, cut.row, "person").reopen(cut)
     await journal.change(lambda tx: journal.end(tx, Ended("failed", Outbound(MAIN, "I was interrupted.")), (), ""))
     assert inbox.open_turns() == []
     store.close()

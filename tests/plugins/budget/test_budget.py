@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
+from nanoclaw.core.commands import NOT_NOW
 from nanoclaw.core.errors import ConfigError, LimitReached, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Origin, Usage
-from nanoclaw.core.wording import NOT_NOW
 from nanoclaw.plugins.budget.plugin import Budget
 from nanoclaw.plugins.budget.settings import BudgetSettings
 from nanoclaw.plugins.budget.spending import PendingRequest, Reservation, Spending
