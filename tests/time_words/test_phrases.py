@@ -350,7 +350,7 @@ def test_words_for_the_time_that_are_not_known_are_quoted_and_no_time_is_made_up
 
 def test_now_is_no_later_time() -> None:
     with pytest.raises(TimeWordsError, match=r"That is now\. Name a later time\."):
-        read("now", NOW, BERLIN)
+        read("in 0 minutes", NOW, BERLIN)
 
 
 def test_a_time_that_has_seconds_is_said_with_them() -> None:
