@@ -12,51 +12,58 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nanoclaw.channels import attach
-from nanoclaw.commands import ACTIONS, FAMILIES
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.escapes import guard_streams
 from nanoclaw.start import config as configuration
 from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
-    import argparse
+    from nanoclaw.commands.arguments import Options
 
 
 def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit status; nothing but a sentence reaches the person."""
     guard_streams()
     argv = ["jobs" if at == 0 and word == "cron" else word for at, word in enumerate(argv)]
-    if argv and not argv[0].startswith("-") and not is_built_in(*argv[:2]):
-        return _guarded(lambda: _said_in_chats(argv), argv)
-    options = _options(argv)
-    return _guarded(lambda: _run(options), argv)
+    return _guarded(lambda: _carried_out(argv), argv)
 
 
-CHAT = {"command": "chat", "without_config": False, "version": False, "model": "", "files": [], "without": []}
+def _carried_out(argv: Sequence[str]) -> int:
+    common = attach.common_options(argv)
+    if common is not None:  # as most lines: no table is loaded
+        return _run(SimpleNamespace(**CHAT, **common))
+    from nanoclaw.commands import arguments
+
+    if argv and not argv[0].startswith("-") and not arguments.is_built_in(*argv[:2]):
+        return _said_in_chats(argv)
+    options = arguments.parsed(argv)
+    if not options.help:
+        return _run(options)
+    arguments.show_usage(options.command)
+    return 0
+
+
+CHAT = {
+    "command": "chat",
+    "help": False,
+    "program": [],
+    "version": False,
+    "goes_on": False,
+    "picked": None,
+    "model": "",
+    "files": [],
+    "without": [],
+}
 """Things that a common line does not say."""
 
 
-def _options(argv: Sequence[str]) -> Any:
-    """The options of a line. The common ones are read without argparse, which takes 30 M instructions."""
-    common = attach.common_options(argv)
-    if common is not None:
-        return SimpleNamespace(**CHAT, **common)
-    from nanoclaw.commands.arguments import chat_parser, parser
-
-    words, program = list(argv), list[str]()
-    if "mcp" in words and "--" in words:  # behind it stands a whole command line of another program
-        words, program = words[: words.index("--")], words[words.index("--") + 1 :]
-    chosen = parser(words) if not FAMILIES.keys().isdisjoint(words) or _asks_for_help(words) else chat_parser()
-    return chosen.parse_args(words, SimpleNamespace(program=program))
-
-
-def _run(options: argparse.Namespace) -> int:
+def _run(options: Options) -> int:
     home = configuration.home_of(os.environ)
     _finish_restore(home)
-    config = Config(home) if options.without_config else _configured(options)
+    config = Config(home) if options.command == "restore" else _configured(options)  # it may be what is damaged
     try:
         return _carry_out(config, options)
     except ConfigError as error:  # some is known only when all plugins are there: a name in [tools] that no tool has
@@ -67,7 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         return _carry_out(last_good.instead(os.environ, error, tuple(options.without)), options)
 
 
-def _carry_out(config: Config, options: argparse.Namespace) -> int:
+def _carry_out(config: Config, options: Options) -> int:
     without = tuple(options.without)
     config = config._replace(plugins=config.plugins._replace(off=(*config.plugins.off, *without)), without=without)
     if options.command != "doctor":  # which has lines for them
@@ -79,7 +86,7 @@ def _carry_out(config: Config, options: argparse.Namespace) -> int:
     return status
 
 
-def _configured(options: argparse.Namespace) -> Config:
+def _configured(options: Options) -> Config:
     """The doctor says what is wrong with a broken file, and looks at the rest."""
     if options.command == "doctor":
         from nanoclaw.commands.health import settings
@@ -92,7 +99,7 @@ def _configured(options: argparse.Namespace) -> Config:
     return last_good.load(os.environ, tuple(options.without))
 
 
-def _goes_on(options: argparse.Namespace) -> bool:
+def _goes_on(options: Options) -> bool:
     """True for talking, and the gateway: they go on with the last good settings where the file is broken."""
     return options.command in ("chat", "gateway")
 
@@ -119,7 +126,7 @@ def _said_in_chats(argv: Sequence[str]) -> int:
 
     as_json = "--json" in argv
     name, *words = [word for word in argv if word != "--json"]
-    if _asks_for_help(words):
+    if "-h" in words or "--help" in words:
         name, words = "help", [name]
     # the shell has taken away the quotes of /memory add --replaces "old words"
     quoted = (f'"{one}"' if before in ("--replaces", "--also") else one for before, one in pairwise(["", *words]))
@@ -127,32 +134,33 @@ def _said_in_chats(argv: Sequence[str]) -> int:
     argument = json.dumps([os.getcwd(), piped, *words]) if name == "send" else " ".join(quoted)  # noqa: PTH109
     only_reads = name == "help" or (name in ONLY_SHOW and words[:1] in ([], ["list"], ["show"], ["next"]))
     status = carry_out(configuration.load(os.environ), name, argument, as_json=as_json, only_reads=only_reads)
-    said = ["-m", f"/{name} {argument}".strip(), *["--json"] * as_json]
-    return _run(_options(said)) if status == OF_TALK else status
+    said = {"message": f"/{name} {argument}".strip(), "session": "main", "json": as_json}
+    asked = SimpleNamespace(**CHAT, **said, timeout=attach.TIMEOUT_SECONDS)
+    return _run(asked) if status == OF_TALK else status
 
 
-ONLY_SHOW = ("jobs", "skills")
+ONLY_SHOW = ("jobs", "sessions", "skills")
 """Commands that only show something, with nothing more said or `list`, `show` or `next`: also on a full disk."""
 
 
-def _asks_for_help(argv: Sequence[str]) -> bool:
-    return any(word in ("-h", "--help") for word in argv)
-
-
-def is_built_in(word: str, action: str = "") -> bool:
-    """True for what the command line alone carries out, or in a way of its own."""
-    return word in FAMILIES and (word not in ACTIONS or action in ("-h", "--help", *ACTIONS[word]))
-
-
-def _done(command: str, config: Config, options: argparse.Namespace) -> int:
+def _done(command: str, config: Config, options: Options) -> int:
     """The exit status of a command, whose module is imported only now."""
     try:
-        module = import_module(f"nanoclaw.commands.{FAMILIES.get(command.split()[0], 'talking')}")
-        return int(module.COMMANDS[command](config, options))
+        module, _, function = _function(command).partition(".")
+        return int(getattr(import_module(f"nanoclaw.commands.{module}"), function)(config, options))
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("nanoclaw.plugins."):
             raise
         raise ConfigError(f"nanoclaw {command} needs {error.name}, which is missing from this program.") from None
+
+
+def _function(command: str) -> str:
+    """Module and name of what carries a command out."""
+    if command == "chat":
+        return "talking.chat"
+    from nanoclaw.commands.arguments import COMMANDS
+
+    return COMMANDS[command][0]
 
 
 def _finish_restore(home: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.cli import is_built_in
-from nanoclaw.commands.arguments import parser
+from nanoclaw.commands.arguments import is_built_in, parsed
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
@@ -40,7 +39,7 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("command", commands())
 def test_the_commands_of_the_pages_are_understood(command: str) -> None:
-    assert parser().parse_args(shlex.split(command)).command
+    assert parsed(shlex.split(command)).command
 
 
 def test_the_verbs_of_the_readme_are_in_the_makefile() -> None:

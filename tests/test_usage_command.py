@@ -89,4 +89,4 @@ def test_days_and_groups_can_be_chosen(home: Home) -> None:
 
 @pytest.mark.parametrize("days", ["0", "-1", "x", "99999999999", ""])
 def test_a_number_of_days_that_is_none_is_told(home: Home, days: str) -> None:
-    assert "not a number of days" in home.run("usage", f"--days={days}", check=2).err
+    assert "is not a whole number" in home.run("usage", f"--days={days}", check=2).err

@@ -1,215 +1,324 @@
-"""The arguments of all commands, as argparse reads them."""
+"""The command line as a table: each command, the function that carries it out, and its arguments."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from nanoclaw.channels.attach import TIMEOUT_SECONDS
+from nanoclaw.core.errors import ConfigError
+
+JSON = "--json: one JSON object"
+CHAT = (
+    "-V, --version: print the version",
+    "-m, --message TEXT: answer once and end; '-' or a pipe reads stdin too",
+    "--file, --image FILE… = files: attach it (repeatable)",
+    "-c, --continue = goes_on: go on with the last conversation",
+    "-r, --resume [NAME] = picked: go on with one, or pick it",
+    "--session NAME: which conversation (default: main)",
+    "--model PROVIDER/NAME: another model than the configured one",
+    "--json: with -m: print one JSON object",
+    "--timeout SECONDS: with -m: seconds to wait for output from the model (default: 120)",
+    "--without PLUGIN…: start without a plugin",
+)
+"""Arguments before any command."""
+
+YES, SHOWN = "--yes: without asking", "PATH: a folder with a SKILL.md, or a .zip, .tar or .tar.gz"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "init": (
+        *("home.init", "create the home, and ask for model, key and time zone; again: Enter keeps what is there"),
+        "--model PROVIDER/NAME: write it to config.toml; the rest stays",
+        "--api-base URL: where an OpenAI-style server listens",
+    ),
+    "status": ("home.status", "what is configured, what runs, how much is stored", JSON),
+    "gateway": ("talking.gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it"),
+    "web": ("talking.web", "print a link to the page in your browser; starts a gateway with it, if none runs"),
+    "model": (
+        *("models.model", "the models: what each is for, its key, window and price; no model is asked", JSON),
+        "[PROVIDER/NAME] = name: the one that answers from now on, in config.toml",
+    ),
+    "doctor": (
+        *(
+            "doctor.doctor",
+            "check all that a start needs, and say what to do; exits with 1 if something is wrong",
+            JSON,
+        ),
+        "--fix: repair what can be repaired without losing anything",
+        "--last-good: with --fix: put back the last good config.toml",
+    ),
+    "audit": ("audit.audit", "who may talk, what tools may do, what is open, and how risky each is", JSON),
+    "backup": (
+        *("home.save", "one archive of the home and the workspace, checked by restoring it"),
+        "FILE: a new file, such as nanoclaw.tar.gz",
+        "--with-secrets: secrets.env too",
+    ),
+    "restore": ("home.restore", "restore a backup; what is there now is kept aside", "FILE"),
+    "heartbeat": (
+        *("heartbeat.heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due"),
+        "--dry-run: only show what is due and why; no model is asked",
+    ),
+    "jobs add": (
+        *("jobs.jobs", "set a reminder, or a task"),
+        "WHEN TEXT… = said: or one text, as /jobs add takes it: WHEN: TEXT",
+        "--task: ask the model, in place of sending the text",
+        "--to CHANNEL:CHAT: default: terminal:main",
+        "--zone ZONE: such as Europe/Berlin; default: yours",
+        "--nag '10m x6': repeat until it is done",
+        "--skip: a repeat that was missed does not fire later",
+        "--may-schedule: the task may make jobs itself",
+        "--plan: the task does nothing before you approve its plan",
+    ),
+    "jobs rehearse": (
+        *("jobs.jobs", "what a job would send: nothing is sent or changed"),
+        *("ID", "--at WHEN: as if it were then; default: its next time"),
+    ),
+    "mcp": ("mcp.listed", "servers of the Model Context Protocol, which bring tools", JSON),
+    "mcp list": ("mcp.listed", "the configured servers, and what is known about each", JSON),
+    "mcp add": (
+        *("mcp.add", "add a server: nanoclaw mcp add NAME -- COMMAND ARGUMENT…, or with --url", "NAME", JSON),
+        "--url URL: of a server that runs elsewhere",
+        "--header HEADER…: such as 'Authorization: Bearer $TOKEN'",
+        "--env NAME=VALUE…: a variable for it; NAME=$NAME is yours",
+        "--cwd FOLDER: default: the workspace",
+        "--root FOLDER… = roots: that it is told of",
+        "--allow GLOB…: only these of its tools",
+        "--deny GLOB…: none of these tools",
+        "--reads GLOB…: tools that change nothing",
+    ),
+    "mcp remove": ("mcp.remove", "take a server out", "NAME", JSON),
+    "mcp test": ("mcp.test", "connect to a server, signing in where it wants that", "NAME", JSON),
+    "mcp tools": ("mcp.tools", "the tools of a server, or of all", "[NAME]", JSON),
+    "import": (
+        *("importing.import_", "bring over what another assistant knows of you; undo takes it back", JSON),
+        "ASSISTANT = source: nanobot, hermes, openclaw or claude; or undo",
+        "[FOLDER] = folder: its home, such as ~/.nanobot",
+        "--dry-run: only show what comes, what changes and what is lost",
+        "--yes: without asking, and without its keys",
+    ),
+    "context": (
+        *("showing.context", "what the model would see, part by part and word by word", JSON),
+        "--message TEXT = said: as if this were said next",
+        "--mode full|minimal|guest|none: yours (full, the default), a task's (minimal), a guest's, or one line and no"
+        " tools (none)",
+        "--session NAME: such as work, or telegram:555",
+    ),
+    "usage": (
+        *("showing.usage", "how many tokens the models used, and what that cost", JSON),
+        *("--by day|model|session|origin", "--days N: the last N days, today included"),
+    ),
+    "local": ("local.listed", "models that run on this machine, without a key"),
+    "local list": ("local.listed", "the catalogue"),
+    "local pull": (
+        *("local.pull", "download a model; continues where it was stopped"),
+        "[NAME]: default: the best one for this machine's memory",
+        "--if-needed: only when there is no model to talk to yet",
+    ),
+    "local remove": ("local.remove", "delete a model's file", "NAME"),
+    "memory search": ("memory.search", "find notes, facts and what was said", "QUERY…", "--limit N", JSON),
+    "memory forget": (
+        *("memory.forget", "delete text from notes and conversations for good", "QUERY…"),
+        "--yes: all that contains exactly these words, without asking",
+        "--number 1,3: these numbers of the list, without asking",
+    ),
+    "sessions show": ("showing.session", "a whole conversation, as text", "[NAME] = session"),
+    "sessions export": ("showing.session", "the same as JSON", "[NAME] = session"),
+    "link": (
+        *(
+            "linking.link",
+            "link your account in a chat app by a code; nanoclaw pair says who may write, and lets others in",
+        ),
+        "[CHANNEL]: telegram, matrix, email …",
+    ),
+    "keys": ("keys.show", "keys and passwords: where each is stored, never its value", JSON),
+    "keys list": ("keys.show", "which are set, and where", JSON),
+    "keys set": (
+        *("keys.put", "store one in the system's keyring; type it unseen, or pipe it in"),
+        "NAME: the variable that it is read from, such as OPENAI_API_KEY",
+        "--file = in_file: in secrets.env, which only you can read, instead",
+    ),
+    "keys delete": ("keys.delete", "delete one from the keyring and secrets.env", "NAME"),
+    "plugins": ("plugin_files.listed", "the plugins that run, from where, and with which hooks", JSON),
+    "plugins list": ("plugin_files.listed", "the same", JSON),
+    "plugins show": (
+        "plugin_files.show",
+        "show a third-party one in full, or what changed since your review",
+        "NAME",
+        JSON,
+    ),
+    "plugins trust": (
+        *(
+            "plugin_files.trust",
+            "try one as it is now, show what it brings and load it, until it changes",
+            "NAME",
+            JSON,
+        ),
+        "[HASH] = sha256: only if it is still as shown",
+    ),
+    "plugins remove": ("plugin_files.remove", "delete one that was added; its data stays", "NAME", JSON),
+    "plugins add": (
+        *("plugin_files.add", "show all of a plugin, copy it into the home after a yes, and enable it", JSON, YES),
+        "PATH: a .py, a folder with an __init__.py, or a .zip or .tar",
+    ),
+    "skills add": ("skills.add", "show a skill as a whole, and copy it into the home after a yes", SHOWN, YES, JSON),
+}
+"""By name: module and function, what it does, and its arguments: "--flag", "--flag VALUE", "--flag VALUE…" (again
+and again), "NAME", "[NAME]", "WORDS…"; behind "=" another name for the program, behind ": " the help."""
+
+OF_CHATS_TOO = ("jobs", "memory", "sessions", "skills", "web")
+"""Families of which the chat has commands, too, which are the same in a shell."""
+
+Options = SimpleNamespace
 
 
-def chat_parser() -> _Parser:
-    """Arguments before any command: all that talking needs."""
-    top = _Parser(prog="nanoclaw", description="Your assistant. Without a command: talk to it. More: nanoclaw help.")
-    top.set_defaults(command="chat", without_config=False)
-    top.add_argument("-V", "--version", action="store_true", help="print the version")
-    top.add_argument("-m", "--message", metavar="TEXT", help="answer once and end; '-' or a pipe reads stdin too")
-    repeated: Any = {"action": "append", "default": []}
-    top.add_argument("--file", "--image", dest="files", metavar="FILE", help="attach it (repeatable)", **repeated)
-    goes_on = "go on with the last conversation"
-    top.add_argument("-c", "--continue", dest="goes_on", action="store_true", default=argparse.SUPPRESS, help=goes_on)
-    picks = {
-        "default": argparse.SUPPRESS,
-        "dest": "picked",
-        "nargs": "?",
-        "const": "",
-        "metavar": "NAME",
-        "help": "go on with one, or pick it",
-    }
-    top.add_argument("-r", "--resume", **cast(Any, picks))
-    top.add_argument("--session", type=_name, default="main", metavar="NAME", help="which conversation (default: main)")
-    top.add_argument("--model", default="", metavar="PROVIDER/NAME", help="another model than the configured one")
-    top.add_argument("--json", action="store_true", help="with -m: print one JSON object")
-    text = "with -m: seconds to wait for output from the model (default: 120)"
-    top.add_argument("--timeout", type=_seconds, default=TIMEOUT_SECONDS, metavar="SECONDS", help=text)
-    top.add_argument("--without", metavar="PLUGIN", help="start without a plugin", **repeated)
-    return top
+class Argument(NamedTuple):
+    """One of the arguments. `value` is '' for a switch, "X…" for several, "[X]" for one that may be left out."""
+
+    name: str
+    flags: tuple[str, ...]
+    value: str
+    help: str
+
+    def default(self) -> Any:
+        return _DEFAULTS.get(self.name, [] if self.value.endswith("…") else "" if self.value else False)
 
 
-def parser(words: Collection[str] | None = None) -> _Parser:
-    """All commands; of those that aren't among the words of a line only the names."""
-    top = chat_parser()
+def arguments(name: str) -> list[Argument]:
+    """Those of a command, '' for none: those of talking."""
+    return [_argument(one) for one in (COMMANDS[name][2:] if name else CHAT)]
 
-    def make(**given: Any) -> Any:
-        return _Parser(**given) if words is None or given["prog"].rpartition(" ")[2] in words else _Unread()
 
-    families = {"": top.add_subparsers(title="commands", metavar="COMMAND", parser_class=cast(type[_Parser], make))}
+def is_built_in(word: str, action: str = "") -> bool:
+    """True for what the command line alone carries out, or in a way of its own."""
+    if word in OF_CHATS_TOO:
+        return f"{word} {action}".strip() in COMMANDS or action in ("-h", "--help")
+    return any(word == name.split()[0] for name in COMMANDS)
 
-    def command(words: str, text: str, *, json: bool = False) -> _Parser:
-        """A command, or an action of a family: "memory search"."""
-        family, _, name = words.rpartition(" ")
-        added = families[family].add_parser(name, help=text, description=text)
-        added.set_defaults(command=words)
-        if json:
-            added.add_argument("--json", action="store_true")
-        return added
 
-    init = command("init", "create the home, and ask for model, key and time zone; again: Enter keeps what is there")
-    init.add_argument("--model", default="", metavar="PROVIDER/NAME", help="write it to config.toml; the rest stays")
-    init.add_argument("--api-base", default="", metavar="URL", help="where an OpenAI-style server listens")
-    command("status", "what is configured, what runs, how much is stored", json=True)
-    command("gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it")
-    command("web", "print a link to the page in your browser; starts a gateway with it, if none runs")
-    models = command("model", "the models: what each is for, its key, window and price; no model is asked", json=True)
-    models.add_argument(
-        "name", nargs="?", default="", metavar="PROVIDER/NAME", help="the one that answers from now on, in config.toml"
-    )
-    checks = "check all that a start needs, and say what to do; exits with 1 if something is wrong"
-    doctor = command("doctor", checks, json=True)
-    doctor.add_argument("--fix", action="store_true", help="repair what can be repaired without losing anything")
-    doctor.add_argument("--last-good", action="store_true", help="with --fix: put back the last good config.toml")
-    command("audit", "who may talk, what tools may do, what is open, and how risky each is", json=True)
+def parsed(words: Sequence[str]) -> Options:
+    """The options of a line, with its `command`; `help` where that is asked for. Raises ConfigError."""
+    options, rest = _read("", words)
+    if options.help or not rest:
+        return options
+    name = next((one for one in (" ".join(rest[:2]), rest[0]) if one in COMMANDS), "")
+    family = [one.split()[-1] for one in COMMANDS if one.split()[0] == rest[0]]
+    if rest[1:2] and not rest[1].startswith("-") and " " not in name and len(family) > 1:
+        raise ConfigError(f"there is no action {rest[1]!r}; {_meant(rest[1], family[family[0] == rest[0] :])}")
+    if not family:
+        raise ConfigError(f"there is no command {rest[0]!r}; {_meant(rest[0], [one.split()[0] for one in COMMANDS])}")
+    if not name:
+        return Options(**vars(options) | {"command": rest[0], "help": True})
+    more, _ = _read(name, rest[len(name.split()) :])
+    return Options(**vars(options) | vars(more))
 
-    saving = command("backup", "one archive of the home and the workspace, checked by restoring it")
-    saving.add_argument("file", type=Path, metavar="FILE", help="a new file, such as nanoclaw.tar.gz")
-    saving.add_argument("--with-secrets", action="store_true", help="secrets.env too")
-    restoring = command("restore", "restore a backup; what is there now is kept aside")
-    restoring.add_argument("file", type=Path, metavar="FILE")
-    restoring.set_defaults(without_config=True)  # it may be what is damaged
 
-    beat = command("heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due")
-    beat.add_argument("--dry-run", action="store_true", help="only show what is due and why; no model is asked")
+def _meant(word: str, known: Sequence[str]) -> str:
+    import difflib
 
-    with suppress(ModuleNotFoundError):  # that plugin may be taken out
-        from nanoclaw.plugins.schedule.cli import add_arguments
+    near = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(dict.fromkeys(known))}."
 
-        add_arguments(command("jobs", "reminders and tasks: list, add, change and try them out"))
-    with suppress(ModuleNotFoundError):
-        from nanoclaw.plugins.mcp.cli import add_arguments as add_mcp_arguments
 
-        add_mcp_arguments(command("mcp", "servers of the Model Context Protocol, which bring tools"))
+def _argument(text: str) -> Argument:
+    left, _, told = text.partition(": ")
+    left, _, name = left.partition(" = ")
+    *flags, last = left.split(", ")
+    flag, _, value = last.partition(" ") if last.startswith("-") else ("", "", last)
+    name = name or (flag or value).strip("-[]…").lower().replace("-", "_")
+    return Argument(name, tuple(filter(None, (*flags, flag))), value, told)
 
-    importing = command("import", "bring over what another assistant knows of you; undo takes it back", json=True)
-    importing.add_argument("source", metavar="ASSISTANT", help="nanobot, hermes, openclaw or claude; or undo")
-    importing.add_argument("path", nargs="?", default="", metavar="FOLDER", help="its home, such as ~/.nanobot")
-    importing.add_argument("--dry-run", action="store_true", help="only show what comes, what changes and what is lost")
-    importing.add_argument("--yes", action="store_true", help="without asking, and without its keys")
 
-    context = command("context", "what the model would see, part by part and word by word", json=True)
-    context.add_argument("--message", default="", metavar="TEXT", help="as if this were said next")
-    modes = "full: yours (default); minimal: a task's; guest: a guest's; none: one line about who it is, and no tools"
-    context.add_argument("--mode", choices=("full", "minimal", "guest", "none"), default="full", help=modes)
-    context.add_argument("--session", type=_name, default="main", metavar="NAME", help="such as work, or telegram:555")
+def _read(command: str, words: Sequence[str]) -> tuple[Options, list[str]]:
+    """The options of a command. Those before any command end at the first word that is none; the rest is given back."""
+    known, rest, where = arguments(command), list(words), f"{command} ".lstrip()
+    found, places = {flag: one for one in known for flag in one.flags}, [one for one in known if not one.flags]
+    options = {"command": command or "chat", "help": False, "program": [], **{one.name: one.default() for one in known}}
+    several = {one.name: list[Any]() for one in known if one.value.endswith("…")}
+    while rest and (command or rest[0].startswith("-")):
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        if word in ("-h", "--help"):
+            return Options(**options | {"help": True}), []
+        if word == "--":  # behind it stands a whole command line of another program
+            options["program"], rest = rest, []
+            break
+        if flag in found:
+            one = found[flag]
+            if one.value and not equals and rest and (rest[0] == "-" or not rest[0].startswith("-")):
+                value = rest.pop(0)
+            elif one.value and not equals and one.value[0] != "[":
+                raise ConfigError(f"{where}{flag}: expected one argument, {one.value}.")
+        elif places and (word == "-" or not word.startswith("-")):
+            one, value = places[0], word
+            places = places if one.value.endswith("…") else places[1:]
+        else:
+            raise ConfigError(f"{where}{word} is not understood. Try nanoclaw {where}--help.")
+        if "|" in one.value and value not in one.value.split("|"):
+            raise ConfigError(f"{where}{flag} is one of {one.value.replace('|', ', ')}, not {value!r}.")
+        checked = _CHECKS.get(one.name, str)(value) if one.value else True
+        options[one.name] = [*several[one.name], checked] if one.name in several else checked
+        several[one.name] = options[one.name] if one.name in several else []
+    if lacking := [one.value for one in places if one.value[0] != "[" and not options[one.name]]:
+        raise ConfigError(f"{where}lacks {lacking[0]}. Try nanoclaw {where}--help.")
+    return Options(**options), rest
 
-    tokens = command("usage", "how many tokens the models used, and what that cost", json=True)
-    tokens.add_argument("--by", choices=("day", "model", "session", "origin"), default="day")
-    tokens.add_argument("--days", type=_days, default=30, metavar="N", help="the last N days, today included")
 
-    local = command("local", "models that run on this machine, without a key")
-    families["local"] = local.add_subparsers(metavar="ACTION")
-    command("local list", "the catalogue")
-    pull = command("local pull", "download a model; continues where it was stopped")
-    pull.add_argument("name", nargs="?", default="", help="default: the best one for this machine's memory")
-    pull.add_argument("--if-needed", action="store_true", help="only when there is no model to talk to yet")
-    command("local remove", "delete a model's file").add_argument("name")
+def show_usage(command: str) -> None:
+    """Print the help of a command, of a family of them, or for "chat" of all."""
+    name = "" if command == "chat" else command
+    own = arguments(name) if name in COMMANDS or not name else []
+    places = "".join(f" {one.value}" for one in own if not one.flags)
+    lines = [f"usage: nanoclaw {name}".rstrip() + places + " [OPTIONS]" * any(one.flags for one in own)]
+    lines += ["", COMMANDS[name][1]] if name in COMMANDS else []
+    lines += _table("arguments", [(f"{', '.join(one.flags)} {one.value}".strip(), one.help) for one in own])
+    lines += _table("commands", [(one, row[1]) for one, row in COMMANDS.items() if not name or f"{name} " in one])
+    if not name or name in OF_CHATS_TOO:
+        lines += ["", f"nanoclaw help {name}".strip() + " lists what chats know: nanoclaw X is their /X."]
+    print("\n".join(lines))
 
-    memory = command("memory", "notes and facts; nanoclaw help memory says what else there is")
-    families["memory"] = memory.add_subparsers(metavar="ACTION")
-    search = command("memory search", "find notes, facts and what was said", json=True)
-    search.add_argument("query", nargs="+")
-    search.add_argument("--limit", type=int, default=5)
-    forget = command("memory forget", "delete text from notes and conversations for good")
-    forget.add_argument("query", nargs="+")
-    forget.add_argument("--yes", action="store_true", help="all that contains exactly these words, without asking")
-    forget.add_argument("--number", default="", metavar="1,3", help="these numbers of the list, without asking")
 
-    sessions = command("sessions", "the conversations that are stored", json=True)
-    families["sessions"] = sessions.add_subparsers(metavar="ACTION")
-    command("sessions list", "all of them, the newest first", json=True)
-    for name, text in (("show", "a whole conversation, as text"), ("export", "the same as JSON")):
-        action = command(f"sessions {name}", text)
-        action.add_argument("name", nargs="?", type=_name, default="main")
-        action.set_defaults(json=name == "export")
-
-    linking = command(
-        "link", "link your account in a chat app by a code; nanoclaw pair says who may write, and lets others in"
-    )
-    linking.add_argument("channel", nargs="?", default="", metavar="CHANNEL", help="telegram, matrix, email …")
-
-    keys = command("keys", "keys and passwords: where each is stored, never its value", json=True)
-    families["keys"] = keys.add_subparsers(metavar="ACTION")
-    command("keys list", "which are set, and where", json=True)
-    kept = command("keys set", "store one in the system's keyring; type it unseen, or pipe it in")
-    kept.add_argument("name", metavar="NAME", help="the variable that it is read from, such as OPENAI_API_KEY")
-    kept.add_argument("--file", action="store_true", help="in secrets.env, which only you can read, instead")
-    command("keys delete", "delete one from the keyring and secrets.env").add_argument("name", metavar="NAME")
-
-    plugins = command("plugins", "the plugins that run, from where, and with which hooks", json=True)
-    families["plugins"] = plugins.add_subparsers(metavar="ACTION")
-    command("plugins list", "the same", json=True)
-    for name, text in (
-        ("show", "show a third-party one in full, or what changed since your review"),
-        ("trust", "try one as it is now, show what it brings and load it, until it changes"),
-        ("remove", "delete one that was added; its data stays"),
-    ):
-        action = command(f"plugins {name}", text, json=True)
-        action.add_argument("name", metavar="NAME")
-        if name == "trust":
-            action.add_argument("sha256", nargs="?", default="", metavar="HASH", help="only if it is still as shown")
-    added = command("plugins add", "show all of a plugin, copy it into the home after a yes, and enable it", json=True)
-    added.add_argument("path", type=Path, metavar="PATH", help="a .py, a folder with an __init__.py, or a .zip or .tar")
-    added.add_argument("--yes", action="store_true", help="without asking")
-
-    skills = command("skills", "the skills; nanoclaw help skills says what else there is")
-    families["skills"] = skills.add_subparsers(metavar="ACTION")
-    added = command("skills add", "show a skill as a whole, and copy it into the home after a yes", json=True)
-    added.add_argument("path", type=Path, metavar="PATH", help="a folder with a SKILL.md, or a .zip, .tar or .tar.gz")
-    added.add_argument("--yes", action="store_true", help="without asking")
-    return top
+def _table(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
+    return ["", f"{title}:", *(f"  {left:<30} {right}".rstrip() for left, right in rows)] if rows else []
 
 
 def _seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 < (seconds := float(text)) < float("inf"):
             return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    raise ConfigError(f"{text!r} is not a number of seconds above 0.")
 
 
-def _days(text: str) -> int:
+def _number(text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text[:7]) <= 36500:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    raise ConfigError(f"{text!r} is not a whole number from 1 to 36500.")
 
 
 def _name(text: str) -> str:
     if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a name: it is empty")
+        raise ConfigError(f"{text!r} is not a name: it is empty.")
     if not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a name: it has characters that cannot be shown")
+        raise ConfigError(f"{text!r} is not a name: it has characters that cannot be shown.")
     return text
 
 
-class _Unread:
-    """In the place of a parser: to make all of them takes longer than what most commands do."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: self
-
-
-class _Parser(argparse.ArgumentParser):
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """An unknown command is answered with a similar one; --help lists all."""
-        if action.choices is None or value in action.choices or not isinstance(action, argparse._SubParsersAction):
-            super()._check_value(action, value)
-            return
-        import difflib
-
-        near = difflib.get_close_matches(value, action.choices, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(action.choices)}"
-        self.error(f"there is no {str(action.metavar).lower()} {value!r}; {hint}")
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}{'' if message.endswith('?') else '.'} Try {self.prog} --help.\n")
+_CHECKS: dict[str, Callable[[str], Any]] = {
+    "session": _name,
+    "timeout": _seconds,
+    "days": _number,
+    "limit": _number,
+    "path": Path,
+    "file": Path,
+}
+_DEFAULTS = {
+    "message": None,
+    "picked": None,
+    "session": "main",
+    "timeout": TIMEOUT_SECONDS,
+    "by": "day",
+    "days": 30,
+    "limit": 5,
+    "mode": "full",
+}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.health import files, listening
 from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.plugin import Finding
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.app import App
 
 
-def audit(config: Config, options: argparse.Namespace) -> int:
+def audit(config: Config, options: Options) -> int:
     found = asyncio.run(_findings(config))
     lines = [{"level": one.risk or "ok", "name": one.name, "text": one.text} for one in found]
     is_bad = any(one.risk == "bad" for one in found)
@@ -82,6 +82,3 @@ def _of_tools(app: App) -> Iterator[Finding]:
         tools = sorted(tool.name for tool in app.chain.tools(PROFILES[name]))
         shown = ", ".join(tools) if name == "guest" else f"{len(tools)} of {len(app.chain.tools())}"
         yield Finding(True, one_line(f"open to {name}: {shown or 'none'}", 1000), "tools", risk="note")
-
-
-COMMANDS = {"audit": audit}

@@ -3,7 +3,6 @@ mended without losing anything. Exit status: 0 all is well, 1 something is to be
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
+from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.health import files, keys, model, settings, store, times
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.errors import FAULTS, ChannelError, ConfigError, NanoclawError, StoreError
@@ -43,7 +43,7 @@ class ReportLine(NamedTuple):
         return f"{'?' if self.state == 'unchecked' else self.state:6}{self.name}: {self.text}"
 
 
-def doctor(config: Config, options: argparse.Namespace) -> int:
+def doctor(config: Config, options: Options) -> int:
     from nanoclaw.commands.showing import redactor
     from nanoclaw.start.build import start_logging
 
@@ -54,7 +54,7 @@ def doctor(config: Config, options: argparse.Namespace) -> int:
     return asyncio.run(_doctor(config, options, Report(as_json=options.json, hide=hide)))
 
 
-async def _doctor(config: Config, options: argparse.Namespace, report: Report) -> int:
+async def _doctor(config: Config, options: Options, report: Report) -> int:
     if options.fix:
         await mend(config, options, report)
         config = settings.again(config)
@@ -111,7 +111,7 @@ class Report:
 # --- what is looked at -----------------------------------------------------------------------------------------------
 
 
-async def examine(config: Config, options: argparse.Namespace, tell: Report) -> None:
+async def examine(config: Config, options: Options, tell: Report) -> None:
     """The home and the machine first, then all that answers from elsewhere, side by side."""
     pid, live = _running_process(config)
     async with AsyncExitStack() as stack:
@@ -182,7 +182,7 @@ Look = Callable[[], Iterable[Finding] | Awaitable[Iterable[Finding]]]
 
 
 def _local(
-    config: Config, options: argparse.Namespace, pid: int | None, live: dict[str, Any] | None, problem: str = ""
+    config: Config, options: Options, pid: int | None, live: dict[str, Any] | None, problem: str = ""
 ) -> Iterator[tuple[str, Look]]:
     """All checks that need no network, by kind. `problem` is what a start said about the configuration."""
     yield "time zone", lambda: times.zone(config)
@@ -276,7 +276,7 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
 # --- --fix -----------------------------------------------------------------------------------------------------------
 
 
-async def mend(config: Config, options: argparse.Namespace, report: Report) -> None:
+async def mend(config: Config, options: Options, report: Report) -> None:
     """Repair findings on this machine, then those of plugins. The check that follows says what is still wrong."""
     pid, live = _running_process(config)
     for check in ("permissions", "configuration", ""):  # the first two may open, or change, what the others stand on

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 
 from nanoclaw.channels import attach
+from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.start.config import Config
 
 OFF = "the plugin heartbeat is off: take it out of [plugins] off in config.toml"
 
 
-def heartbeat(config: Config, options: argparse.Namespace) -> int:
+def heartbeat(config: Config, options: Options) -> int:
     if options.dry_run:
         print(asyncio.run(_dry_run(config)))
         return 0
@@ -39,6 +39,3 @@ async def _dry_run(config: Config) -> str:
         if beats is None:
             raise ConfigError(OFF)
         return str(await beats.dry_run())
-
-
-COMMANDS = {"heartbeat": heartbeat}

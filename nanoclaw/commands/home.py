@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 
 from nanoclaw import __version__
 from nanoclaw.channels import attach
-from nanoclaw.commands.doctor import doctor
+from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
@@ -24,7 +23,7 @@ from nanoclaw.start.config import Config
 from nanoclaw.start.store_lock import owner
 
 
-def init(config: Config, options: argparse.Namespace) -> int:
+def init(config: Config, options: Options) -> int:
     from nanoclaw.start.build import checked
 
     checked(config)
@@ -53,7 +52,7 @@ def init(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def save(config: Config, options: argparse.Namespace) -> int:
+def save(config: Config, options: Options) -> int:
     from nanoclaw.plugins.backup.backup import backup
     from nanoclaw.plugins.backup.plugin import summary
 
@@ -81,7 +80,7 @@ def _keys(config: Config, *, with_secrets: bool) -> tuple[list[str], list[str]]:
     return [*of_files, *(f"the sign-in of {name}" for name in signed_in)], elsewhere
 
 
-def restore(config: Config, options: argparse.Namespace) -> int:
+def restore(config: Config, options: Options) -> int:
     from nanoclaw.plugins.backup.backup import restore
 
     def workspace_of(folder: Path) -> Path:
@@ -95,7 +94,7 @@ def restore(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def status(config: Config, options: argparse.Namespace) -> int:
+def status(config: Config, options: Options) -> int:
     from nanoclaw.commands.keys import settings
     from nanoclaw.start.build import checked
 
@@ -167,6 +166,3 @@ def _span(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {name}"
     return f"{seconds:.0f} s"
-
-
-COMMANDS = {"init": init, "status": status, "doctor": doctor, "backup": save, "restore": restore}

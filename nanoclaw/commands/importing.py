@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 
 from nanoclaw.atomic_write import write_atomically
+from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.plugins.importer.plugin import read
@@ -14,10 +14,10 @@ from nanoclaw.start import secrets_file
 from nanoclaw.start.config import Config
 
 
-def import_(config: Config, options: argparse.Namespace) -> int:
+def import_(config: Config, options: Options) -> int:
     if options.source == "undo":
         return carry_out(config, "import", "undo", as_json=options.json) or _keys(config, {})
-    found = read(options.source, options.path, config.clock()())
+    found = read(options.source, options.folder, config.clock()())
     what = f"{options.source} {found.path}"
     status = carry_out(config, "import", f"{what} --dry-run", as_json=options.json, only_reads=True)
     if status or options.dry_run:
@@ -50,6 +50,3 @@ def _keys(config: Config, keys: dict[str, str]) -> int:
 
 def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
-
-
-COMMANDS = {"import": import_}

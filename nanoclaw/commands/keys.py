@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import getpass
 import json
 import sys
 from typing import TYPE_CHECKING
 
 from nanoclaw import system_keyring
+from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import install_command, start_command
 from nanoclaw.start import home, secrets_file
@@ -27,7 +27,7 @@ def settings(config: Config) -> list[SecretSetting]:
     return [one for one in secret_settings(config, classes(config)) if one.shows]
 
 
-def show(config: Config, options: argparse.Namespace) -> int:
+def show(config: Config, options: Options) -> int:
     found = settings(config)
     if options.json:
         print(json.dumps({"keys": {one.name: one.state for one in found}}))
@@ -38,12 +38,12 @@ def show(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def put(config: Config, options: argparse.Namespace) -> int:
+def put(config: Config, options: Options) -> int:
     name = _checked_name(options.name)
     value = _asked(name)
     home.make_home(config)
     place, kept = config.home / secrets_file.NAME, value
-    if options.file:
+    if options.in_file:
         if value != value.strip("\"'") or name_in(value):
             raise ConfigError("a key that begins or ends with a quote can't be in secrets.env. Nothing was saved.")
     else:
@@ -53,14 +53,14 @@ def put(config: Config, options: argparse.Namespace) -> int:
             raise ConfigError(f"the keyring can't be used: {failure}. {_way_out(name, str(failure))}") from None
         kept = f"{REFERENCE}{name}"
     secrets_file.write(place, name, kept)
-    where = f"in {place}, which only you can read" if options.file else f"in the keyring; {place} names it"
+    where = f"in {place}, which only you can read" if options.in_file else f"in the keyring; {place} names it"
     print(f"{name} is kept {where}. A running nanoclaw has it after its next start.")
     if name in config.environment and name not in config.keys.in_file:
         print(f"The environment has a {name}, too, which takes precedence.")
     return 0
 
 
-def delete(config: Config, options: argparse.Namespace) -> int:
+def delete(config: Config, options: Options) -> int:
     name, line = _checked_name(options.name), config.keys.in_file.get(options.name, "")
     entry = name_in(line) or ("" if line else name)
     was_there = bool(line)
@@ -107,6 +107,3 @@ def _way_out(name: str, why: str) -> str:
     if "not installed" in why:
         return f"{install_command('keyring')} adds it; {start_command()} keys set {name} --file keeps it in a file."
     return f"{start_command()} keys set {name} --file keeps it in secrets.env, which only you can read."
-
-
-COMMANDS = {"keys list": show, "keys set": put, "keys delete": delete, "keys": show}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import difflib
 import getpass
@@ -18,6 +17,7 @@ from typing import Any
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.clock import pause, pause_thread
+from nanoclaw.commands.arguments import Options
 from nanoclaw.core.app import App
 from nanoclaw.core.channel import Channel, LinkHelp, secret_variable
 from nanoclaw.core.channel_registry import RESTART_SECONDS
@@ -39,7 +39,7 @@ SEND_SECONDS = 10.0
 """Seconds within which the linked account must have been told."""
 
 
-def link(config: Config, options: argparse.Namespace) -> int:
+def link(config: Config, options: Options) -> int:
     return connect(config, os.environ, options.channel)
 
 
@@ -255,6 +255,3 @@ def _time(when: datetime) -> str:
 
 def _say(sentence: str) -> None:
     attach.say(sentence)
-
-
-COMMANDS = {"link": link}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 
 from nanoclaw.channels import attach
+from nanoclaw.commands.arguments import Options
 from nanoclaw.escapes import write_over
 from nanoclaw.installation import start_command
 from nanoclaw.providers import catalogue
@@ -15,7 +15,7 @@ from nanoclaw.providers.pull import pull as pull_model
 from nanoclaw.start.config import Config
 
 
-def listed(config: Config, options: argparse.Namespace) -> int:
+def listed(config: Config, options: Options) -> int:
     here = {model.name: model for model in catalogue.installed(models_folder(config))}
     for entry in catalogue.catalogue():
         state = "on this machine" if here.pop(entry.name, None) else f"{start_command()} local pull {entry.name}"
@@ -25,7 +25,7 @@ def listed(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def pull(config: Config, options: argparse.Namespace) -> int:
+def pull(config: Config, options: Options) -> int:
     if options.if_needed and asyncio.run(has_model(config)):
         return 0
     entry = catalogue.find(options.name) if options.name else catalogue.recommended()
@@ -36,7 +36,7 @@ def pull(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def remove(config: Config, options: argparse.Namespace) -> int:
+def remove(config: Config, options: Options) -> int:
     freed = catalogue.remove(options.name, models_folder(config))
     print(f"{freed / 1e6:,.0f} MB freed.")
     return 0
@@ -60,6 +60,3 @@ class _Progress:
             write_over(sys.stderr, line)
         if percent >= 100 or not is_terminal:
             print("" if is_terminal else line, file=sys.stderr, flush=True)
-
-
-COMMANDS = {"local": listed, "local list": listed, "local pull": pull, "local remove": remove}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import json_line, one_line
 from nanoclaw.installation import start_command
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection
 
 OFF = "the plugin mcp is off: take it out of [plugins] off in config.toml"
-
-
-def mcp(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.start.build import checked
-
-    checked(config)
-    actions = {"list": _list, "add": _add, "remove": _remove, "test": _test, "tools": _tools}
-    return actions[options.action](config, options)
 
 
 def _servers(config: Config) -> Mapping[str, ServerSettings]:
@@ -45,7 +37,7 @@ def _named(config: Config, name: str) -> str:
     return name
 
 
-def _say(options: argparse.Namespace, data: dict[str, Any], *lines: str) -> None:
+def _say(options: Options, data: dict[str, Any], *lines: str) -> None:
     if options.json:
         print(json_line(json.dumps(data, ensure_ascii=False)))
     else:
@@ -55,7 +47,7 @@ def _say(options: argparse.Namespace, data: dict[str, Any], *lines: str) -> None
 # --- what is set -----------------------------------------------------------------------------------------------------
 
 
-def _list(config: Config, options: argparse.Namespace) -> int:
+def listed(config: Config, options: Options) -> int:
     from nanoclaw.plugins.mcp.listing import KeptListings
 
     kept = KeptListings(config.home / "plugins" / "mcp" / "servers.json")
@@ -81,7 +73,7 @@ def _line(one: dict[str, Any]) -> str:
     return f"{one['name']}  {one['place']}  ({known if one['on'] else 'off'})"
 
 
-def _add(config: Config, options: argparse.Namespace) -> int:
+def add(config: Config, options: Options) -> int:
     from nanoclaw.start.build import change_settings
 
     name = options.name
@@ -115,7 +107,7 @@ def _pair(text: str, sign: str, key: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _remove(config: Config, options: argparse.Namespace) -> int:
+def remove(config: Config, options: Options) -> int:
     from nanoclaw.start.build import change_settings
 
     name = _named(config, options.name)
@@ -129,7 +121,7 @@ def _remove(config: Config, options: argparse.Namespace) -> int:
 # --- what is there ---------------------------------------------------------------------------------------------------
 
 
-def _test(config: Config, options: argparse.Namespace) -> int:
+def test(config: Config, options: Options) -> int:
     name = _named(config, options.name)
     began = time.monotonic()
 
@@ -154,7 +146,7 @@ def _test(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def _tools(config: Config, options: argparse.Namespace) -> int:
+def tools(config: Config, options: Options) -> int:
     wanted = [_named(config, options.name)] if options.name else [n for n, s in _servers(config).items() if not s.off]
     found = asyncio.run(_looked_at(config, wanted))
     lines, data = [], []
@@ -189,6 +181,3 @@ async def _looked_at(config: Config, names: list[str], show: Any = None) -> dict
             if one.state == "connected":
                 one.error = ""
         return found
-
-
-COMMANDS = {"mcp": mcp}

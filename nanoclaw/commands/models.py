@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 
+from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.plugin import Reply
 from nanoclaw.start.config import Config, load
 
 
-def model(config: Config, options: argparse.Namespace) -> int:
+def model(config: Config, options: Options) -> int:
     if options.name:
         from nanoclaw.commands.choosing import choose
 
@@ -32,6 +32,3 @@ async def _listing(config: Config) -> Reply:
 
     async with app_over_copy(config) as app:
         return app.models.listing("")
-
-
-COMMANDS = {"model": model}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import shutil
@@ -14,6 +13,7 @@ from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.commands import plugin_text
+from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.chain import HOOKS
@@ -32,7 +32,7 @@ NAMED = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "chec
 """Most hooks that the list names."""
 
 
-def listed(config: Config, options: argparse.Namespace) -> int:
+def listed(config: Config, options: Options) -> int:
     """Print the plugins that run, their origin and hooks; then those that could be enabled."""
     left_out = dict[str, str]()
     classes = build.classes(config, tell=left_out.__setitem__)
@@ -69,7 +69,7 @@ def _source(sources: dict[str, str], name: str) -> str:
     return "built in" if name in build.BUILT_IN else sources.get(name, "?")
 
 
-def show(config: Config, options: argparse.Namespace) -> int:
+def show(config: Config, options: Options) -> int:
     """Print a plugin of the home, or what has changed in it since the last review."""
     name = options.name
     path = _placed(config, name)
@@ -86,7 +86,7 @@ def show(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def trust(config: Config, options: argparse.Namespace) -> int:
+def trust(config: Config, options: Options) -> int:
     """Pin the current version of a plugin of the home, or the one that was shown."""
     name = options.name
     with _errors(name):
@@ -121,7 +121,7 @@ def _brings(config: Config, name: str) -> dict[str, list[str]]:
     return asyncio.run(made())
 
 
-def add(config: Config, options: argparse.Namespace) -> int:
+def add(config: Config, options: Options) -> int:
     """Show a whole plugin, ask, copy it into the home, pin the version shown, and enable it."""
     with _errors(str(options.path)):
         package = _read(options.path)
@@ -153,7 +153,7 @@ def add(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def remove(config: Config, options: argparse.Namespace) -> int:
+def remove(config: Config, options: Options) -> int:
     """Delete a plugin of the home and its pin, and take it out of those that are enabled."""
     name = options.name
     path = _placed(config, name)
@@ -222,7 +222,7 @@ def _pinned(name: str, code: Package) -> str:
     return f"The plugin {name} is pinned as it is ({code.sha256[:12]}), and loaded from the next start on"
 
 
-def _say(options: argparse.Namespace, data: dict[str, object], sentence: str) -> None:
+def _say(options: Options, data: dict[str, object], sentence: str) -> None:
     print(json.dumps(data) if options.json else f"{sentence.rstrip('.')}.")
 
 
@@ -235,13 +235,3 @@ def _errors(name: str) -> Iterator[None]:
         raise ConfigError(said if name in said else f"{name}: {said}") from error
     except OSError as error:
         raise ConfigError(f"{name}: {error.filename or ''} {error.strerror or error}") from error
-
-
-COMMANDS = {
-    "plugins": listed,
-    "plugins list": listed,
-    "plugins show": show,
-    "plugins trust": trust,
-    "plugins add": add,
-    "plugins remove": remove,
-}

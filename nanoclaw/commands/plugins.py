@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from nanoclaw.channels import attach
-from nanoclaw.commands import FAMILIES
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
@@ -68,7 +67,11 @@ async def reply(app: App, command: str, *, as_json: bool) -> str | None:
     if not found or not (app.commands.find(wanted) or wanted in ("", *GROUPS)):
         import difflib
 
-        near = difflib.get_close_matches(wanted, [*FAMILIES, *app.commands.open_to("person")], 1)
+        from nanoclaw.commands.arguments import COMMANDS
+
+        near = difflib.get_close_matches(
+            wanted, [*(one.split()[0] for one in COMMANDS), *app.commands.open_to("person")], 1
+        )
         hint = f"did you mean {near[0]!r}?" if near else "nanoclaw --help and nanoclaw help list them."
         raise ConfigError(f"there is no command {wanted!r}; {hint}")
     if not found.cli:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
 from nanoclaw.escapes import one_line
@@ -18,7 +18,7 @@ _PLACE = "terminal:"
 _QUOTED = 200  # characters of the last question, and of the answer
 
 
-def choose(config: Config, options: argparse.Namespace) -> bool:
+def choose(config: Config, options: Options) -> bool:
     """Put the conversation that is meant into the options. False where the person picked none. Raises ConfigError."""
     from nanoclaw.core.store.history import list_sessions, whole_history
     from nanoclaw.plugins.conversations.titles import age, size, titled
@@ -32,7 +32,7 @@ def choose(config: Config, options: argparse.Namespace) -> bool:
             raise ConfigError(f"there is no earlier conversation: {start_command()} begins the first")
         for one in rows:
             one["about"] = f"{age(one['last'], now)}, {size(one)}"
-        wanted = getattr(options, "picked", None)
+        wanted = options.picked
         row = rows[0] if wanted is None else _picked(rows, wanted)
         if not row:
             return False

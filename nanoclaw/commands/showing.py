@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import shutil
@@ -11,6 +10,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.escapes import json_line, plain
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from nanoclaw.usage_totals import Total
 
 
-def context(config: Config, options: argparse.Namespace) -> int:
+def context(config: Config, options: Options) -> int:
     from nanoclaw.commands.inspecting import preview_request
     from nanoclaw.markdown.terminal import to_terminal
     from nanoclaw.plugins.inspect.request import table
 
-    view = asyncio.run(preview_request(config, options.session, options.message, options.mode))
+    view = asyncio.run(preview_request(config, options.session, options.said, options.mode))
     if options.json:
         rows = [row._asdict() for row in view.rows]
         request = {"messages": view.messages, "tools": view.tools}
@@ -47,13 +47,13 @@ def context(config: Config, options: argparse.Namespace) -> int:
         shown = content if isinstance(content, str) else json.dumps(content)[:2000]
         calls = "".join(f"\n-> {call['function']}" for call in message.get("tool_calls", ()))
         lines += ["", f"── {message['role']} ".ljust(width, "─"), shown + calls]
-    if not options.message:
+    if not options.said:
         lines[-1] = "(here comes what you say; --message TEXT shows a message with what it brings up)"
     print("\n".join(lines))
     return 0
 
 
-def usage(config: Config, options: argparse.Namespace) -> int:
+def usage(config: Config, options: Options) -> int:
     """A line for each row and one for all; no figure is shown that nobody knows."""
     from nanoclaw.providers import prices
     from nanoclaw.start.model_facts import spent
@@ -124,36 +124,20 @@ def _sum(parts: Iterable[Total]) -> Total:
     return whole
 
 
-def sessions(config: Config, options: argparse.Namespace) -> int:
-    from nanoclaw.core.store.history import list_sessions
-    from nanoclaw.plugins.conversations.titles import age, titled
-
-    now = config.clock()()
-    with stored(config) as store:
-        rows = titled(store.rows, list_sessions(store)) if store else []
-    if options.json:
-        print(json.dumps({"sessions": rows}))
-        return 0
-    lines = [f"{row['name']:<30} {row['messages']:>6}  {age(row['last'], now):<24}  {row['title']}" for row in rows]
-    print("\n".join(line.rstrip() for line in lines) or "None yet.")
-    return 0
-
-
-def session(config: Config, options: argparse.Namespace) -> int:
+def session(config: Config, options: Options) -> int:
     from nanoclaw.core.store import codec
     from nanoclaw.core.store.history import whole_history
 
-    key = options.name if ":" in options.name else f"terminal:{options.name}"
+    name = options.session
+    key = name if ":" in name else f"terminal:{name}"
     with stored(config) as store:
         history = whole_history(store, key) if store else None
     if history is None:
-        raise ConfigError(
-            f"there is no conversation {options.name!r}: {start_command()} sessions list shows which there are"
-        )
+        raise ConfigError(f"there is no conversation {name!r}: {start_command()} sessions list shows which there are")
     from nanoclaw.redaction import within
 
     hide = redactor(config)
-    if options.json:
+    if options.command == "sessions export":
         print(json.dumps({"session": key, "messages": [within(json.loads(codec.dump(one)), hide) for one in history]}))
         return 0
     zone = config.clock()().tzinfo
@@ -185,13 +169,3 @@ def _who(message: Message) -> str:
             return "nanoclaw"
         case ToolResult():
             return message.name
-
-
-COMMANDS = {
-    "context": context,
-    "usage": usage,
-    "sessions": sessions,
-    "sessions list": sessions,
-    "sessions show": session,
-    "sessions export": session,
-}

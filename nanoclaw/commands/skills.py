@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
+from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.errors import ConfigError, SkillError
@@ -15,7 +15,7 @@ from nanoclaw.plugins.skills.package import read, read_folder
 from nanoclaw.start.config import Config
 
 
-def add(config: Config, options: argparse.Namespace) -> int:
+def add(config: Config, options: Options) -> int:
     """Show a whole skill, ask, copy it into the home, and pin the version shown."""
     if "skills" in config.plugins.off:
         raise ConfigError("the plugin skills is off: take it out of [plugins] off in config.toml")
@@ -35,6 +35,3 @@ def add(config: Config, options: argparse.Namespace) -> int:
     except OSError as error:
         raise SkillError(f"the skill cannot be written to {folder}: {error.strerror or error}") from error
     return carry_out(config, "skills", f"trust {folder} {package.sha256}", as_json=options.json)
-
-
-COMMANDS = {"skills add": add}

@@ -21,13 +21,12 @@ from nanoclaw.core.messages import Address, Attachment, Outbound
 from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
-    import argparse
-
     from nanoclaw.channels.plain import Plain
     from nanoclaw.channels.socket.terminals import Terminals
     from nanoclaw.channels.terminal.chat import Terminal
     from nanoclaw.channels.terminal.completions import Words
     from nanoclaw.channels.terminal.relay import Relay
+    from nanoclaw.commands.arguments import Options
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
 
@@ -42,13 +41,13 @@ _MMAP_THRESHOLD = -3  # of mallopt
 # --- one answer ------------------------------------------------------------------------------------------------------
 
 
-def chat(config: Config, options: argparse.Namespace) -> int:
+def chat(config: Config, options: Options) -> int:
     if options.version:
         from nanoclaw import __version__
 
         print(f"nanoclaw {__version__}")
         return 0
-    if getattr(options, "goes_on", False) or getattr(options, "picked", None) is not None:
+    if options.goes_on or options.picked is not None:
         from nanoclaw.commands.resuming import choose
 
         if not choose(config, options):
@@ -61,7 +60,7 @@ def chat(config: Config, options: argparse.Namespace) -> int:
     return _talk(config, options)
 
 
-def _answer_once(config: Config, options: argparse.Namespace, text: str) -> int:
+def _answer_once(config: Config, options: Options, text: str) -> int:
     files = tuple(_attachment(Path(name)) for name in options.files)
     if not text.strip() and not files:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
@@ -152,14 +151,14 @@ def _kind(mode: int) -> str:
 # --- the terminal ----------------------------------------------------------------------------------------------------
 
 
-def _talk(config: Config, options: argparse.Namespace) -> int:
+def _talk(config: Config, options: Options) -> int:
     return run(_TerminalChat(config, options).talk())
 
 
 class _TerminalChat:
     """A chat in a terminal, with whichever process owns the home: another one, this one, and another again."""
 
-    def __init__(self, config: Config, options: argparse.Namespace) -> None:
+    def __init__(self, config: Config, options: Options) -> None:
         self._config, self._options = config, options
         self._last = getattr(options, "last", ())  # lines about the conversation that goes on
         self._relay: Relay | None = None
@@ -270,7 +269,7 @@ async def _load_ahead(config: Config, model: str) -> None:
 
 
 def _terminal(
-    config: Config, options: argparse.Namespace, hello: str, commands: Mapping[str, tuple[str, bool]], words: Words
+    config: Config, options: Options, hello: str, commands: Mapping[str, tuple[str, bool]], words: Words
 ) -> Terminal:
     from nanoclaw.channels.terminal.chat import Completes, Terminal
 
@@ -297,7 +296,7 @@ def commands_of(app: App) -> dict[str, tuple[str, bool]]:
 # --- the gateway -----------------------------------------------------------------------------------------------------
 
 
-def gateway(config: Config, options: argparse.Namespace) -> int:
+def gateway(config: Config, options: Options) -> int:
     from nanoclaw.channels import table as channels
     from nanoclaw.commands.greeting import print_left_out
 
@@ -349,7 +348,7 @@ def gateway(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def web(config: Config, options: argparse.Namespace) -> int:
+def web(config: Config, options: Options) -> int:
     """Print a link to the page of the gateway that runs, or run one with the page."""
     running = attach.status(str(config.home))
     if running is None or running["role"] != "gateway":
@@ -578,6 +577,3 @@ def run(work: Coroutine[Any, Any, int]) -> int:
         return int(asyncio.run(work))
     except asyncio.CancelledError:  # by a signal
         return 143
-
-
-COMMANDS = {"chat": chat, "gateway": gateway, "web": web}

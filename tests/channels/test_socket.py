@@ -22,7 +22,7 @@ from nanoclaw.channels import attach
 from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
 from nanoclaw.channels.socket.terminals import Terminals
-from nanoclaw.commands.arguments import chat_parser
+from nanoclaw.commands.arguments import parsed
 from nanoclaw.core.errors import ConfigError, StoreBusy, StoreError
 from nanoclaw.core.events import (
     Event,
@@ -450,7 +450,7 @@ def test_the_thin_client_leaves_all_but_the_common_line_to_the_parser(argv: list
     options = attach.common_options(argv)
     assert (options is not None) is known
     if options is not None:
-        assert {**cli.CHAT, **options} == vars(chat_parser().parse_args(argv))
+        assert {**cli.CHAT, **options} == vars(parsed(argv))
 
 
 def test_the_thin_client_is_thin() -> None:

@@ -74,7 +74,7 @@ class ListOfConversations(Plugin):
     async def _sessions(self, said: Said) -> Reply:
         action, _, rest = said.argument.strip().partition(" ")
         if action in ("", "list"):
-            return self._listed()
+            return self._listed(LISTED if not action and not said.shell else None)
         if action == "search":
             return self._searched(rest)
         if action not in ("rename", "delete", "open"):
@@ -86,10 +86,10 @@ class ListOfConversations(Plugin):
             return await self._delete(found, said, is_sure=rest == "yes")
         return Reply(await self._host.write(lambda tx: self._name(found, rest, tx)))
 
-    def _listed(self) -> Reply:
+    def _listed(self, most: int | None) -> Reply:
         rows = titled(self._host.read, self._host.conversations.all())
-        more = [f"{len(rows) - LISTED} more: `nanoclaw sessions list`"] if len(rows) > LISTED else []
-        return Reply("\n".join([*map(self._line, rows[:LISTED]), *more]) or "None yet.", {"sessions": rows})
+        more = [f"{len(rows[most:])} more: `/sessions list`"] if most and rows[most:] else []
+        return Reply("\n".join([*map(self._line, rows[:most]), *more]) or "None yet.", {"sessions": rows})
 
     def _line(self, row: Mapping[str, Any]) -> str:
         about = ", ".join(filter(None, (age(row["last"], self._host.now()), size(row))))

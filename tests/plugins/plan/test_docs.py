@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from argparse import Namespace
 from pathlib import Path
 
-from nanoclaw.commands.arguments import parser
-from nanoclaw.plugins.schedule.cli import line
+from nanoclaw.commands.arguments import parsed
+from nanoclaw.commands.jobs import line
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import REPOSITORY, results, running
 
@@ -56,7 +55,7 @@ async def test_the_list_looks_as_it_is_shown_and_the_task_is_one_that_shows_its_
         await program.ask("Compare them")
         assert await program.ask("/todo") == STEPS
         (command,) = re.findall(r"^```sh\nnanoclaw (.*)\n```$", PAGE, re.MULTILINE)
-        said = parser().parse_args(shlex.split(command), Namespace(program=[]))
+        said = parsed(shlex.split(command))
         assert "is set" in await program.ask(f"/{line(said)}")
         assert "is set" in await program.ask(re.findall("`(/jobs add .*)`", PAGE)[0])
         assert program.rows("SELECT kind, plans FROM jobs") == [("task", 1), ("task", 1)]
