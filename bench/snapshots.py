@@ -15,8 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from nanoclaw.plugins.card.git_objects import WATCHED
-from nanoclaw.plugins.card.losses import Judge, is_remade
+from nanoclaw.plugins.card.losses import WATCHED, Judge, is_remade
 from nanoclaw.snapshots.copies import FileCopies
 from nanoclaw.snapshots.listing import FileLister, FileListing
 from nanoclaw.spawn import Bounds, run_process
@@ -67,7 +66,7 @@ async def measure(folder: Path, rounds: int) -> None:
         before = await asyncio.to_thread(look)
         await command(workspace)
         after = await asyncio.to_thread(lister.scan, [workspace])
-        assert not Judge(before, after, copies, set()).lost()
+        assert not Judge(before, after, copies, set()).losses().lost
         watched.append(since(begun))
     for name, figures in (("bare", bare), ("watched", watched)):
         print(f"{name}: {statistics.median(x[0] for x in figures):.1f} ms, ", end="")

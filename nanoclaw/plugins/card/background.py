@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.messages import Address, Effect
-from nanoclaw.core.plugin import Host, Turn, Tx
-from nanoclaw.plugins.card.steps import CardStep, CardSteps, CardTurn, held_step
-from nanoclaw.plugins.card.wording import by, lost_words, named, quoted, step_words
+from nanoclaw.core.messages import Address
+from nanoclaw.core.plugin import Host, Turn
+from nanoclaw.plugins.card.held import HeldCommands
+from nanoclaw.plugins.card.wording import by, named, quoted
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.card.losses import Lost
@@ -27,24 +28,50 @@ NOT_WATCHED = frozenset({"process", "delegate", "question"})
 """Calls that only wait, or whose work is calls of their own: what happens while they run is not theirs."""
 
 
+@dataclass
+class CardTurn:
+    """All that is known of one turn: the files that its commands `deleted`, those that are not older than it (`made`),
+    and what was there before each call that may run now (`before`). What was `allowed` is not judged."""
+
+    turn: Turn
+    deleted: int
+    made: set[str] = field(default_factory=set)
+    before: dict[str, FileListing] = field(default_factory=dict)
+    allowed: set[str] = field(default_factory=set)
+    others: list[str] = field(default_factory=list)  # commands in the background that ended while a call ran
+    gone: list[str] = field(default_factory=list)  # could not be put back
+
+    def runs_a_call(self) -> bool:
+        """True while a call runs that is watched, and what is there before it is known."""
+        running = (one.tool for one in self.turn.effects if one.state == "begun")
+        return bool(self.before) and any(one not in NOT_WATCHED for one in running)
+
+    def written(self, root: str) -> set[str]:
+        """Files that the turn's calls made."""
+        return {f"{root}/{one.target}" for one in self.turn.effects if one.kind == "file" and one.before == ""}
+
+
 class _Begun(NamedTuple):
     """A command that runs: the files as they were, and how many of them it may delete (`free`)."""
 
     saved: SavedListing
     name: str
-
-    @property
-    def free(self) -> int:
-        return int(self.saved.note["free"])
+    free: int
 
 
 class BackgroundCommands:
     """Those that run, for whoever runs them: what the plugin makes public."""
 
     def __init__(
-        self, host: Host, steps: CardSteps, turns: Mapping[int, CardTurn], watch: Callable[[], CommandWatch]
+        self,
+        host: Host,
+        held: HeldCommands,
+        turns: Mapping[int, CardTurn],
+        watch: Callable[[], CommandWatch],
+        deletions: int,
     ) -> None:
-        self._host, self._steps, self._turns, self._made_watch = host, steps, turns, watch
+        self._host, self._held, self._turns, self._made_watch = host, held, turns, watch
+        self._deletions = deletions
 
     @property
     def _watch(self) -> CommandWatch:
@@ -58,7 +85,8 @@ class BackgroundCommands:
         folder, found = self._watch.folder / "begun", dict[int, _Begun]()
         for path in folder.iterdir() if folder.is_dir() else ():
             try:
-                found[int(path.name)] = _Begun(saved := SavedListing.load(path), str(saved.note["name"]))
+                saved = SavedListing.load(path)
+                found[int(path.name)] = _Begun(saved, str(saved.note["name"]), int(saved.note["free"]))
             except (OSError, ValueError, LookupError, TypeError):  # a draft, or damaged
                 path.unlink(missing_ok=True)
         return found
@@ -82,17 +110,18 @@ class BackgroundCommands:
         from nanoclaw.snapshots.saved import SavedListing
 
         known = self._turns.get(turn)
-        if known is None or call not in known.free:
-            return  # it was allowed as it is
-        free, before = known.free.pop(call), known.before.pop(call)
-        before = before._replace(files={path: at for path, at in before.files.items() if path not in known.made})
+        if known is None or call in known.allowed:
+            return
+        before, made = await self._watch.snapshot(), known.made | known.written(self._watch.root)
+        before = before._replace(files={path: at for path, at in before.files.items() if path not in made})
         path, name = self._watch.folder / "begun" / str(process), f"process {process} ({quoted(command)})"
+        free = self._deletions - known.deleted
         try:
-            saved = await asyncio.to_thread(SavedListing.keep, path, before, {"free": free, "name": name})
+            saved = await asyncio.to_thread(SavedListing.keep, path, before, {"name": name, "free": free})
         except OSError as error:
             self._host.log.warning("what process {} deletes will not be reported: {}", process, error)
         else:
-            self._begun[process] = _Begun(saved, name)
+            self._begun[process] = _Begun(saved, name, free)
 
     def dropped(self, process: int) -> None:
         """Take back that a command began."""
@@ -121,77 +150,43 @@ class BackgroundCommands:
 
     async def _ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
         asks = asks and self._host.asker.place(conversation) is not None
-        for step in self._steps.of(-process).values():  # a crash came between
+        if held := self._held.of(-process):  # a crash came between
             self.dropped(process)
-            failed = await self._watch.put_back(self._steps.held(-process, step))
-            return await self._offered(process, step, failed, asks=asks)
+            failed = [path for one in held for path in await self._watch.put_back(one.held)]
+            if not asks:
+                await self._host.write(lambda tx: self._held.drop([one.id for one in held], tx))
+            words = "; ".join(one.words for one in held)
+            return _told(words, [*map(self._watch.name, failed)], is_kept=asks)
         if (begun := self._begun.get(process)) is None:
             return ""
         after, saved = await self._watch.snapshot(), begun.saved
         for known in [*self._turns.values()]:
-            if known.runs_a_call(but=NOT_WATCHED):
+            if known.runs_a_call():
                 known.others.append(begun.name)
                 for before in {id(one): one for one in known.before.values()}.values():
                     await asyncio.to_thread(saved.pass_over, before, after)
-        judge, lost = await self._watch.compare(saved.listing, set(), after)
-        gone = sum(one.is_deleted for one in lost)
-        if gone <= begun.free and not any(map(self._watch.goes_far, lost)):
+        losses = await self._watch.compare(saved.listing, set(), after)
+        if not self._watch.goes_far(losses, begun.free):
             self.dropped(process)
-            await self._record(conversation, await self._undoable(command, lost))
+            await self._record(command, conversation, losses.lost)
             await self.pass_over(saved.listing)  # what is this one's is none of the others'
             return ""
-        held = await self._watch.hold_back([*lost, *judge.beside])
-        back = {one.path for one in held}
-        others = [one.name for number, one in self._begun.items() if number != process]
-        words = step_words(by(command, others), lost, back, self._watch.name)
-        step = held_step(f"process-{process}", command, held, words, gone)
-        await self._host.write(partial(self._steps.keep, -process, step, held))
+        who = by(command, [one.name for number, one in self._begun.items() if number != process])
+        done = await self._held.put_back(-process, command, who, losses.lost, losses.beside, asks=asks)
         self.dropped(process)
-        undoable = await self._undoable(command, [one for one in lost if one.path in back], are_put_back=True)
-        failed = await self._watch.put_back(held)
-        await self._record(conversation, undoable)
         await self.pass_over(saved.listing)
-        return await self._offered(process, step, failed, asks=asks, lost=lost)
+        return _told(done.words, done.left, is_kept=done.is_kept)
 
-    async def _offered(
-        self, process: int, step: CardStep, failed: Sequence[str], *, asks: bool, lost: Sequence[Lost] = ()
-    ) -> str:
-        """Have what was put back wait for the turn that can ask about it."""
-        name = self._watch.name
-        held = [one for one in self._steps.held(-process, step) if one.path not in failed]
-        left = [name(path) for path in failed]
-        left += [name(one.path) for one in lost if not one.copy]
-
-        def keep(tx: Tx) -> None:
-            self._steps.drop(-process, tx)
-            if asks and held:
-                self._steps.keep(-process, step._replace(state="noted"), held, tx)
-
-        await self._host.write(keep)
-        done = f"it {lost_words(lost, name)}" if lost else f"it deleted {named(name(one.path) for one in held)}"
-        told = f"While it ran {done}: put back." if held else f"While it ran {done}."
-        told += f" No copy was kept of: {named(left, 10)}." if left else ""
-        return told + (
-            " What was put back is on the list that the person is asked about next." if asks and held else ""
-        )
-
-    async def _undoable(self, command: str, lost: Sequence[Lost], *, are_put_back: bool = False) -> list[Effect]:
-        if (undo := self._host.get("undo")) is None:
-            return []
-        try:
-            return await self._watch.losses(lost, command, undo.keep_copy, are_put_back=are_put_back)
-        except (OSError, ValueError, NanoclawError) as error:  # no room: that files come back counts for more
-            self._host.log.warning("/undo will not know what {} did: {}", quoted(command), error)
-            return []
-
-    async def _record(self, conversation: Address, effects: Sequence[Effect]) -> None:
-        """Have /undo bring files back as they were before, or before they were put back."""
-        if effects:
-            undo = self._host.get("undo")
+    async def _record(self, command: str, conversation: Address, lost: Sequence[Lost]) -> None:
+        """Have /undo bring files back."""
+        effects, undo = await self._watch.undoable(lost, command), self._host.get("undo")
+        if effects and undo:
             await self._host.write(
                 lambda tx: [undo.record(tx, effect=one, conversation=conversation) for one in effects]
             )
 
-    def adopt(self, turn: Turn, known: CardTurn, process: int) -> None:
-        """Have a turn that knows of a command's end ask about what it was held back from."""
-        self._steps.adopt(turn, known, process)
+
+def _told(words: str, left: Sequence[str], *, is_kept: bool) -> str:
+    told = f"Put back as it was: {words}."
+    told += f" No copy was kept of: {named(left, 10)}." if left else ""
+    return told + (" It is on the list that the person is asked about next." if is_kept else "")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from nanoclaw.plugins.card import git_objects
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.snapshots.copies import FileCopies, name_of
-from nanoclaw.snapshots.listing import Changes, FileListing, changes, identity
+from nanoclaw.snapshots.listing import FileListing, changes, identity
 
 SMALL = 200
 """Bytes; a file with less may shrink, but many of them only as far as to a quarter."""
@@ -37,7 +39,8 @@ _LOCKS = frozenset(
     {"package-lock.json", "yarn.lock", "pnpm-lock.yaml", "poetry.lock", "uv.lock", "Cargo.lock", "go.sum"}
 )
 _PROGRAMS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"!<arch>\n")
-_HEAD = "/.git/HEAD"
+WATCHED = ("HEAD", "index", "logs/HEAD")
+"""Files of a repository that say whether git did something in it."""
 _PACKED = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".Z")
 
 
@@ -85,19 +88,30 @@ def shrinks(old: int, new: int) -> bool:
     return old > SMALL and new * 2 < old
 
 
+class Losses(NamedTuple):
+    """Losses by a command: those that count, and what is put back with them (links and folders that are gone,
+    files moved over others). `altered` is all that is gone or another by now, counted or not, what is gone first."""
+
+    lost: list[Lost]
+    beside: list[Lost]
+    altered: list[Lost]
+
+    @property
+    def deletions(self) -> int:
+        """Number of those that count as one."""
+        return sum(one.is_deleted for one in self.lost)
+
+
 class Judge:
     """Compare two listings. `made` are files that are not older than the turn: they don't count, and
     those that come are added."""
 
     def __init__(self, before: FileListing, after: FileListing, copies: FileCopies, made: set[str]) -> None:
         self._before, self._after, self._copies, self._made = before, after, copies, made
-        self.changes: Changes = changes(before, after)
-        self.beside: list[Lost] = []
-        """Links and folders that are gone, and files moved over others: they don't count, but are put back too."""
 
-    def lost(self) -> list[Lost]:
-        """The losses that count, the outer paths first."""
-        gone, changed, new = self.changes
+    def losses(self) -> Losses:
+        """The outer paths come first."""
+        gone, changed, new = changes(self._before, self._after)
         own = {path for path in gone if path in self._made}
         was, now = self._before.files, self._after.files
         cut = [path for path in changed if path not in self._made and _is_cut(was[path], now[path])]
@@ -108,30 +122,29 @@ class Judge:
         self._made |= {path for path in new if path not in places or path in of_own}
         left = [path for path in (*candidates, *cut) if path not in moved and not self._is_remade(path)]
         lost = [self._lost(path) for path in sorted(left, key=lambda one: (one.count("/"), one))]
+        beside = list[Lost]()
         if lost:
             over = [path for path, place in moved.items() if place in left and path not in now]
-            self.beside = [one for one in map(self._lost, over) if one.copy]
             links = [path for path in gone if path not in own and stat.S_ISLNK(was[path].st_mode)]
-            moved = self._moved(links, new) if links else {}
-            self.beside += [one for one in map(self._lost, links) if one.copy and one.path not in moved]
-            self.beside += self._folders()
-        return [*(Lost(path, 0, None, "") for path in self._repositories()), *lost]
+            there = self._moved(links, new) if links else {}
+            links = [path for path in links if path not in there]
+            beside = [one for one in map(self._lost, (*over, *links)) if one.copy] + self._folders()
+        repositories = [Lost(path, 0, None, "") for path in self._repositories()]
+        altered = [self._lost(path) for path in (*gone, *changed) if self._says_other(path)]
+        return Losses([*repositories, *lost], beside, altered)
 
     def _folders(self) -> list[Lost]:
         """Folders that are gone, and not elsewhere by now."""
         was, now = self._before.folders, self._after.folders
+        tops = tuple(f"{one}/" for one in self._before.tops if one in self._after.tops)
         here = {identity(one) for path, one in now.items() if path not in was}
-        gone = {path: one for path, one in was.items() if path not in now and path.startswith(self._tops)}
+        gone = {path: one for path, one in was.items() if path not in now and path.startswith(tops)}
         return [Lost(path, 0, None, name_of(one)) for path, one in gone.items() if identity(one) not in here]
-
-    @property
-    def _tops(self) -> tuple[str, ...]:
-        return tuple(f"{one}/" for one in self._before.tops if one in self._after.tops)
 
     def _repositories(self) -> list[str]:
         """Repositories that are gone, of which there are no copies."""
         was, now = (
-            {path: identity(one) for path, one in each.marks.items() if path.endswith(_HEAD)}
+            {path: identity(one) for path, one in each.marks.items() if path.endswith("/.git/HEAD")}
             for each in (self._before, self._after)
         )
         here, older = {*now.values()}, {*was.values()}
@@ -139,14 +152,11 @@ class Judge:
         self._made |= {path for path, one in now.items() if path not in was and one not in older}
         return [path.removesuffix("/HEAD") for path in gone]
 
-    def altered(self) -> Iterator[tuple[str, bytes]]:
-        """Files that are gone or another by now, each with what it said, where there is a copy."""
-        for path in (*self.changes.gone, *self.changes.changed):
-            old, new = self._before.files[path], self._after.files.get(path)
-            if new and (old.st_mtime_ns, old.st_size, old.st_ino) == (new.st_mtime_ns, new.st_size, new.st_ino):
-                continue  # its rights alone
-            if stat.S_ISREG(old.st_mode) and (content := self._content(path)) is not None:
-                yield path, content
+    def _says_other(self, path: str) -> bool:
+        """True for a file that is gone or another by now, not only in its rights."""
+        old, new = self._before.files[path], self._after.files.get(path)
+        is_same = new and (old.st_mtime_ns, old.st_size, old.st_ino) == (new.st_mtime_ns, new.st_size, new.st_ino)
+        return stat.S_ISREG(old.st_mode) and not is_same
 
     def _lost(self, path: str) -> Lost:
         found, left = self._before.files[path], self._after.files.get(path)
@@ -157,66 +167,46 @@ class Judge:
         """Files whose content exists elsewhere, and where: under another name, in a copy, or packed."""
         was, now, found = self._before.files, self._after.files, dict[str, str]()
         inodes = {identity(one): path for path, one in now.items()}
+        for path in lost:
+            place = inodes.get(identity(was[path]), path)
+            if place != path and not shrinks(was[path].st_size, now[place].st_size):
+                found[path] = place
         by_size: dict[int, list[str]] = {}
-        for path in places:
+        for path in set(places).difference(found.values()):
             by_size.setdefault(now[path].st_size, []).append(path)
         for path in lost:
-            old = was[path]
-            place = inodes.get(identity(old), path)
-            if place != path and not shrinks(old.st_size, now[place].st_size):
-                found[path] = place
-        taken = {*found.values()}
-        for path in lost:
-            old = was[path]
             if path in found:
                 continue
             if packed := next((f"{path}{end}" for end in _PACKED if f"{path}{end}" in now), ""):
                 if packed not in was:
                     found[path] = packed
-                    taken.add(packed)
-            elif (content := self._content(path)) is not None:
-                for place in by_size.get(old.st_size, ()):
-                    if place != path and place not in taken and _read(place) == content:
-                        found[path] = place
-                        taken.add(place)
-                        break
+                continue
+            alike = by_size.get(was[path].st_size, [])
+            if alike and (content := self._content(path)) is not None:
+                place = next((one for one in alike if one != path and _read(one) == content), "")
+                if place:
+                    found[path] = place
+                    alike.remove(place)
         return found
 
     def _is_remade(self, path: str) -> bool:
-        """True for what programs make again, and for what git still has of a state that it was told to leave."""
+        """True for what programs make again, and for what git still has where it did something meanwhile."""
         name = path.rpartition("/")[2]
         if name.endswith(_BUILT_FILES) or (name in _LOCKS and path in self._after.files):
             return True
         content = self._content(path)
         if content is None:
             return False
-        return content.startswith(_PROGRAMS) or self._is_in_git(path, content)
+        return content.startswith(_PROGRAMS) or any(
+            has_blob(git, content) for git in self._moved_on if path.startswith(f"{git.removesuffix('.git')}")
+        )
 
-    def _is_in_git(self, path: str, content: bytes) -> bool:
-        git = self._repository(path.rpartition("/")[0])
-        if git is None:
-            return False
-        log, stash, index, _ = (f"{git}/{one}" for one in git_objects.WATCHED)
+    @cached_property
+    def _moved_on(self) -> list[str]:
+        """Repositories in which git did something."""
         was, now = self._before.marks, self._after.marks
-        if path in self._after.files:
-            has_moved = _differs(was.get(index), now.get(index))
-        else:
-            has_moved = self._has_moved(git, was[log].st_size if log in was else 0)
-        has_moved = has_moved or (stash in now and _differs(was.get(stash), now[stash]))
-        return has_moved and git_objects.has_blob(git, content)
-
-    @cache  # noqa: B019 - one for each command
-    def _has_moved(self, git: Path, log_size: int) -> bool:
-        return git_objects.has_moved(git, log_size)
-
-    @cache  # noqa: B019 - one for each command
-    def _repository(self, folder: str) -> Path | None:
-        for top in self._before.tops:
-            if folder == top or folder.startswith(f"{top}/"):
-                for one in _upwards(folder, top):
-                    if any(f"{one}/.git/{name}" in self._before.marks for name in git_objects.WATCHED):
-                        return Path(one, ".git")
-        return None
+        known = {path.rpartition("/.git/")[0] for path, one in was.items() if _differs(one, now.get(path))}
+        return [f"{one}/.git" for one in known]
 
     def _content(self, path: str) -> bytes | None:
         found = self._before.files[path]
@@ -235,14 +225,29 @@ def _is_cut(was: os.stat_result, now: os.stat_result) -> bool:
     return shrinks(was.st_size, left) or left * 4 < was.st_size
 
 
-def _differs(one: os.stat_result | None, other: os.stat_result | None) -> bool:
-    return (one and one.st_ctime_ns) != (other and other.st_ctime_ns)
+def _differs(one: os.stat_result, other: os.stat_result | None) -> bool:
+    return other is not None and one.st_ctime_ns != other.st_ctime_ns
 
 
-def _upwards(folder: str, top: str) -> Iterator[str]:
-    while folder.startswith(top):
-        yield folder
-        folder = folder.rpartition("/")[0]
+def has_blob(git: str, content: bytes) -> bool:
+    """True if a repository has a content among its objects. Git isn't asked: a repository's settings can have it run
+    programs."""
+    name = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    objects = Path(os.path.realpath(git), "objects")
+    return (objects / name[:2] / name[2:]).is_file() or any(
+        _has_name(one, bytes.fromhex(name)) for one in objects.glob("pack/*.idx")
+    )
+
+
+def _has_name(index: Path, name: bytes) -> bool:
+    """True if the index of a pack has an object's name."""
+    with (
+        suppress(OSError, ValueError),
+        open_again(index) as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as names,
+    ):
+        return names.find(name) >= 0
+    return False
 
 
 def _read(path: str) -> bytes | None:

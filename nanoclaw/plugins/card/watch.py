@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Host
-from nanoclaw.plugins.card.git_objects import WATCHED
-from nanoclaw.plugins.card.losses import SMALL, Judge, Lost, is_memory, is_remade
-from nanoclaw.plugins.card.steps import HeldBack
+from nanoclaw.plugins.card.held import HeldBack
+from nanoclaw.plugins.card.losses import SMALL, WATCHED, Judge, Losses, Lost, is_in_remade, is_memory, is_remade
 from nanoclaw.plugins.card.wording import quoted
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies
@@ -34,9 +34,9 @@ class CommandWatch:
     """Copies are in a folder of the home; they are derived, and bounded. Those that `held` names stay in any case."""
 
     def __init__(self, host: Host, megabytes: int, held: Callable[[], Collection[str]]) -> None:
-        self._held = held
-        self._host, self.folder, self._most = host, host.program_home / "snapshots", megabytes * 1_000_000
-        self._reach = host.reach
+        self._host, self._held, self._reach = host, held, host.reach
+        self.folder = host.program_home / "snapshots"
+        self._copies = FileCopies(self.folder, most_bytes=megabytes * 1_000_000, largest_bytes=LARGEST_BYTES)
         self._lister = FileLister(is_remade, WATCHED)
         self._one_at_a_time = asyncio.Lock()
 
@@ -44,21 +44,23 @@ class CommandWatch:
     def root(self) -> str:
         return os.path.realpath(self._host.workspace)
 
-    @cached_property
-    def _copies(self) -> FileCopies:
-        return FileCopies(self.folder, most_bytes=self._most, largest_bytes=LARGEST_BYTES)
-
     # --- before and after a command ----------------------------------------------------------------------------------
+
+    async def named(self, command: str) -> list[str]:
+        """Files that a command names to be deleted, and that no program makes again."""
+        from nanoclaw.plugins.card.deletions import named_by
+
+        root, tops = Path(self.root), tuple(f"{one}/" for one in self._tops())
+        found = await asyncio.to_thread(named_by, command, root)
+        return [one for one in found if one.startswith(tops) and not is_in_remade(one, root)]
 
     async def snapshot(self) -> FileListing:
         """List what is there, with copies of it."""
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._look, self._held())
 
-    async def compare(
-        self, before: FileListing, made: set[str], after: FileListing | None = None
-    ) -> tuple[Judge, list[Lost]]:
-        """Judge what happened since, or until `after`, and tell what counts as lost."""
+    async def compare(self, before: FileListing, made: set[str], after: FileListing | None = None) -> Losses:
+        """Judge what happened since, or until `after`."""
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._compare, before, made, after)
 
@@ -70,14 +72,21 @@ class CommandWatch:
     def _list(self) -> FileListing:
         return self._lister.scan(self._reach.writable, self._reach.closed)
 
-    def _compare(self, before: FileListing, made: set[str], after: FileListing | None) -> tuple[Judge, list[Lost]]:
-        judge = Judge(before, after or self._list(), self._copies, made)
-        return judge, judge.lost()
+    def _compare(self, before: FileListing, made: set[str], after: FileListing | None) -> Losses:
+        return Judge(before, after or self._list(), self._copies, made).losses()
 
     def covers(self, listing: FileListing, path: str) -> bool:
         """True for a file of which there is a copy."""
         found = listing.files.get(path)
         return found is not None and self._copies.has(found)
+
+    def goes_far(self, losses: Losses, free: int) -> bool:
+        """True for more than `free` deletions, and for what goes too far by itself: a file that is cut short, a memory
+        file with more than a few words, a repository."""
+        return losses.deletions > max(0, free) or any(
+            not one.is_deleted or one.path.endswith("/.git") or (one.size > SMALL and is_memory(self.name(one.path)))
+            for one in losses.lost
+        )
 
     def forget(self) -> None:
         self._copies.forget()
@@ -93,15 +102,12 @@ class CommandWatch:
         for one in lost:
             if one.copy:
                 with suppress(OSError, ValueError):  # its copy cannot be read, or no room is left
-                    held.append(self._noted(one))
+                    top, was = self._top(one.path), self._copies.state(one.copy)
+                    left = "" if one.left is None else places.state(top, one.path)
+                    if left and not left.startswith("link:"):
+                        self._copies.keep(places.content(top, one.path) or b"", left)
+                    held.append(HeldBack(one.path, one.copy, was, left))
         return held
-
-    def _noted(self, one: Lost) -> HeldBack:
-        top, was = self._top(one.path), self._copies.state(one.copy)
-        left = "" if one.left is None else places.state(top, one.path)
-        if left and not left.startswith("link:"):
-            self._copies.keep(places.content(top, one.path) or b"", left)
-        return HeldBack(one.path, one.copy, was, left)
 
     async def put_back(self, held: Iterable[HeldBack]) -> list[str]:
         """Restore what was noted; the paths that could not be."""
@@ -119,9 +125,11 @@ class CommandWatch:
                 failed.append(one.path)
         return failed
 
+    def _tops(self) -> list[str]:
+        return [os.path.realpath(one) for one in self._reach.writable]
+
     def _top(self, path: str) -> str:
-        tops: list[str] = [os.path.realpath(one) for one in self._reach.writable]
-        return max((one for one in tops if path.startswith(f"{one}/")), key=len)
+        return max((one for one in self._tops() if path.startswith(f"{one}/")), key=len)
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
@@ -144,11 +152,9 @@ class CommandWatch:
     def _do(self, one: HeldBack, name: str, command: str, report: Callable[[Effect], None]) -> None:
         if places.state(self._top(one.path), one.path) != one.was:
             raise ToolError("skipped, as it is no longer what the person was shown")
-        verb = "changed" if one.left else "deleted"
-        effect, undo = Effect("exec", "file", name, f"{name} {verb} by {quoted(command)}"), self._host.get("undo")
+        effect, undo = _effect(name, command, is_gone=not one.left), self._host.get("undo")
         is_file = not one.is_folder and not one.was.startswith("link:")
-        undo = undo if is_file and self.is_sayable(one.path) else None
-        with undo.watch(effect, report) if undo else nullcontext():
+        with undo.watch(effect, report) if undo and is_file and _is_sayable(one.path) else nullcontext():
             self._make(one)
 
     def _make(self, one: HeldBack) -> None:
@@ -166,65 +172,34 @@ class CommandWatch:
         """A path as it is shown: within the workspace, or whole."""
         return path.removeprefix(f"{self.root}/").encode("utf-8", "backslashreplace").decode()
 
-    def goes_far(self, one: Lost) -> bool:
-        """True for what goes too far by itself: a file that is cut short, a memory file with more than a few words, a
-        repository."""
-        is_memory_ = one.size > SMALL and is_memory(self.name(one.path))
-        return not one.is_deleted or is_memory_ or one.path.endswith("/.git")
-
-    def is_sayable(self, path: str) -> bool:
-        """False for a path that is not text."""
-        return path.isprintable() or path.encode("utf-8", "replace").decode() == path
-
     # --- undo --------------------------------------------------------------------------------------------------------
 
-    async def changes(self, judge: Judge, command: str) -> list[Effect]:
+    async def undoable(self, altered: Sequence[Lost], command: str) -> list[Effect]:
         """Changes of files that were there before, so that /undo can take them back; [] without that plugin."""
         undo = self._host.get("undo")
-        if undo is None or not (judge.changes.gone or judge.changes.changed):
-            return []
-        return await asyncio.to_thread(self._changes, judge, command, undo.keep_copy)
+        return await asyncio.to_thread(self._undoable, altered, command, undo.keep_copy) if undo and altered else []
 
-    async def losses(
-        self, lost: Iterable[Lost], command: str, keep_copy: Callable[[bytes, str], str], *, are_put_back: bool = False
-    ) -> list[Effect]:
-        """Losses that stay, or those that will be put back over what a command left, so that /undo can take either
-        back."""
-        return await asyncio.to_thread(self._losses, list(lost), command, keep_copy, are_put_back)
-
-    def _losses(
-        self, lost: Iterable[Lost], command: str, keep_copy: Callable[[bytes, str], str], are_put_back: bool
-    ) -> list[Effect]:
+    def _undoable(self, altered: Sequence[Lost], command: str, keep_copy: Callable[[bytes, str], str]) -> list[Effect]:
         found = list[Effect]()
-        for one in lost:
-            if one.copy and self.is_sayable(one.path):
-                old, now = self._copies.read(one.copy), places.content(self._top(one.path), one.path)
-                name, by = self.name(one.path), quoted(command)
-                if not are_put_back:
-                    text = f"{name} {'deleted' if now is None else 'changed'} by {by}"
-                    after = "" if now is None else sha256(now).hexdigest()
-                    found.append(Effect("exec", "file", name, text, "done", keep_copy(old, name), after))
-                elif now is not None:
-                    text = f"{name} put back, which {by} had changed"
-                    found.append(
-                        Effect("exec", "file", name, text, "done", keep_copy(now, name), sha256(old).hexdigest())
-                    )
-        return found
-
-    def _changes(self, judge: Judge, command: str, keep_copy: Callable[[bytes, str], str]) -> list[Effect]:
-        found = list[Effect]()
-        for path, old in judge.altered():
+        for one in altered:
             if len(found) == MOST_CHANGES:
                 return [one for one in found if not one.after]  # those that are gone come first
-            now = places.content(self._top(path), path)
-            if now == old or not self.is_sayable(path):
-                continue
-            name = self.name(path)
-            after = sha256(now).hexdigest() if now is not None else ""
-            verb = "changed" if now is not None else "deleted"
-            text = f"{name} {verb} by {quoted(command)}"
-            found.append(Effect("exec", "file", name, text, "done", keep_copy(old, name), after))
+            if one.copy and _is_sayable(one.path):
+                old, now = self._copies.read(one.copy), places.content(self._top(one.path), one.path)
+                if now != old:
+                    name, after = self.name(one.path), "" if now is None else sha256(now).hexdigest()
+                    effect = _effect(name, command, is_gone=now is None)
+                    found.append(effect._replace(state="done", before=keep_copy(old, name), after=after))
         return found
+
+
+def _effect(name: str, command: str, *, is_gone: bool) -> Effect:
+    return Effect("exec", "file", name, f"{name} {'deleted' if is_gone else 'changed'} by {quoted(command)}")
+
+
+def _is_sayable(path: str) -> bool:
+    """False for a path that is not text."""
+    return path.isprintable() or path.encode("utf-8", "replace").decode() == path
 
 
 def _inner_first(held: Iterable[HeldBack]) -> list[HeldBack]:

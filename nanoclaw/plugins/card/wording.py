@@ -1,16 +1,15 @@
-"""Words of the card: files, losses, steps and calls as a person reads them."""
+"""Words of the card: files, losses and commands as a person reads them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from nanoclaw.exact_text import MOST, as_code, call_text, exactly, is_shown_whole
+from nanoclaw.exact_text import as_code, call_text
 
 if TYPE_CHECKING:
+    from nanoclaw.plugins.card.held import HeldCommand
     from nanoclaw.plugins.card.losses import Lost
-    from nanoclaw.plugins.card.steps import CardStep, HeldBack
 
 NAMED = 3
 """Files that are named in a sentence."""
@@ -66,27 +65,16 @@ def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: 
     return f"{words} (already gone, as no copy was kept: {named(gone)})" if gone else words
 
 
-def exact_losses(command: str, held: Sequence[HeldBack], name: Callable[[str], str]) -> str:
+def exact_losses(one: HeldCommand, name: Callable[[str], str]) -> str:
     """All that a command is held back from, line by line."""
-    lines = [_done_to(one, as_code(name(one.path), 1_000)) for one in held[:MOST_LISTED]]
-    lines += [f"and {len(held) - MOST_LISTED:,} more"] if len(held) > MOST_LISTED else []
-    return call_text({"only this is done": "\n".join(lines), "it was put back after": command})
+    lines = [f"{_verb(each.left, each.is_folder)} {as_code(name(each.path), 1_000)}" for each in one.held[:MOST_LISTED]]
+    lines += [f"and {len(one.held) - MOST_LISTED:,} more"] if len(one.held) > MOST_LISTED else []
+    return call_text({"only this is done": "\n".join(lines), "it was put back after": one.command})
 
 
-def _done_to(one: HeldBack, name: str) -> str:
-    return f"{'change' if one.left else 'delete the folder' if one.is_folder else 'delete'} {name}"
+def _verb(left: str, is_folder: bool) -> str:
+    return "change" if left else "delete the folder" if is_folder else "delete"
 
 
-def exact_call(name: str, arguments: str) -> str:
-    """A call as it will be made."""
-    return f"{name}\n" * (name != "exec") + call_text(json.loads(arguments))
-
-
-def numbered(steps: Iterable[CardStep]) -> str:
-    return "\n".join(f"{number}. {one.words}" for number, one in enumerate(steps, 1))
-
-
-def shown(steps: Sequence[CardStep], exact: Sequence[str]) -> str:
-    """Steps, each with exactly what it does; many long ones are shortened more."""
-    most = MOST if is_shown_whole("\n\n".join(exact)) else max(MOST // len(steps), 300)
-    return "\n\n".join(f"{n}. {one.words}\n{exactly(exact[n - 1], most)}" for n, one in enumerate(steps, 1))
+def numbered(commands: Iterable[HeldCommand]) -> str:
+    return "\n".join(f"{number}. {one.words}" for number, one in enumerate(commands, 1))

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.tool import tool
 from nanoclaw.markdown.html import to_html
 from nanoclaw.markdown.terminal import to_terminal
 from nanoclaw.markdown.text import to_plain, to_telegram
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.program import running, tools_plugin
+from tests.program import running
 
 COMMANDS = {
     "ls ~/Documents # only lists\nrm -rf ~/Pictures": "ls ~/Documents # only lists\nrm -rf ~/Pictures",
@@ -68,19 +67,3 @@ async def test_what_is_to_be_noted_stands_in_the_question(tmp_path: Path) -> Non
     async with running(tmp_path, ScriptedProvider(step, "Not noted."), settings=settings) as program:
         exact = "```\ntext: Anna:\n  allergic to nuts\nkind: fact\n```"
         assert (await program.ask("Note it")).startswith(f"Run `memory_add`?\n\n{exact}\n\n")
-
-
-async def test_each_step_of_a_card_is_shown_below_its_line_however_long_the_others_are(tmp_path: Path) -> None:
-    async def pay(to: str) -> str:
-        """Pays."""
-        return "paid"
-
-    steps = [call("pay", {"to": text}) for text in (f"[a](http://a.example)\n{'c' * 9_000}", "you\nme")]
-    settings, extra = '[card]\ncostly = ["pay"]\n', [tools_plugin(tool(pay))]
-    async with running(tmp_path, ScriptedProvider(*steps, "Well?"), settings=settings, extra=extra) as program:
-        asked = await program.ask("Go")
-        assert "1. Pay: use pay with `to: [a](http://a.example) ⏎ ccc" in asked
-        assert "`\n```\npay\nto: [a](http://a.example)\n  ccc" in asked
-        assert "(9,032 characters in all; 7,532 of them are not shown here)" in asked
-        assert "2. Pay: use pay with `to: you ⏎ me`\n```\npay\nto: you\n  me\n```\n" in asked
-        assert "“/answer 1” shows all of it" in asked and "c" * 9_000 in await program.ask("/answer 1")

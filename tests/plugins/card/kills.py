@@ -62,20 +62,23 @@ async def go_on(kind: str, answer: str, root: Path, watch: Watch | None) -> None
         if await asked(program):
             await say(program, "answer", answer)
         while is_busy(program) or is_there(program, "SELECT 1 FROM shell_processes WHERE state != 'told'"):
-            if program.public("approvals").open():  # of the turn that hears late of a command's end
-                await say(program, "late answer", answer)
+            for one in program.public("approvals").open():  # of the next call, or of a turn that hears late of an end
+                await say(program, f"answer {one.number}", answer)
             await asyncio.sleep(0.001)
 
 
 async def broken(kind: str, answer: str, root: Path, kills: int) -> list[str]:
     async with begun(kind, root, None) as program:
-        steps, cards = len(program.rows("SELECT 1 FROM card_steps")), len(program.rows("SELECT 1 FROM approvals_asks"))
+        steps, cards = len(program.rows("SELECT 1 FROM card_held")), len(program.rows("SELECT 1 FROM approvals_asks"))
     look: Callable[[Path, int, int, bool], list[str]] = _of_calls if kind == "calls" else _of_command
     found = look(root, kills, cards, answer == "yes")
     if kind == "a command in the background" and kills < 2 and not (answer == "yes" and cards):
         found += different(kept=(_kept(root), ALL))
+    asked = ALL - FREE if kind == "calls" else 1
     return found + different(
-        steps=(steps, 0), cards=(cards, min(cards, 1) if kills else 1), begun=(_begun(root) if kills < 2 else [], [])
+        steps=(steps, 0),
+        cards=(cards, min(cards, asked) if kills else asked),
+        begun=(_begun(root) if kills < 2 else [], []),
     )
 
 

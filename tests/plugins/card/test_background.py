@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from pathlib import Path
 
 import pytest
@@ -40,14 +39,14 @@ async def test_too_much_is_put_back_at_the_end_and_asked_about_by_the_turn_that_
         fill(program)
         await program.say("Go")
         told = await program.answer_with("has ended")
-        assert "While it ran it deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more): put back." in told
+        assert "Put back as it was: `r=rm; $r -f *.txt` deletes 5 files (`five.txt`, `four.txt`, `one.txt`" in told
         question = await program.answer_with("None of this is done yet")
         assert "1. `r=rm; $r -f *.txt` deletes 5 files" in question
         assert there(program) == NAMES
         await program.say(answer)
         await program.answer_with("Fine.")
         assert there(program) == left
-        assert not program.rows("SELECT 1 FROM card_steps UNION SELECT 1 FROM card_losses")
+        assert not program.rows("SELECT 1 FROM card_held")
         assert not list((tmp_path / "snapshots" / "begun").iterdir())
 
 
@@ -65,7 +64,7 @@ async def test_a_call_that_hears_of_the_end_asks_in_its_turn(tmp_path: Path, las
         fill(program)
         await program.say("Go")
         assert "deletes 5 files" in await program.answer_with("None of this is done yet")
-        assert "put back. What was put back is on the list" in texts(program)[2]
+        assert "It is on the list that the person is asked about next." in texts(program)[2]
         await program.say("yes")
         await program.answer_with("Gone.")
         assert there(program) == []
@@ -128,7 +127,7 @@ async def test_what_is_counted_in_the_turn_counts_for_its_command_in_the_backgro
         assert there(program) == NAMES[2:]
 
 
-async def test_a_file_that_was_cut_is_put_back_and_undo_brings_back_what_stood_there(tmp_path: Path) -> None:
+async def test_a_file_that_was_cut_is_put_back(tmp_path: Path) -> None:
     model = ScriptedProvider(behind("echo new > one.txt"), WAIT, "Well?", "Kept.")
     async with running(tmp_path, model, wakes=True) as program:
         fill(program)
@@ -137,29 +136,14 @@ async def test_a_file_that_was_cut_is_put_back_and_undo_brings_back_what_stood_t
         assert (program.workspace / "one.txt").stat().st_size == 400
         await program.say("no")
         await program.answer_with("Kept.")
-        await program.ask("/undo")
-        assert (program.workspace / "one.txt").read_text() == "new\n"
-
-
-async def test_what_undo_has_no_room_for_is_put_back_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*given: object) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    async with running(tmp_path, ScriptedProvider(behind("echo new > one.txt"), WAIT, "Well?"), wakes=True) as program:
-        fill(program)
-        monkeypatch.setattr(program.app.public("undo"), "keep_copy", full)
-        await program.say("Go")
-        assert "overwrites `one.txt`" in await program.answer_with("None of this")
-        assert (program.workspace / "one.txt").stat().st_size == 400
 
 
 async def test_a_yes_to_the_words_of_a_command_is_not_asked_for_again(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedProvider(behind("rm -f *.txt"), WAIT, "Gone."), wakes=True) as program:
-        fill(program)
+    model = ScriptedProvider(behind("rm -rf *.txt .git"), WAIT, "Gone.")
+    async with running(tmp_path, model, wakes=True, without={"sandbox"}) as program:
+        fill(program, *NAMES, ".git/x")
         await program.say("Go")
-        await program.answer_with("Delete 5 files")
+        await program.answer_with("Delete 6 files")
         await program.say("yes")
         await program.answer_with("Gone.")
         assert there(program) == []
@@ -175,9 +159,9 @@ async def test_what_one_that_is_stopped_took_away_is_put_back_and_told(tmp_path:
             await asyncio.sleep(0.01)
         await program.say("/processes stop 1")
         told = await program.answer_with("was ended by /processes")
-        assert "put back" in told and "list" not in told
+        assert "Put back" in told and "list" not in told
         assert there(program) == NAMES
-        assert not program.rows("SELECT 1 FROM card_steps UNION SELECT 1 FROM card_losses")
+        assert not program.rows("SELECT 1 FROM card_held")
 
 
 async def test_of_two_that_run_at_once_each_loss_counts_for_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, UserMessage
 from nanoclaw.core.plugin import Plugin, Refuse, Tool, Turn, Verdict
 from nanoclaw.core.tool import tool
-from nanoclaw.plugins.card.plugin import NOTED, SAID_NO
+from nanoclaw.plugins.card.plugin import CHANGED, NOTED, SAID_NO
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import NOON, FakeChannel, HandClock, Program, assert_legal, new_id, results, running, tools_plugin
 
@@ -35,37 +35,31 @@ def texts(program: Program) -> list[str]:
     return [one.text for one in results(program.history)]
 
 
-ONE_BY_ONE: list[Say | str] = [
-    *map(rm, NAMES),
-    call("write_file", {"path": "done.md", "content": "done"}),
-    "I noted it.",
-]
+ONE_BY_ONE: list[Say | str] = [*map(rm, NAMES), call("write_file", {"path": "done.md", "content": "done"}), "Noted."]
 CARD = (
     "None of this is done yet:\n\n"
     "1. `rm four.txt` deletes 1 file (`four.txt`)\n"
-    "```\nonly this is done: delete `four.txt`\nit was put back after: rm four.txt\n```\n\n"
-    "2. Delete 1 file (`five.txt`)\n```\nrm five.txt\n```\n\n"
-    "3. Write `done.md`\n```\nwrite_file\npath: done.md\ncontent: done\n```\n\n"
+    "2. `rm five.txt` deletes 1 file (`five.txt`)\n\n"
     "/undo brings the files back.\n\n"
-    "Shall I do these 3 things, in this order, and nothing else?"
+    "Shall I do these 2 things, in this order, and nothing else?\n\n"
+    "```\nonly this is done: delete `four.txt`\nit was put back after: rm four.txt\n\n"
+    "only this is done: delete `five.txt`\nit was put back after: rm five.txt\n```"
 )
 
 
-async def test_from_the_fourth_deletion_on_all_is_collected_and_one_yes_does_exactly_that(tmp_path: Path) -> None:
+async def test_from_the_fourth_deletion_on_all_is_put_back_and_one_yes_does_exactly_that(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, "All gone.")) as program:
         fill(program)
         assert (await program.ask("Delete them one by one")).startswith(CARD)
         assert there(program) == ["four.txt", "five.txt"]
         assert texts(program)[3].endswith(f"[put back as it was: this command deletes 1 file (`four.txt`). {NOTED}]")
-        assert texts(program)[4:] == [NOTED] * 2
+        assert (program.workspace / "done.md").read_text() == "done"
         assert "going ahead" in await program.ask("yes")
         assert await program.answer() == "All gone."
         assert there(program) == []
-        assert (program.workspace / "done.md").read_text() == "done"
-        assert [one.name for one in results(program.history)[6:]] == ["carry_out", "exec", "write_file"]
-        assert not any(one.is_error for one in results(program.history)[6:])
+        assert texts(program)[6:] == ["Done with 1 of 1 files.\nDone with 1 of 1 files."]
         assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
-        assert not program.rows("SELECT 1 FROM card_steps")
+        assert not program.rows("SELECT 1 FROM card_held")
         assert_legal(program.history)
 
 
@@ -76,8 +70,8 @@ async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_pa
         await program.ask("no")
         assert await program.answer() == "Kept."
         assert there(program) == ["four.txt", "five.txt"]
-        assert all("the person said no" in text for text in texts(program)[6:9])
-        assert texts(program)[9].endswith(f"`four.txt`). {SAID_NO}]")
+        assert "the person said no" in texts(program)[6]
+        assert texts(program)[7].endswith(f"`four.txt`). {SAID_NO}]")
 
 
 async def test_time_over_does_nothing(tmp_path: Path) -> None:
@@ -108,11 +102,11 @@ async def test_what_was_changed_on_disk_after_it_was_shown_is_not_done(tmp_path:
         fill(program)
         await program.ask("Delete them one by one")
         with program.app.transactions.open() as tx:
-            tx.execute("UPDATE turns SET running = replace(running, 'five.txt', 'one*.txt')")
-            tx.execute("UPDATE card_steps SET arguments = replace(arguments, 'five.txt', 'one*.txt')")
+            tx.execute("UPDATE card_held SET held = replace(held, 'five.txt', 'fife.txt')")
     async with running(tmp_path, ScriptedProvider("Kept.")) as program:
         assert "going ahead" in await program.ask("/yes 1")
-        assert "/yes 2" in await program.answer(), "it is another list, which is asked about anew"
+        assert await program.answer() == "Kept."
+        assert texts(program)[6] == CHANGED
         assert there(program) == ["four.txt", "five.txt"]
 
 
@@ -193,18 +187,7 @@ async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_thin
         assert not any(one.is_error for one in results(program.history)), texts(program)
 
 
-async def test_while_it_collects_what_only_looks_runs(tmp_path: Path) -> None:
-    looks = [call("exec", {"command": "ls *.txt | wc -l"}), call("list_dir", {"path": "."})]
-    steps: list[Say | str] = [*map(rm, NAMES[:4]), *looks, call("exec", {"command": "python3 -c 1"}), "Well?", "Well?"]
-    async with running(tmp_path, ScriptedProvider(*steps)) as program:
-        fill(program)
-        await program.ask("Go")
-        assert texts(program)[4].startswith("2")
-        assert "four.txt" in texts(program)[5]
-        assert texts(program)[6] == NOTED
-
-
-async def test_money_and_deletions_by_a_server_go_on_the_card(tmp_path: Path) -> None:
+async def test_money_and_more_deletions_by_a_server_are_asked_about(tmp_path: Path) -> None:
     done: list[str] = []
 
     def tools() -> list[Tool]:
@@ -225,60 +208,51 @@ async def test_money_and_deletions_by_a_server_go_on_the_card(tmp_path: Path) ->
 
         return [tool(mcp_shop_buy), tool(mcp_mail_delete_message), tool(taxi)]
 
-    mails = [call("mcp_mail_delete_message", {"id": n}) for n in range(3)]
-    steps: list[Say | str] = [
-        *mails,
-        call("taxi", {"to": "Rome"}),
-        call("mcp_shop_buy", {"item": "tea"}),
-        "Noted.",
-        "Bought.",
-    ]
+    mails = [call("mcp_mail_delete_message", {"id": n}) for n in range(4)]
+    steps: list[Say | str] = [*mails, call("taxi", {"to": "Rome"}), call("mcp_shop_buy", {"item": "tea"}), "Bought."]
     settings = '[card]\ncostly = ["taxi"]\n'
     extra = [tools_plugin(*tools())]
     async with running(tmp_path, ScriptedProvider(*steps), settings=settings, extra=extra) as program:
-        question = await program.ask("Go")
+        assert (await program.ask("Go")).startswith("Delete more: use mcp_mail_delete_message with `id: 3`?")
         assert done == ["mail 0", "mail 1", "mail 2"]
-        assert "1. Pay: use taxi with `to: Rome`\n" in question
-        assert "2. Pay: use mcp_shop_buy with `item: tea`\n" in question
+        await program.ask("yes")
+        assert (await program.answer()).startswith("Pay: use taxi with `to: Rome`?")
+        assert done[3:] == ["mail 3"]
+        await program.ask("no")
+        assert (await program.answer()).startswith("Pay: use mcp_shop_buy with `item: tea`?")
         await program.ask("yes")
         assert await program.answer() == "Bought."
-        assert done[3:] == ["Rome", "tea"]
+        assert done[4:] == ["tea"]
 
 
-async def test_messages_to_new_people_are_one_question(tmp_path: Path) -> None:
-    settings = '[channels.telegram]\ntoken = "1:a"\nallow_from = ["555", "556"]\n'
-    sends = [call("message", {"to": f"telegram:{chat}", "text": f"Hello {chat}"}) for chat in (555, 556)]
+async def test_a_message_to_a_new_person_is_asked_about_while_nothing_else_is(tmp_path: Path) -> None:
+    settings = '[channels.telegram]\ntoken = "1:a"\nallow_from = ["555"]\n'
+    send = call("message", {"to": "telegram:555", "text": "Hello"})
     chat = FakeChannel("telegram")
-    model = ScriptedProvider(*sends, "Noted.", "Sent.")
-    async with running(tmp_path, model, settings=settings, others=[chat]) as program:
-        question = await program.ask("Greet them")
-        assert question.startswith("None of this is done yet:")
-        assert "1. Send to `telegram:555` (nobody you have written to before): `Hello 555`\n" in question
-        assert "2. Send to `telegram:556`" in question
-        assert "to telegram:556?" in question, "what others ask about its calls is part of it"
+    async with running(tmp_path, ScriptedProvider(send, "Sent."), settings=settings, others=[chat]) as program:
+        await program.ask("/elevated 30m")
+        asked = await program.ask("Greet them")
+        assert "Write to `telegram:555`, to whom you have not written before?" in asked
         assert chat.sent.empty()
         await program.ask("yes")
         assert await program.answer() == "Sent."
-        assert [(chat.sent.get_nowait()).text for _ in range(2)] == ["Hello 555", "Hello 556"]
-        assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
+        assert chat.sent.get_nowait().text == "Hello"
 
 
 class Judge(Plugin):
-    """Refuses one of the calls by the time that they are made."""
+    """Refuses it by the time that it is made."""
 
     name = "judge"
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        return Refuse("never") if call.arguments.get("command") == "rm four.txt" and call.id[:5] == "card-" else None
+        return Refuse("never") if call.name == "carry_out" else None
 
 
-async def test_every_call_of_the_list_passes_the_gate_again(tmp_path: Path) -> None:
+async def test_what_is_carried_out_passes_the_gate_again(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, "Well?"), extra=[Judge]) as program:
         fill(program)
         await program.ask("Go")
-        await program.ask("yes")
-        await program.answer()
-        assert there(program) == ["four.txt"]
+        assert there(program) == ["four.txt", "five.txt"]
         assert texts(program)[6] == "never"
 
 
@@ -308,13 +282,13 @@ async def test_where_nobody_can_say_yes_it_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_turn_that_ends_otherwise_says_what_is_not_done(tmp_path: Path) -> None:
-    settings = "[limits]\nrounds = 6\n"
+    settings = "[limits]\nrounds = 4\n"
     async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE), settings=settings) as program:
         fill(program)
         said = await program.ask("Go")
         assert "none of it was done:\n1. `rm four.txt` deletes 1 file (`four.txt`)" in said
         assert there(program) == ["four.txt", "five.txt"]
-        assert not program.rows("SELECT 1 FROM card_steps")
+        assert not program.rows("SELECT 1 FROM card_held")
 
 
 @pytest.mark.parametrize(

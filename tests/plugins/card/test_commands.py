@@ -27,7 +27,7 @@ async def test_commands_of_one_answer_are_each_judged_by_what_they_did(tmp_path:
         question = await program.ask("Go")
         assert there(program) == NAMES[3:]
         assert "1. `rm four.txt` deletes 1 file (`four.txt`)\n" in question
-        assert "2. `rm five.txt` deletes 1 file (`five.txt`)\n" in question
+        assert "2. `rm five.txt` deletes 1 file (`five.txt`)\n\n" in question
         assert "put back" not in texts(program)[5]
         await program.ask("yes")
         await program.answer()
@@ -180,17 +180,6 @@ async def test_what_is_deleted_is_not_taken_for_moved_to_a_file_that_has_its_num
         assert there(program) == NAMES
 
 
-@pytest.mark.parametrize("above", ["", "tmp"])  # a folder that tools make again
-async def test_in_the_background_plain_deletions_are_asked_about(tmp_path: Path, above: str) -> None:
-    step = call("exec", {"command": "rm *.txt; sleep 600", "background": True})
-    async with running(tmp_path / above, ScriptedProvider(step, "Kept.")) as program:
-        fill(program)
-        assert (await program.ask("Go")).startswith("Delete 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)?")
-        await program.ask("no")
-        await program.answer()
-        assert there(program) == NAMES
-
-
 async def test_a_folder_that_is_open_for_writing_is_looked_after_too(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -231,7 +220,7 @@ async def test_what_changed_after_it_was_shown_is_left_alone(tmp_path: Path) -> 
 
 
 async def test_nobody_but_the_card_carries_out(tmp_path: Path) -> None:
-    steps: list[Say | str] = [call("exec", ALL_GONE), call("carry_out", {"command": "x", "list": "y"}), "Well?"]
+    steps: list[Say | str] = [call("exec", ALL_GONE), call("carry_out", {"steps": [1], "sha256": "y"}), "Well?"]
     model = ScriptedProvider(*steps)
     async with running(tmp_path, model) as program:
         fill(program)
@@ -302,21 +291,20 @@ async def test_a_card_says_what_is_gone_already(tmp_path: Path) -> None:
         assert "(already gone, as no copy was kept: `big.bin`)" in question
 
 
-async def test_what_is_deleted_in_the_background_and_by_lines_for_a_process_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("above", ["", "tmp"])  # a folder that tools make again
+async def test_lines_for_a_process_are_asked_about_where_there_is_no_copy(tmp_path: Path, above: str) -> None:
     steps: list[Say | str] = [
-        call("exec", {"command": "rm one.txt two.txt", "background": True}),
         call("exec", {"command": "cat | sh", "background": True}),
-        call("process", {"action": "input", "id": 2, "text": "rm three.txt"}),
-        call("process", {"action": "input", "id": 2, "text": "rm four.txt"}),
+        call("process", {"action": "input", "id": 1, "text": "rm -rf .git"}),
         "Kept.",
     ]
-    async with running(tmp_path, ScriptedProvider(*steps), wakes=True) as program:
-        fill(program)
+    async with running(tmp_path / above, ScriptedProvider(*steps), wakes=True) as program:
+        fill(program, ".git/HEAD", *(f".git/objects/{n}" for n in range(5)))
         await program.say("Go")
-        assert (await program.answer_with("Delete")).startswith("Delete 1 file (`four.txt`)?")
+        assert (await program.answer_with("Delete")).startswith("Delete the git history (`.git`)?")
         await program.say("no")
         await program.answer_with("Kept.")
-        assert (program.workspace / "four.txt").exists()
+        assert (program.workspace / ".git/HEAD").exists()
 
 
 async def test_one_undo_brings_back_more_than_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

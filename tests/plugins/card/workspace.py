@@ -8,8 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from nanoclaw.plugins.card.git_objects import WATCHED
-from nanoclaw.plugins.card.losses import Judge, Lost, is_remade
+from nanoclaw.plugins.card.losses import WATCHED, Judge, Lost, is_remade
 from nanoclaw.snapshots.copies import FileCopies
 from nanoclaw.snapshots.listing import listed
 
@@ -91,6 +90,6 @@ def lost_by(command: str, template: Path, folder: Path) -> list[Lost]:
     copies.update(before, 5.0)
     environment = _ENVIRONMENT | {"OUTSIDE": str(outside)}
     subprocess.run(["bash", "-c", command], cwd=root, env=environment, capture_output=True, check=False)
-    lost = Judge(before, listed([root], (), is_remade, WATCHED), copies, set()).lost()
+    lost = Judge(before, listed([root], (), is_remade, WATCHED), copies, set()).losses().lost
     shutil.rmtree(folder)
     return lost

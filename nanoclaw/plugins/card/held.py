@@ -1,0 +1,126 @@
+"""Losses that commands were held back from: restored at once, and on disk until the person's answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.plugins.card.wording import step_words
+from nanoclaw.snapshots.places import FOLDER
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.card.losses import Lost
+    from nanoclaw.plugins.card.watch import CommandWatch
+
+TABLES = (
+    "",
+    "",
+    "",  # of an older card, whose tables go
+    """
+    DROP TABLE IF EXISTS card_steps;
+    DROP TABLE IF EXISTS card_losses;
+    CREATE TABLE card_held (                    -- gone with the turn, or when it is carried out
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        turn INTEGER NOT NULL,                  -- or a process that has ended and of which no turn knows yet, as -id
+        command TEXT NOT NULL,
+        words TEXT NOT NULL,                    -- as the person reads it
+        held TEXT NOT NULL                      -- JSON: path, copy, was and left of each
+    ) STRICT;
+    """,
+)
+
+
+class HeldBack(NamedTuple):
+    """A loss that is put back: the state that the file or folder `was` in, its copy, and the state in which the command
+    left it ('' for gone; of other content there is a copy, too)."""
+
+    path: str
+    copy: str
+    was: str
+    left: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.was == FOLDER
+
+
+class HeldCommand(NamedTuple):
+    """All that one command is held back from."""
+
+    id: int
+    command: str
+    words: str
+    held: tuple[HeldBack, ...]
+
+
+class PutBack(NamedTuple):
+    """The outcome for a command's losses, in words: those that could not be restored are `left`; without `is_kept`
+    nobody can be asked about the others."""
+
+    words: str
+    left: list[str]
+    is_kept: bool
+
+
+def digest(commands: Iterable[HeldCommand]) -> str:
+    """The hash of all that a yes is to."""
+    said = json.dumps([(one.id, one.held) for one in commands], ensure_ascii=False)
+    return sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class HeldCommands:
+    """The table. A restart puts back what is in it, as a crash may have come while that, or carrying it out, was half
+    done."""
+
+    def __init__(self, host: Host, watch: Callable[[], CommandWatch]) -> None:
+        self._host, self._watch = host, watch
+
+    def of(self, turn: int) -> list[HeldCommand]:
+        rows = self._host.read("SELECT id, command, words, held FROM card_held WHERE turn = ? ORDER BY id", turn)
+        return [
+            HeldCommand(row, command, words, tuple(HeldBack(*one) for one in json.loads(held)))
+            for row, command, words, held in rows
+        ]
+
+    def copies(self) -> set[str]:
+        """Names of the copies that are still needed."""
+        rows = self._host.read("SELECT held FROM card_held")
+        return {name for (held,) in rows for one in json.loads(held) for name in (one[1], one[3])}
+
+    async def put_back(
+        self, turn: int, command: str, who: str, lost: Sequence[Lost], beside: Sequence[Lost], *, asks: bool
+    ) -> PutBack:
+        """Restore what a command took away, and keep what a yes would do where somebody `asks` for one. What that needs
+        is on disk before: a crash leaves nothing half done."""
+        watch = self._watch()
+        held = await watch.hold_back([*lost, *beside])
+        words, row = step_words(who, lost, {one.path for one in held}, watch.name), 0
+        try:
+            row = await self._host.write(partial(_insert, turn, command, words, held))
+        except NanoclawError as error:  # a full disk
+            self._host.log.warning("nobody can be asked about what {} deleted: {}", command, error)
+        failed = await watch.put_back(held)
+        back = {one.path for one in held}.difference(failed)
+        is_kept = bool(row and asks and back)
+        if row and not is_kept:
+            await self._host.write(partial(self.drop, [row]))
+        return PutBack(words, [watch.name(one.path) for one in (*lost, *beside) if one.path not in back], is_kept)
+
+    def drop(self, rows: Collection[int], tx: Tx) -> None:
+        for row in rows:
+            tx.execute("DELETE FROM card_held WHERE id = ?", row)
+
+    def adopt(self, process: int, turn: int, tx: Tx) -> None:
+        """Make what a process was held back from that of a turn that knows of its end."""
+        tx.execute("UPDATE card_held SET turn = ? WHERE turn = ?", turn, -process)
+
+
+def _insert(turn: int, command: str, words: str, held: Sequence[HeldBack], tx: Tx) -> int:
+    sql = "INSERT INTO card_held (turn, command, words, held) VALUES (?, ?, ?, ?) RETURNING id"
+    ((row,),) = tx.execute(sql, turn, command, words, json.dumps(held))
+    return int(row)
