@@ -35,11 +35,6 @@ async def test_all_that_is_configured_is_served(tmp_path: Path) -> None:
     assert [channel.name for channel in served] == ["telegram", "matrix", "email"]
 
 
-async def test_what_a_channel_may_do_is_read_from_its_table(tmp_path: Path) -> None:
-    (telegram,) = await made(tmp_path, '[channels.telegram]\ntoken = "1:a"\nreactions = false\n')
-    assert not telegram.hints.reactions
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

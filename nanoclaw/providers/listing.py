@@ -15,9 +15,6 @@ from nanoclaw.providers import catalogue, names, prices, windows
 if TYPE_CHECKING:
     from nanoclaw.start.config import Config
 
-KEYS_OF_PLUGINS = {"heartbeat": "heartbeat.model", "helpers": "delegate.model", "transcription": "media.transcription"}
-"""Older keys and those of plugins, which go before [models]."""
-
 UNSET = {"transcription": "none, voice notes are not transcribed", "titles": "none: a conversation's first words"}
 """Purposes that do without a model where none is named."""
 
@@ -99,10 +96,7 @@ def purpose_lines(means: KnownFacts) -> list[PurposeLine]:
     lines = [PurposeLine("conversation", means.chosen, config.model.fallback, purposes.effort, "")]
     for purpose in purposes.names():
         own = purposes.of(purpose)
-        by_plugin = purposes.resolve(str(config.get(KEYS_OF_PLUGINS.get(purpose, ""), "")))
-        fallback = () if by_plugin else own.fallback
-        trouble = "" if by_plugin else means.troubles.get(purpose, "")
-        lines.append(PurposeLine(purpose, by_plugin or own.name, fallback, own.effort, trouble))
+        lines.append(PurposeLine(purpose, own.name, own.fallback, own.effort, means.troubles.get(purpose, "")))
     return lines
 
 

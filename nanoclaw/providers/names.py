@@ -108,7 +108,7 @@ def transcription_for(
     endpoint, service = _endpoint(model, prefix, name, api_base, api_key, env or {})
     if service is None:
         raise ConfigError(
-            f"media.transcription {model!r}: voice notes are transcribed by OpenAI-style services, such as "
+            f"models.transcription {model!r}: voice notes are transcribed by OpenAI-style services, such as "
             "openai/whisper-1 or groq/whisper-large-v3."
         )
     return Transcription(endpoint)

@@ -23,7 +23,7 @@ class Transcription:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint._replace(
             path="/audio/transcriptions",
-            hint="check the spelling of media.transcription in config.toml",
+            hint="check the spelling of models.transcription in config.toml",
         )
 
     async def __call__(self, name: str, sound: bytes) -> str:

@@ -57,7 +57,6 @@ class Context(NamedTuple):
 
     sections: Mapping[str, bool] = MappingProxyType({})  # sections of the system message: `skills = false`
     file_characters: int = 20_000  # most characters of each workspace file (AGENTS.md, SOUL.md …) in the prompt
-    total_characters: int = 60_000  # most characters of all these files together
 
 
 class TurnLimits(NamedTuple):
@@ -240,7 +239,6 @@ def _check_positive(path: Path, config: Config) -> None:
         "model.timeout_seconds": model.timeout_seconds,
         "model.output_tokens": model.output_tokens,
         "context.file_characters": config.context.file_characters,
-        "context.total_characters": config.context.total_characters,
         "limits.rounds": limits.rounds,
         "limits.calls": limits.calls,
         "limits.turn_seconds": limits.turn_seconds,

@@ -489,7 +489,7 @@ async def test_buttons_go_when_what_they_ask_is_settled_elsewhere(talk: Talk) ->
 
 
 def test_what_a_channel_has_no_sign_for_it_is_not_asked_to_show() -> None:
-    shy = Telegram(TelegramSettings("1:a", reactions=False), ChannelHost(Path(), lambda: NOON)).hints
+    shy = Telegram(TelegramSettings("1:a"), ChannelHost(Path(), lambda: NOON)).hints._replace(reactions=False)
     assert [shy.can_show(event) for event in (Queued("1:2"), Settled("1:2"), TextDelta("x"))] == [False, True, True]
     assert [Hints().can_show(event) for event in (Queued("1:2"), Settled("1:2"))] == [False, False]
 

@@ -131,15 +131,6 @@ def test_many_documents_share_a_budget(home: Home, server: ModelServer, tmp_path
     assert all(f"[... {path.name}: the first " in content for path in files)
 
 
-def test_the_budget_is_configurable(home: Home, server: ModelServer, tmp_path: Path) -> None:
-    home.configure(server.base, more="[context]\ndocument_characters = 100\n")
-    server.script(says("Short."))
-    (tmp_path / "a.txt").write_text("x" * 500)
-    ended = attach(home, "Read.", tmp_path / "a.txt")
-    assert "[... a.txt: the first 100 of 500 characters are shown ...]" in told(server)[1]
-    assert ended.err == "· not all of it reaches the model: a.txt: the first 100 of 500 characters are shown\n"
-
-
 def test_the_rest_of_a_long_file_is_read_where_it_lies_and_in_its_own_conversation_only(
     home: Home, server: ModelServer, tmp_path: Path
 ) -> None:

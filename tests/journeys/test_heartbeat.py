@@ -81,7 +81,7 @@ def test_a_dry_run_shows_what_would_be_asked_and_changes_nothing(home: Home, ser
 
 
 def test_the_heartbeat_may_have_a_model_of_its_own(home: Home, server: ModelServer) -> None:
-    home.configure(server.base, more=f'{ALWAYS}model = "openai/small"\n')
+    home.configure(server.base, more=f'{ALWAYS}[models]\nheartbeat = "openai/small"\n')
     home.run("init")
     write(home, "HEARTBEAT.md", "- [ ] Look around\n")
     server.script(reports(False), says("hello"))

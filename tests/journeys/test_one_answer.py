@@ -181,7 +181,7 @@ def test_a_missing_key_names_its_variable(home: Home) -> None:
 
 
 def test_another_model_than_the_one_of_helpers_is_told_beside_the_answer(home: Home, server: ModelServer) -> None:
-    home.configure(server.base, more='fallback = ["openai/scripted"]\n[delegate]\nmodel = "openai/missing"\n')
+    home.configure(server.base, more='fallback = ["openai/scripted"]\n[models]\nhelpers = "openai/missing"\n')
     server.script(calls("delegate", {"task": "count"}), failing(404), says("42"), says("It is 42."))
     ended = home.run("-m", "count, with a helper")
     assert ended.out == "It is 42.\n" and "openai/missing was not found (404)" in ended.err, ended

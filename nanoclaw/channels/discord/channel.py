@@ -59,7 +59,7 @@ class Discord:
             edits=True,
             threads=True,
             buttons=True,
-            reactions=settings.reactions,
+            reactions=True,
             remark="Discord shows no tables: write lists.",
         )
         self.alive: datetime | None = None

@@ -12,7 +12,6 @@ class DiscordSettings(NamedTuple):
 
     token: str = ""  # the bot's token
     api_base: str = "https://discord.com/api/v10"  # address of Discord's API
-    reactions: bool = True  # react to a message that has to wait
 
 
 def make(settings: DiscordSettings, host: ChannelHost) -> Channel:

@@ -90,7 +90,7 @@ class Telegram:
             edits=True,
             threads=True,
             buttons=True,
-            reactions=settings.reactions,
+            reactions=True,
         )
         self.alive: datetime | None = None
         self._api = Api(settings.token, settings.api_base)

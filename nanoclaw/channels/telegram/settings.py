@@ -12,7 +12,6 @@ class TelegramSettings(NamedTuple):
 
     token: str = ""  # the bot's token
     api_base: str = "https://api.telegram.org"  # address of Telegram's server
-    reactions: bool = True  # react to a message that has to wait
 
 
 def make(settings: TelegramSettings, host: ChannelHost) -> Channel:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
-from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, Image, ToolExample, UserMessage, Verdict
 from nanoclaw.core.plugin import Ended, Finding, Hears, Host, Plugin, Profile, Section, Tool, ToolOutput, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
@@ -34,13 +33,6 @@ class BrowseSettings(NamedTuple):
     """The real browser."""
 
     chromium: str = ""  # path of the browser; empty: search the PATH
-    idle_minutes: float = 10.0  # minutes without use after which a page is closed
-    sessions: int = 4  # most conversations with an open page at once
-
-    def check(self) -> None:
-        for name in ("idle_minutes", "sessions"):
-            if (value := getattr(self, name)) <= 0:
-                raise ConfigError(f"browse.{name} must be more than 0, not {value}.")
 
 
 class Browse(Plugin):
@@ -136,9 +128,7 @@ class Browse(Plugin):
             from nanoclaw.plugins.browse.sessions import BrowserSessions
 
             self.hears = {}
-            idle = timedelta(minutes=self._settings.idle_minutes)
-            most, all_closed = self._settings.sessions, self._chromium.aclose
-            self._sessions = BrowserSessions(self._host, self._make, idle, most, all_closed)
+            self._sessions = BrowserSessions(self._host, self._make, self._chromium.aclose)
         return self._sessions
 
     async def _make(self) -> BrowserSession:

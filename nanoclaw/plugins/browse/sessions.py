@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 30.0
 """Pause between two looks at which sessions are over."""
+IDLE, MOST = timedelta(minutes=10), 4
+"""Without use a page is closed after so long; and the most conversations with one at once."""
 
 
 class _Kept:
@@ -23,18 +25,13 @@ class _Kept:
 
 
 class BrowserSessions:
-    """A session is closed when it was not used for `idle`, when its conversation has begun anew, and when another needs
-    its place, of which there are `most`; a later call gets the reason (`why_closed`)."""
+    """A session is closed when it was not used for long, when its conversation has begun anew, and when another needs
+    its place; a later call gets the reason (`why_closed`)."""
 
     def __init__(
-        self,
-        host: Host,
-        make: Callable[[], Awaitable[BrowserSession]],
-        idle: timedelta,
-        most: int,
-        all_closed: Callable[[], Awaitable[None]],
+        self, host: Host, make: Callable[[], Awaitable[BrowserSession]], all_closed: Callable[[], Awaitable[None]]
     ) -> None:
-        self._host, self._make, self._idle, self._most, self._all_closed = host, make, idle, most, all_closed
+        self._host, self._make, self._all_closed = host, make, all_closed
         self._kept: dict[Address, _Kept] = {}
         self._why: dict[Address, str] = {}
         self._making = asyncio.Lock()
@@ -64,7 +61,7 @@ class BrowserSessions:
         async with self._making:
             if found := await self.get(conversation):
                 return found
-            while len(self._kept) >= self._most:
+            while len(self._kept) >= MOST:
                 others = [(one.session.is_busy, one.used, key) for key, one in self._kept.items()]
                 await self.close(min(others)[2], "another conversation needed its place")
             session = await self._make()
@@ -89,11 +86,11 @@ class BrowserSessions:
                 await self._all_closed()
 
     async def close_unused(self) -> None:
-        now, minutes = self._host.now(), self._idle.total_seconds() / 60
+        now, minutes = self._host.now(), IDLE.total_seconds() / 60
         for key, one in list(self._kept.items()):
             if self._host.records.context(key) != one.context:
                 await self.close(key, "the conversation began anew")
-            elif now - one.used >= self._idle and not one.session.is_busy:
+            elif now - one.used >= IDLE and not one.session.is_busy:
                 await self.close(key, f"it was not used for {minutes:g} minutes")
 
     async def aclose(self) -> None:

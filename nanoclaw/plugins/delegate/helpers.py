@@ -40,6 +40,9 @@ from nanoclaw.silence_token import spoken
 if TYPE_CHECKING:
     from nanoclaw.plugins.delegate.plugin import DelegateSettings
 
+ROUNDS, SECONDS, AT_ONCE = 24, 900.0, 4
+"""The most of one helper, and of helpers at work at the same time."""
+
 LISTED = 5
 """Ended ones in a list."""
 
@@ -166,16 +169,11 @@ class Helpers:
         return await self._report(number, at_work, context)
 
     def _profile(self, context: ToolContext, tools: Sequence[str] | None, model: str) -> Profile:
-        setting, settings, base = self._host.setting, self._settings, self._host.profile("helper")
-        limits = Limits(
-            setting("model.output_tokens"),
-            setting("model.timeout_seconds"),
-            settings.rounds,
-            setting("limits.calls"),
-            float(settings.seconds),
-        )
+        setting, base = self._host.setting, self._host.profile("helper")
+        tokens, timeout = setting("model.output_tokens"), setting("model.timeout_seconds")
+        limits = Limits(tokens, timeout, ROUNDS, setting("limits.calls"), SECONDS)
         base = base._replace(words="helper {}", only=self._only(base, tools, context.only), limits=limits)
-        wanted = model.strip() or settings.model
+        wanted = model.strip()
         return base._replace(model=self._host.models.choose(wanted)[0] if wanted else "")
 
     def _only(self, base: Profile, tools: Sequence[str] | None, may: frozenset[str] | None) -> frozenset[str] | None:
@@ -202,7 +200,7 @@ class Helpers:
     ) -> int:
         """The row, and the message that begins the helper's conversation."""
         running = self._rows("WHERE state = 'running' ORDER BY id")
-        if len(running) >= self._settings.most:
+        if len(running) >= AT_ONCE:
             at = ", ".join(f"{row.id} ({one_line(row.task, 40)})" for row in running)
             raise ToolError(f"{len(running)} helpers are running, which is the limit: {at}. Call again after a report.")
         task, facts = map(self._redacted, words)

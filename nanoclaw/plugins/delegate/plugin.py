@@ -46,18 +46,9 @@ CAPABILITY = (
 class DelegateSettings(NamedTuple):
     """Limits of each helper."""
 
-    model: str = ""  # their model; empty: `models.helpers`, else the conversation's
-    rounds: int = 24  # most requests to the model by one helper
-    seconds: int = 900  # most seconds that one helper may take
     usd: float = 1.0  # US dollars that one helper may spend; 0: only your own limits
-    most: int = 4  # helpers at work at the same time, 1 to 16
 
     def check(self) -> None:
-        for name in ("rounds", "seconds"):
-            if (value := getattr(self, name)) <= 0:
-                raise ConfigError(f"delegate.{name} must be more than 0, not {value}.")
-        if not 1 <= self.most <= 16:
-            raise ConfigError(f"delegate.most must be from 1 to 16, not {self.most}.")
         if not 0 <= self.usd < math.inf:
             raise ConfigError(f"delegate.usd must be an amount of US dollars, 0 for none of its own, not {self.usd}.")
 

@@ -65,9 +65,8 @@ class Beats:
 
     sleep = staticmethod(asyncio.sleep)
 
-    def __init__(self, host: Host, times: HeartbeatTimes, probe: Probe, model: str) -> None:
-        """`model` is the heartbeat's own, '' for the configured one."""
-        self._host, self._times, self._probe, self._model = host, times, probe, model
+    def __init__(self, host: Host, times: HeartbeatTimes, probe: Probe) -> None:
+        self._host, self._times, self._probe = host, times, probe
         self._asked: dict[str, Sequence[Triaged]] = {}  # by the message's external id
         self._reports: dict[int, list[tuple[str, Urgency]]] = {}  # by the turn
         self._news = asyncio.Event()
@@ -141,11 +140,8 @@ class Beats:
         name = f"{tables.stamp(now)} {os.urandom(4).hex()}"
         message = UserMessage(prompt(found), now, "heartbeat", outside=sources(found))
         inbound = Inbound(CONVERSATION, CHANNEL, name, message, role="owner")
-        session = self._host.conversations.of(CONVERSATION)
-        if session.model:  # an earlier version kept the model with the conversation
-            session.use_model("")
         self._asked = {name: found}
-        profile = self._host.profile("heartbeat")._replace(model=self._model)
+        profile = self._host.profile("heartbeat")
         await self._host.write(lambda tx: tx.deliver(inbound, profile))
         return Beat(tuple(found), "")
 

@@ -29,7 +29,6 @@ class HeartbeatSettings(NamedTuple):
     every: str = "30m"  # time between two checks, such as "30m" or "2h"; "0": never
     active: str = "08:00-22:00"  # hours of the day in which it checks
     timezone: str = ""  # time zone of these hours; empty: yours
-    model: str = ""  # model that is asked; empty: `models.heartbeat`, else the conversation's
     target: str = ""  # conversation that gets the news, such as "terminal:main"; empty: the one you used last
     loopback: bool = False  # let the checklist watch pages on this machine
 
@@ -57,7 +56,7 @@ class Heartbeat(Plugin):
     def public(self) -> Beats:
         from nanoclaw.plugins.heartbeat.beats import Beats
 
-        return Beats(self._host, self._times, self._probe, self._settings.model)
+        return Beats(self._host, self._times, self._probe)
 
     @cached_property
     def _probe(self) -> Probe:

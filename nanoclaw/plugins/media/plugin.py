@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
@@ -19,23 +19,18 @@ ANSWERS = "This answers a message of yours that repeats others' text, set in a b
 SEND_BACK = "To send a file back, save it in the workspace and write on a line of its own: MEDIA:./its/path"
 
 
+GUESTS_MEGABYTES, DOCUMENT_CHARACTERS = 1_000, 12_000
+"""The most of guests' files that is kept in all, and of an attached document that reaches the model."""
+
+
 class MediaSettings(NamedTuple):
     """Files and voice notes in messages."""
 
-    transcription: str = ""  # model that transcribes voice notes; empty: `models.transcription`
     megabytes: int = 20  # largest file in MB that is received or sent
-    guest_megabytes: int = 1_000  # MB of guests' files kept in all
-    document_characters: int = 12_000  # characters of an attached document that reach the model
 
     def check(self) -> None:
-        for key, value in (
-            ("media.megabytes", self.megabytes),
-            ("context.document_characters", self.document_characters),
-        ):
-            if value <= 0:
-                raise ConfigError(f"{key} must be more than 0, not {value}.")
-        if self.guest_megabytes < 0:
-            raise ConfigError(f"media.guest_megabytes must be 0 or more, not {self.guest_megabytes}.")
+        if self.megabytes <= 0:
+            raise ConfigError(f"media.megabytes must be more than 0, not {self.megabytes}.")
 
 
 class MediaFiles:
@@ -55,12 +50,11 @@ class Media(Plugin):
     name = "media"
     settings = MediaSettings
     stamp = "the profile alone"
-    keys: ClassVar[Mapping[str, str]] = {"document_characters": "context.document_characters"}
     seconds = 600.0
     """Files may take long to come."""
 
     def __init__(self, host: Host, settings: MediaSettings) -> None:
-        self._host, self._settings = host, settings
+        self._host = host
         self.public = MediaFiles(host.reach, settings.megabytes * 1_000_000)
         self._told_blind: set[tuple[Address, str]] = set()
 
@@ -70,13 +64,13 @@ class Media(Plugin):
     async def check(self, deep: bool) -> Iterable[Finding]:
         from nanoclaw.plugins.media.folder import MediaFolder
 
-        folder, most = MediaFolder(self._host.workspace), self._settings.guest_megabytes
+        folder = MediaFolder(self._host.workspace)
         count, size = folder.used()
         files = f"{count} file{'s' * (count != 1)} that came with messages"
         found = [Finding(True, f"{files}, {size / 1e6:,.1f} MB (media/ in the workspace)")]
-        if most and folder.used(by_guests=True)[1] >= most * 1_000_000:
-            full = f"guests have sent {most:,} MB, and no more files of theirs are kept: delete some of media/guests-…"
-            found.append(Finding(False, full))
+        if folder.used(by_guests=True)[1] >= GUESTS_MEGABYTES * 1_000_000:
+            full = "and no more files of theirs are kept: delete some of media/guests-…"
+            found.append(Finding(False, f"guests have sent {GUESTS_MEGABYTES:,} MB, {full}"))
         return found
 
     # --- a message ---------------------------------------------------------------------------------------------------
@@ -104,12 +98,12 @@ class Media(Plugin):
 
         is_guests = turn.profile.name not in OPEN_TO
         folder, most = MediaFolder(self._host.workspace), self.public.most_bytes
-        guests_bytes = self._settings.guest_megabytes * 1_000_000
+        guests_bytes = GUESTS_MEGABYTES * 1_000_000
         attachments = Attachments(folder, most, self._host.channel, self._transcriber(), guests_bytes)
         resolved = await attachments.resolve(inbound, draft.attachments, is_guests=is_guests)
         await self._tell(inbound, [one.problem for one in resolved if one.problem])
         files, stopped = tuple(one.file for one in resolved if one.file), threading.Event()
-        reading = contents.AttachmentReader(folder.opened, self._settings.document_characters, stopped.is_set)
+        reading = contents.AttachmentReader(folder.opened, DOCUMENT_CHARACTERS, stopped.is_set)
         try:
             found = await asyncio.to_thread(contents.read, files, reading, is_guests=is_guests)
         finally:
@@ -154,9 +148,8 @@ class Media(Plugin):
             await self._host.tell(inbound, f"{said}.")
 
     def _transcriber(self) -> Callable[[str, bytes], Awaitable[str]] | None:
-        name = self._settings.transcription
-        is_set = name or self._host.setting("models.transcription").name
-        return partial(self._host.models.transcribe, name) if is_set else None
+        is_set = self._host.setting("models.transcription").name
+        return partial(self._host.models.transcribe, "") if is_set else None
 
     async def _tell(self, inbound: Inbound, problems: list[str]) -> None:
         """Tell the person about files that could not be had: in writing where no notices are shown."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, Ask, CheckedCall, ModelRequest, OwnersAnswer, Refuse, UserMessage, Verdict
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx
@@ -44,17 +44,9 @@ NOBODY = "Nobody is there to approve it, so plan mode stays on: give the plan as
 
 STILL_ON = "(Plan mode is on: nothing is changed here until you approve a plan. /plan off ends it.)"
 NOT_APPROVED = "(Its plan had to be approved first. It was not, so nothing was changed.)"
+HOURS = 24.0
+"""The time in which a plan can be approved."""
 BEGUN = "Plan mode is on here: I only look, and show you a plan before I change anything. /plan off ends it."
-
-
-class PlanSettings(NamedTuple):
-    """Plans that wait for your approval."""
-
-    hours: float = 24.0  # hours in which a plan can be approved; then the answer is no
-
-    def check(self) -> None:
-        if not 0 < self.hours <= 720:
-            raise ConfigError(f"plan.hours must be more than 0 and at most 720 (30 days), not {self.hours:g}.")
 
 
 class PlanMode(NamedTuple):
@@ -101,7 +93,6 @@ class Plan(Plugin):
         "before_tool": Hears(tools=(EXIT,), changes=True),
         **dict.fromkeys(("before_turn", "on_end"), Hears(rows="plan_modes")),
     }
-    settings = PlanSettings
     migrations = (
         """
         CREATE TABLE plan_modes (
@@ -116,8 +107,8 @@ class Plan(Plugin):
     )
     marks = ("plan_modes.conversation", "plan_modes.call")
 
-    def __init__(self, host: Host, settings: PlanSettings) -> None:
-        self._host, self._settings = host, settings
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
         self.public = self._modes = PlanModes(host)
 
     def tools(self) -> Iterable[Tool]:
@@ -183,7 +174,7 @@ class Plan(Plugin):
             return Refuse(ONE)
         shown = self._host.redact(plan)
         question = f"The plan:\n\n{shown}\n\nShall I carry it out?"
-        return Ask(question, (YES, NO), NO, self._settings.hours * 3600, is_free=True)
+        return Ask(question, (YES, NO), NO, HOURS * 3600, is_free=True)
 
     def _is_parent_on(self, turn: Turn) -> bool:
         """True for a helper of a conversation that has been put into plan mode since."""

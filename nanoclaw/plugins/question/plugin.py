@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, OwnersAnswer, ToolExample
 from nanoclaw.core.plugin import Ask, Host, Plugin, Tool, Turn, Verdict
 from nanoclaw.core.tool import ToolContext, tool
@@ -19,34 +19,19 @@ FEWEST, MOST = 2, 10
 TEXT_LENGTH, OPTION_LENGTH = 1_000, 80
 """Characters of a question, and of an option."""
 
+HOURS = 4.0
+"""The time that a question without a deadline stays open."""
 LEAST_SECONDS, MOST_HOURS = 60.0, 168.0
-"""Bounds of a deadline: a minute, and a week unless `most_hours` says otherwise."""
+"""Bounds of a deadline: a minute and a week."""
 
 OWN_WORDS = "The person answered in words of their own:"
 
 
-class QuestionSettings(NamedTuple):
-    """Questions that the model asks you."""
-
-    hours: float = 4.0  # hours that a question without a deadline stays open
-    most_hours: float = MOST_HOURS  # longest deadline in hours that the model may set
-
-    def check(self) -> None:
-        if not LEAST_SECONDS / 3600 <= self.hours <= self.most_hours:
-            raise ConfigError(
-                f"question.hours must be from {LEAST_SECONDS / 3600:.2g} to question.most_hours "
-                f"({self.most_hours:g}), not {self.hours:g}."
-            )
-        if self.most_hours > 24 * 366:
-            raise ConfigError(f"question.most_hours must be at most {24 * 366} (a year), not {self.most_hours:g}.")
-
-
 class Choices(Plugin):
     name = "question"
-    settings = QuestionSettings
 
-    def __init__(self, host: Host, settings: QuestionSettings) -> None:
-        self._host, self._settings = host, settings
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
 
     def tools(self) -> Iterable[Tool]:
         example = ToolExample("Ask me which hotel", {"text": "Which hotel?", "options": ["Astoria", "Bristol"]})
@@ -93,10 +78,10 @@ class Choices(Plugin):
     def _seconds(self, deadline: str) -> float:
         """Seconds until the deadline that words name."""
         if not deadline.strip():
-            return self._settings.hours * 3600
+            return HOURS * 3600
         from nanoclaw import time_words
 
-        now, most = self._host.now(), self._settings.most_hours
+        now, most = self._host.now(), MOST_HOURS
         try:
             reading = time_words.read(deadline, now, now.tzinfo or UTC)
             if isinstance(reading, time_words.Unclear):  # "1h" is one o'clock, too

@@ -52,17 +52,17 @@ _FAILED: dict[Level, str] = {
 }
 
 
+TMP_BYTES = 1_000_000_000  # the size of a command's /tmp
+
+
 class SandboxSettings(NamedTuple):
     """The sandbox of commands."""
 
     level: Level = "files"  # weakest sandbox in which commands run without asking; "none": even without any
     # servers that commands may reach over http and https: ["pypi.org", "*.pythonhosted.org"]
     hosts: tuple[str, ...] = ()
-    tmp_mb: int = 1000  # size in MB of their /tmp
 
     def check(self) -> None:
-        if self.tmp_mb <= 0:
-            raise ConfigError(f"sandbox.tmp_mb must be more than 0, not {self.tmp_mb}.")
         if self.hosts:
             from nanoclaw.net.public import check_allowed
 
@@ -298,7 +298,7 @@ class SandboxedCommands:
             self._opened[beyond] = opened
         relay = await self._relay(opened) if strength.level == "full" else ""
         cpu = seconds * (os.cpu_count() or 1)
-        tmp = self._settings.tmp_mb * 1_000_000
+        tmp = TMP_BYTES
         limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, tmp, bounds.disk_bytes)
         if self._encloser is None:
             await asyncio.to_thread(remove_left_over)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
+from nanoclaw.core.errors import NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, CheckedCall, Effect
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
@@ -19,6 +19,8 @@ SHOWN = 20
 """Lines of /receipts, where no number is given."""
 FILES = 4
 """So many files are named in the line after a turn."""
+DAYS, MOST_BYTES = 30, 200_000_000
+"""Copies are kept for so long, and so much of them in all."""
 LOOKED_AT = 500
 """So many effects of a conversation are looked at for what can be undone, and all of a command that goes on there."""
 TOLD = 20
@@ -26,17 +28,10 @@ TOLD = 20
 
 
 class UndoSettings(NamedTuple):
-    """Receipts, and copies for /undo."""
+    """Receipts of what was changed."""
 
-    days: int = 30  # days that copies are kept
-    megabytes: int = 200  # MB of copies kept in all
     receipts: bool = True  # in the terminal, show a line about what was changed after each answer
     chat_receipts: bool = False  # show that line in chat apps too
-
-    def check(self) -> None:
-        for name in ("days", "megabytes"):
-            if (value := getattr(self, name)) <= 0:
-                raise ConfigError(f"undo.{name} must be more than 0, not {value}.")
 
 
 class Undo(Plugin):
@@ -52,8 +47,7 @@ class Undo(Plugin):
         self._host, self._settings, self._records = host, settings, host.records
         self._copies: Path = host.program_home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone
-        most = settings.megabytes * 1_000_000
-        self.public = self._versions = FileVersions(host, self._copies, days=settings.days, most_bytes=most)
+        self.public = self._versions = FileVersions(host, self._copies, days=DAYS, most_bytes=MOST_BYTES)
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         return {self._copies: "kept"}

@@ -6,6 +6,8 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from nanoclaw.core.messages import Address
 from nanoclaw.core.records import Records
 from nanoclaw.plugins.browse.sessions import BrowserSessions
@@ -41,12 +43,17 @@ class Owner:
         self.ended += 1
 
 
-def sessions(most: int = 2) -> tuple[Any, Owner]:
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nanoclaw.plugins.browse.sessions.MOST", 2)
+
+
+def sessions() -> tuple[Any, Owner]:
     async def make() -> Any:
         return Opened()
 
     owner: Any = Owner()
-    return BrowserSessions(owner, make, timedelta(minutes=10), most, owner.all_closed), owner
+    return BrowserSessions(owner, make, owner.all_closed), owner
 
 
 @virtual_time

@@ -241,10 +241,13 @@ async def test_a_model_that_is_not_there_and_a_task_without_words_are_told(tmp_p
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-async def test_at_its_last_round_a_helper_is_told_to_report_and_after_it_ends(tmp_path: Path) -> None:
+async def test_at_its_last_round_a_helper_is_told_to_report_and_after_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     look = call("list_dir", {"path": "."}, text="I look.")
     cast = Cast({"": [delegate("a"), delegate("b"), "Fine."], "a": [look, "A."], "b": [look, look]})
-    async with running(tmp_path, cast, settings="[delegate]\nrounds = 2\n") as program:
+    monkeypatch.setattr("nanoclaw.plugins.delegate.helpers.ROUNDS", 2)
+    async with running(tmp_path, cast) as program:
         await program.ask("Go")
         assert results(history_of(program, 1))[0].text.endswith(LAST_ROUND)
         a, b = results(program.history)
@@ -290,7 +293,7 @@ async def test_a_helper_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         assert results(program.history)[0].text.endswith(why)
 
 
-@pytest.mark.parametrize("wrong", ["rounds = 0", "most = 0", "most = 40", "usd = -1", "seconds = -3"])
+@pytest.mark.parametrize("wrong", ["usd = -1", "usd = inf"])
 def test_wrong_settings_are_told(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(ConfigError, match=f"delegate.{wrong.split()[0]}"):
         checked(config_of(tmp_path, f"[delegate]\n{wrong}\n"))
@@ -303,10 +306,9 @@ async def test_done_is_true_of_what_a_helper_did(tmp_path: Path) -> None:
         assert len(cast.of("")) == 2
 
 
-@pytest.mark.parametrize("setting", ['[models]\nhelpers = "acme/small"\n', '[delegate]\nmodel = "acme/small"\n'])
-async def test_the_model_of_helpers_can_be_another(tmp_path: Path, setting: str) -> None:
+async def test_the_model_of_helpers_can_be_another(tmp_path: Path) -> None:
     cast, small = Cast({"": [delegate("a"), "Fine."]}), Cast({"a": ["A."]}, model="acme/small")
-    async with running(tmp_path, cast, small, settings=setting) as program:
+    async with running(tmp_path, cast, small, settings='[models]\nhelpers = "acme/small"\n') as program:
         assert await program.ask("Go") == "Fine."
         assert await program.ask("/helpers") == "1 answered after 0 s, acme/small: a"
 

@@ -729,7 +729,7 @@ def test_active_hours_have_their_beginning_and_not_their_end(
 @pytest.mark.parametrize("month", [1, 3, 10])
 def test_the_next_beat_is_always_ahead_and_within_the_active_hours(tmp_path: Path, active: str, month: int) -> None:
     chosen = times_of("45m", active)
-    following = Beats(None, chosen, None, "").following  # type: ignore[arg-type]
+    following = Beats(None, chosen, None).following  # type: ignore[arg-type]
     now = datetime(2026, month, 24, 0, 0, tzinfo=BERLIN)
     for minutes in range(0, 8 * 1440, 17):
         moment = (now.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(BERLIN)

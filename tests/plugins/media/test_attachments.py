@@ -49,7 +49,7 @@ class Hearing(ScriptedProvider):
         self.transcribe = hear
 
 
-HEARS = "[media]\ntranscription = 'scripted/ear'\n"
+HEARS = "[models]\ntranscription = 'scripted/ear'\n"
 
 
 @pytest.fixture
@@ -401,12 +401,12 @@ async def test_files_of_a_guest_are_kept_apart_and_no_path_is_told(tmp_path: Pat
         assert "photo.jpg could not be shown" in metadata and "convert" not in metadata.lower()
 
 
-async def test_guests_cannot_fill_the_disk(tmp_path: Path) -> None:
+async def test_guests_cannot_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nanoclaw.plugins.media.plugin.GUESTS_MEGABYTES", 1)
     provider, chat = ScriptedProvider("one", "two", "three"), FakeChannel("chat")
     chat.held = dict.fromkeys(("f1", "f2", "f3"), b"x" * 600000)
-    settings = "[media]\nguest_megabytes = 1\n"
     plugins = (*MINE, everybody_is("guest"))
-    async with running(tmp_path, provider, channel=chat, plugins=plugins, settings=settings) as home:
+    async with running(tmp_path, provider, channel=chat, plugins=plugins) as home:
         for ref in chat.held:
             await home.say("", files=(held(ref, f"{ref}.bin", "application/octet-stream"),))
             while (await home.answer()) not in ("one", "two", "three"):
