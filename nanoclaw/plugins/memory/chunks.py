@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import cache
 from typing import NamedTuple
 
-from nanoclaw.plugins.memory.dates import day_term, find_dates, named_days
 from nanoclaw.plugins.memory.notes import also_of, lines_of, without_also
-from nanoclaw.tokenizer import fold, tokens
+from nanoclaw.time_words.days import find_dates, telling_words
+from nanoclaw.tokenizer import STOP_WORDS, fold, stem, tokens
 
 CHUNK_ENTRIES = 64
 """A chunk also ends at a heading, once it has a quarter of these."""
@@ -88,7 +89,7 @@ def _entry(start: int, end: int, said: str, day: date | None, section: int, head
     dated = _DATED.match(said)
     own = (_day(dated[1]) if dated else None) or day
     speaker = _SPEAKER.match(said)
-    named = named_days(fold(CLOCK.sub("", said)), terms, own) if own else []
+    named = _named_days(fold(CLOCK.sub("", said)), terms, own) if own else []
     return NoteEntry(
         start,
         end,
@@ -104,6 +105,24 @@ def _entry(start: int, end: int, said: str, day: date | None, section: int, head
     )
 
 
+def day_term(day: date) -> str:
+    """The index's term for an entry that names a day."""
+    return f"day{day:%Y%m%d}"
+
+
+def _named_days(text: str, terms: Sequence[str], today: date) -> list[date]:
+    """Single days that a (folded) note of a day names, that day itself left out; `terms` are its words."""
+    if _date_terms().isdisjoint(terms) and not _DATE_IN_DIGITS.search(text):  # most notes
+        return []
+    ranges, _ = find_dates(text, today)
+    return list(dict.fromkeys(each.first for each in ranges if each.days == 1 and each.first != today))[:_MOST_NAMED]
+
+
+@cache
+def _date_terms() -> frozenset[str]:
+    return frozenset(map(stem, telling_words())) - STOP_WORDS
+
+
 def _day(text: str) -> date | None:
     try:
         return date.fromisoformat(text)
@@ -111,6 +130,10 @@ def _day(text: str) -> date | None:
         return None
 
 
+_MOST_NAMED = 6  # days of one entry
+_DATE_IN_DIGITS = re.compile(
+    r"\d[-/.]\d\d?[-/.]\d|\d\.\d\d?\.|(?:il|el|le|em|dia) \d\d?/\d|\d [^\W\d]+'|in \w+ (?:days|weeks)|오늘|어제|내일"
+)
 BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
 CLOCK = re.compile(r"^\d\d:\d\d\b")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from heapq import nlargest
 
-from nanoclaw.plugins.memory.dates import DateRange, day_term, find_dates
+from nanoclaw.plugins.memory.chunks import day_term
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.wording import FRAME, RARE, RECALLS, Says, Wording, asks
+from nanoclaw.time_words.days import DateRange, find_dates
 from nanoclaw.tokenizer import STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 LONGEST_QUERY = 4_000

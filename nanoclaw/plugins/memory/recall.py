@@ -13,12 +13,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
-from nanoclaw.plugins.memory.dates import DateRange
 from nanoclaw.plugins.memory.enough import WEAK_MATCHES, is_enough, is_of_the_day, named_of, own_terms, weak
 from nanoclaw.plugins.memory.index import Chunk, Index
 from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.packing import NEAR, Match, Room, packed, single
 from nanoclaw.plugins.memory.query import Query, analyze
+from nanoclaw.time_words.days import DateRange
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.vectors import Nearness

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.plugins.memory.dates import find_dates
 from nanoclaw.plugins.memory.search import NoteSearch
+from nanoclaw.time_words.days import find_dates
 from nanoclaw.tokenizer import fold
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)  # a Tuesday
