@@ -6,7 +6,6 @@ What only shows at run time stays unseen: variables, aliases, scripts, programs 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -46,19 +45,32 @@ def _started(words: Sequence[str], fed: str, depth: int) -> Iterator[tuple[str, 
             if word in ("-exec", "-execdir", "-ok", "-okdir"):
                 yield from _started(rest[number + 1 :], "", depth + 1)
     elif name in _PREFIXES:
-        if name == "env" and (split := _after(rest, "-S", "--split-string")):
-            yield from commands_in(split, depth + 1)
         if name == "runuser":
             yield from commands_in(_script(rest), depth + 1)
-        inner = _behind(rest, *_PREFIXES[name])
+        whole = [re.sub("^(?:-S|--split-string=?)", "", word) for word in rest] if name == "env" else rest
+        inner = _behind(whole, *_PREFIXES[name])
         if name == "xargs" and fed:
             inner = [*inner, *fed.split()]
         if name == "flock" and inner[:1] in (["-c"], ["--command"]):
             yield from commands_in(_script(inner), depth + 1)
-        elif name in _JOINING:
+        elif name in _JOINING or whole != rest:
             yield from commands_in(" ".join(inner), depth + 1)
         else:
             yield from _started(inner, fed, depth + 1)
+
+
+def words_in(text: str) -> Iterator[str]:
+    """All words of a line, as they would be to read: also files that stand behind < and >, and texts of here-documents.
+    In one that is too long to be parsed, or not all shell, all between quotes and the shell's own characters."""
+    root = _root(text)
+    if root.has_error or len(text) > LONGEST:
+        yield from re.split(r"[\s;|&<>()`'\"]+", text)
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.named_children
+        if node.type in _WORDS or node.type == "heredoc_body":
+            yield _word(node)
 
 
 def program_name(word: str) -> str:
@@ -68,12 +80,8 @@ def program_name(word: str) -> str:
 
 def plain_words(text: str) -> tuple[str, ...]:
     """The words of a command that is nothing but words; () of anything else."""
-    if _MORE_THAN_WORDS.search(text):
-        return ()
-    try:
-        return tuple(shlex.split(text))
-    except ValueError:
-        return ()
+    found = [] if _MORE_THAN_WORDS.search(text) else list(_parsed(text))
+    return found[0][0] if len(found) == 1 else ()
 
 
 _MORE_THAN_WORDS = re.compile(r"[|;&<>()`$\\{}!#\n\r]")
@@ -89,7 +97,7 @@ _PREFIXES: Mapping[str, tuple[frozenset[str], int]] = {
     for name, options, arguments in (
         ("sudo", "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot", 0),
         ("doas", "-u -C", 0),
-        ("env", "-u -C -S --unset --chdir --split-string", 0),
+        ("env", "-u -C --unset --chdir", 0),
         ("nohup", "", 0),
         ("setsid", "", 0),
         ("exec", "-a", 0),
@@ -163,16 +171,6 @@ def _script(words: Sequence[str]) -> str:
             return words[number + 1] if number + 1 < len(words) else ""
         if word.startswith("--command="):
             return word.removeprefix("--command=")
-    return ""
-
-
-def _after(words: Sequence[str], *options: str) -> str:
-    for number, word in enumerate(words):
-        if word in options:
-            return " ".join(words[number + 1 :])
-        for option in options:
-            if word.startswith(option) and word != option:
-                return " ".join([word[len(option) :].removeprefix("="), *words[number + 1 :]])
     return ""
 
 

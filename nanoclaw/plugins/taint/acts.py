@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import Address, CheckedCall
 from nanoclaw.core.plugin import Host, Scope, Turn
-from nanoclaw.plugins.taint.files import is_guarded
+from nanoclaw.kept_files import is_own, who_runs
 
 _HERE = ("", "here", "this chat", "me")
 FREE = frozenset(
@@ -141,6 +142,14 @@ def _file(tool: str, given: Mapping[str, Any], host: Host) -> Act | None:
     if _is_elsewhere(path, host):
         return Act(f"write {path}, outside the workspace", text)
     return None
+
+
+def is_guarded(root: Path, path: str) -> bool:
+    """True for a file that a model reads as the person's, and for what other programs of theirs run."""
+    from nanoclaw.beneath.paths import name_beneath
+
+    parts = Path(name_beneath(root, path) or path).parts
+    return is_own(parts) or bool(who_runs(parts))
 
 
 def _is_elsewhere(path: str, host: Host) -> bool:

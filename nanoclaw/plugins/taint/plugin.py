@@ -14,8 +14,9 @@ from nanoclaw.core.plugin import Ask, Command, Ended, Finding, Host, Plugin, Ref
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.taint.acts import Act
-    from nanoclaw.plugins.taint.files import Before, CommandFiles, MarkedFiles
+    from nanoclaw.plugins.taint.places import Places
     from nanoclaw.plugins.taint.sources import Trusted
+    from nanoclaw.snapshots.listing import FileListing
 
 SHOWN_SOURCES = 3
 REFUSED_FOR = timedelta(hours=1)
@@ -48,6 +49,15 @@ class Learned(NamedTuple):
 
     sources: tuple[str, ...] = ()
     was_seen: bool = False
+
+
+class Ran(NamedTuple):
+    """A command as it is judged: sources of the places that it names, all files as they were before, where what it
+    changes is marked, and the source of those that come by it: of the network, of an archive."""
+
+    named: Sequence[str] = ()
+    before: FileListing | None = None
+    brings: str = ""
 
 
 class Provenance:
@@ -100,15 +110,14 @@ class Taint(Plugin):
 
     def __init__(self, host: Host, settings: TaintSettings) -> None:
         self._host, self._settings = host, settings
-        self._before: dict[int, dict[str, Before]] = {}  # by turn and call
-        self._commands: dict[int, dict[str, CommandFiles]] = {}
+        self._ran: dict[int, dict[str, Ran]] = {}  # by turn and call
         self.public: Provenance = Provenance(settings, self._came_back)
 
     @cached_property
-    def _files(self) -> MarkedFiles:
-        from nanoclaw.plugins.taint.files import MarkedFiles
+    def _files(self) -> Places:
+        from nanoclaw.plugins.taint.places import Places
 
-        return MarkedFiles(self._host)
+        return Places(self._host)
 
     def reload(self) -> None:
         if "_files" in vars(self):
@@ -122,22 +131,13 @@ class Taint(Plugin):
     # --- a call ------------------------------------------------------------------------------------------------------
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
+        ran = Ran()
         if call.name == "exec":
-            await self._files.refresh()
-            files = await self._of_command(str(call.arguments["command"]))
-            self._commands.setdefault(turn.id, {})[call.id] = files
+            ran = self._ran.setdefault(turn.id, {})[call.id] = await self._about(call, turn)
+            if turn.profile.name != "person" and (refused := self._may_not_run(call)):
+                return refused
         read = self._read(call, turn)
-        if call.name == "exec" and turn.profile.name != "person" and (refused := self._may_not_run(call)):
-            return refused
-        brings = await self._brings(call) if call.name == "exec" else ""
-        if call.name == "exec" and (read or brings):
-            import asyncio
-
-            from nanoclaw.plugins.taint.files import Before
-
-            before = Before(await asyncio.to_thread(self._files.listed), brings)
-            self._before.setdefault(turn.id, {})[call.id] = before
-        if not (read or brings or any(getattr(message, "outside", "") for message in turn.history)):
+        if not (read or ran.brings or any(getattr(message, "outside", "") for message in turn.history)):
             return None
         from nanoclaw.plugins.taint.acts import act_of
 
@@ -161,14 +161,21 @@ class Taint(Plugin):
         return _ask(act, _read_before(sources), call)
 
     def _read(self, call: CheckedCall, turn: Turn) -> list[str]:
-        """Sources of others' text that may be behind a call: what its turn has read, and files that a command names."""
-        return self.public.untrusted([*turn.outside, *self._named(call, turn).sources])
+        """Sources of others' text that may be behind a call: what its turn has read, and what a command names."""
+        return self.public.untrusted([*turn.outside, *self._ran.get(turn.id, {}).get(call.id, Ran()).named])
 
-    def _named(self, call: CheckedCall, turn: Turn) -> CommandFiles:
-        """Files that a command names, as they were before it ran."""
-        from nanoclaw.plugins.taint.files import CommandFiles
+    async def _about(self, call: CheckedCall, turn: Turn) -> Ran:
+        """Look at a command before it runs."""
+        import asyncio
 
-        return self._commands.get(turn.id, {}).get(call.id) or CommandFiles()
+        await self._files.refresh()
+        memory = self._host.get("memory")  # notes that were learned from others' text
+        notes = {one.file: one.sources for one in memory.origins.entries()} if memory else {}
+        named = self._files.named_in(str(call.arguments["command"]), notes)
+        brings = await self._brings(call)
+        if not brings and not self.public.untrusted([*turn.outside, *named]):
+            return Ran(named)
+        return Ran(named, await asyncio.to_thread(self._files.listing), brings)
 
     def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
@@ -221,9 +228,9 @@ class Taint(Plugin):
         command = str(call.arguments["command"])
         if _NET.search(command) and (call.arguments.get("beyond") or await self._has_network()):
             return "a command with network access"
-        archive = self._files.archive_of(command)
-        from nanoclaw.plugins.taint.files import named
+        from nanoclaw.plugins.taint.places import named
 
+        archive = self._files.archive_of(command)
         return named(archive) if archive else ""
 
     async def _has_network(self) -> bool:
@@ -231,48 +238,43 @@ class Taint(Plugin):
         return not (sandbox and await sandbox.confines())
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        before = self._before.get(turn.id, {}).pop(call.id, None)
         if call.name in _WRITES and not result.is_error:
             if call.name == "write_file" and not self._read(call, turn):
                 from nanoclaw.beneath.paths import name_beneath
 
                 self._files.unmark(turn, name_beneath(self._host.workspace, str(call.arguments["path"])))
             return None
-        if before is not None:
-            await self._mark_changed(call, turn, before)
-        if not result.outside and (sources := await self._shown(call, result, turn)):
+        ran = self._ran.get(turn.id, {}).get(call.id, Ran())
+        if ran.before:
+            await self._mark_changed(turn, self._read(call, turn), ran.before, ran.brings)
+        if not result.outside and (sources := await self._shown(call, result, ran)):
             return result._replace(outside=", ".join(sources))
         return result
 
-    async def _mark_changed(self, call: CheckedCall, turn: Turn, before: Before) -> None:
-        """Mark what a command changed."""
+    async def _mark_changed(self, turn: Turn, read: Sequence[str], before: FileListing, brings: str) -> None:
+        """Mark what a command changed, or, where it has read nothing of others, what came by it."""
         import asyncio
 
-        from nanoclaw.plugins.taint import files
+        from nanoclaw.plugins.taint.acts import is_guarded
 
-        found = await asyncio.to_thread(self._files.changed_since, before.listing)
-        read = self._read(call, turn)
-        came = files.brought(found, before.listing) if before.brings and not read else found
-        own = [one for one in came if not files.is_guarded(self._host.workspace, one)]
-        if sources := read or list(filter(None, [before.brings])):
-            self._files.mark(turn, files.in_short(own), sources)
+        found = await asyncio.to_thread(self._files.changed_since, before, only_new=not read)
+        own = [one for one in found if not is_guarded(self._host.workspace, one)]
+        self._files.mark(turn, own, read or [brings])
 
-    async def _shown(self, call: CheckedCall, result: ToolResult, turn: Turn) -> list[str]:
+    async def _shown(self, call: CheckedCall, result: ToolResult, ran: Ran) -> list[str]:
         """Sources of the text that a result shows."""
         if call.name == "exec":
             command = str(call.arguments["command"])
             if self._has_printed_nothing(call, result):
                 return []
             await self._files.refresh()
-            before = self._named(call, turn)
-            shown = [*before.sources, *self._files.repositories_of(command), *self._remembered(result.text)]
+            named = [*ran.named, *self._remembered(result.text)]
             if not call.arguments.get("background"):  # its result is the program's own words
-                shown += self._files.named_in(result.text)
-                shown += await self._files.repeated_in(result.text, before.inboxes, command)
-            named = list(dict.fromkeys(shown))
+                named += self._files.named_in(command, {}) + self._files.shown_in(result.text)
+                named += await self._files.repeated_in(result.text, command)
             if not named and _NET.search(command) and await self._has_network():
                 return ["a command with network access"]
-            return named
+            return list(dict.fromkeys(named))
         if call.name == "process":
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
                 return []
@@ -290,7 +292,7 @@ class Taint(Plugin):
                 return []
             base = str(call.arguments.get("path", "."))
             inside = self._files.source(base) or self._files.source_of_folder(base) or self._came(base)
-            return [inside] if inside else self._files.named_in(result.text) + self._remembered(result.text)
+            return [inside] if inside else self._files.shown_in(result.text) + self._remembered(result.text)
         return []
 
     def _has_printed_nothing(self, call: CheckedCall, result: ToolResult) -> bool:
@@ -299,12 +301,6 @@ class Taint(Plugin):
         about = shell.about_sandbox(command=given["command"], is_beyond=bool(given.get("beyond"))) if shell else ""
         return result.text.strip() in ("[exit status 0]", f"[exit status 0; {about}]")
 
-    async def _of_command(self, command: str) -> CommandFiles:
-        """Files that a command names, and notes that were learned from others' text."""
-        memory = self._host.get("memory")
-        notes = memory.origins.entries() if memory else ()
-        return await self._files.of_command(command, [(one.file, one.sources) for one in notes])
-
     def _remembered(self, text: str) -> list[str]:
         """Sources of notes and facts in a text that were learned from others' text."""
         memory = self._host.get("memory")
@@ -312,14 +308,13 @@ class Taint(Plugin):
 
     def _came(self, path: str) -> str:
         """The source of a file that came with a message and lies where its sender keeps it."""
-        from nanoclaw.plugins.taint.files import named
+        from nanoclaw.plugins.taint.places import named
 
         return named(path.rpartition("/")[2]) if path.startswith("/") and path in self._host.records.attached() else ""
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         self.public.drop(turn)
-        self._before.pop(turn.id, None)
-        self._commands.pop(turn.id, None)
+        self._ran.pop(turn.id, None)
 
     # --- what the owner sees -----------------------------------------------------------------------------------------
 
@@ -336,16 +331,13 @@ class Taint(Plugin):
             return Reply(f"{path} counts as yours.", change=partial(self._files.clean, path))
         if said.argument:
             return Reply("/taint shows the files; /taint clean notes.md takes the mark off one.")
-        lines = [
-            f"- {path}: {source[:200]}"
-            for path, source in sorted({**self._files.in_reach(), **self._files.marks()}.items())
-        ]
+        lines = [f"- {path}: {source[:200]}" for path, source in sorted(self._files.of_others().items())]
         own = [path for path, source in sorted(self._files.all().items()) if not source]
         lines += [f"Yours, as you said: {', '.join(own)}"] if own else []
         return Reply("\n".join([*(lines or ["No file is marked."]), _INBOXES]))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        count, trusted = len(self._files.marks()), ", ".join(self._settings.trusted) or "no source"
+        count, trusted = len(self._files.of_others()), ", ".join(self._settings.trusted) or "no source"
         return [Finding(True, f"{count} file{'s' * (count != 1)} with others' text; trusted: {trusted}", "taint")]
 
     async def audit(self) -> Iterable[Finding]:

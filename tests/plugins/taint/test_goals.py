@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.messages import Address, Inbound, UserMessage
-from nanoclaw.plugins.taint import traces
 from nanoclaw.plugins.taint.acts import FREE, JUDGED
-from nanoclaw.plugins.taint.files import INBOXES
 from nanoclaw.start.build import BUILT_IN
 from tests.plugins.taint.obedient import EVIL, Obedient, do, last_result, questions, reading
 from tests.program import HAS_SANDBOX, MAIN, REPOSITORY, HandClock, Program, results, running
@@ -420,23 +417,3 @@ async def test_after_a_no_a_message_about_something_else_lets_nothing_happen_una
         assert "4711" in questions(home)[-1] and not paid
         await home.ask("yes")
         assert await home.answer() == "Done." and paid == ["4711"]
-
-
-@pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here")
-async def test_the_inboxes_are_looked_through_once_for_a_command_and_beside_the_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked, files_in = list[str](), traces.files_in
-
-    def seen(root: Path, folders: Iterable[str]) -> list[str]:
-        looked.extend([threading.current_thread().name] if set(folders) == set(INBOXES) else [])
-        return files_in(root, folders)
-
-    monkeypatch.setattr(traces, "files_in", seen)
-    async with reading(tmp_path, "") as (home, _, _):
-        (home.workspace / "media").mkdir(exist_ok=True)
-        (home.workspace / "media" / "x.txt").write_text("a letter from a stranger\n")
-        for command in ("cat */*.txt", "cat m*/x.txt | sort | uniq", "wc -l notes.md; true"):
-            looked.clear()
-            await home.ask(do("exec", {"command": command}))
-            assert len(looked) == 1 and threading.main_thread().name not in looked, (command, looked)

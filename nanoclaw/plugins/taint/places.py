@@ -1,0 +1,370 @@
+"""Places with others' text, in the workspace and beside it: which they are, and which of them a text names or shows."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from nanoclaw.beneath.paths import name_beneath, open_again
+from nanoclaw.core.plugin import Host, Turn, Tx
+from nanoclaw.sandbox.protect import Search, TooManyError
+from nanoclaw.snapshots.listing import FileLister, FileListing, changes, listed
+
+INBOXES = ("media", "downloads", "outputs")
+"""Folders that the program itself puts others' text into. What commands printed is in `outputs` too."""
+
+MOST_MARKS, MOST_ENTRIES, MOST_WORDS = 300, 100_000, 5_000
+"""Paths that one command marks, and what is looked through for them: else all of a folder is; words of a command."""
+
+MOST_FILES, MOST_BYTES, LEAST = 20_000, 2_000_000, 12
+"""Files with others' text and bytes of them, the newest, that are compared with what a command printed; characters of
+a line that says where it comes from."""
+
+EVERYTHING = "."
+_OWN_OUTPUTS = "outputs/exec-"
+_OUTPUTS_OF_COMMANDS = (_OWN_OUTPUTS, "outputs/process-")
+
+
+class Places:
+    """Paths with the sources of what is in them, those of the workspace as names in it, a folder with / at its end:
+    marks, which are in the store, folders of downloads and repositories of others."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._root, self._top = host, host.workspace, os.path.realpath(host.workspace)
+        self._home = Path(host.environment.get("HOME") or Path.home())
+        self._kept: dict[str, str] | None = None
+        self._lister = FileLister(most=MOST_ENTRIES)
+        self._search = Search([Path(self._top)], makes=False)  # it knows the folders that have not changed
+        self._found: list[str] = []
+
+    # --- which they are ----------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> None:
+        """Look which repositories are of others by now."""
+        import asyncio
+
+        self._found = await asyncio.to_thread(self._repositories, dict(self.all()))
+
+    def all(self) -> dict[str, str]:
+        """The marks; one with the source '' is the owner's, whatever folder it is in."""
+        if self._kept is None:
+            self._kept = dict(self._host.read("SELECT path, source FROM taint_files ORDER BY path"))
+        return self._kept
+
+    def reload(self) -> None:
+        self._kept = None
+
+    def of_others(self) -> dict[str, str]:
+        """All of them, without what the owner knows better about."""
+        found = {one: self._marked(one) for one in (*self._found, *self._downloads)}
+        return {one: source for one, source in {**found, **self.all()}.items() if source}
+
+    def source(self, path: str) -> str:
+        """Whose text a file has, '' for the person's and the assistant's own."""
+        name = self._name(path)
+        return self._marked(name) or (named(name) if _is_in_inbox(name) and "/" in name else "")
+
+    def source_of_folder(self, path: str) -> str:
+        """Whose text all files of a folder have, '' where that is not told."""
+        name = self._name(path)
+        return self._marked(f"{name}/") or (f"files in {name.translate(_NO_COMMA)}/" if _is_in_inbox(name) else "")
+
+    def _marked(self, name: str) -> str:
+        """The source of a path, or of the nearest folder above it."""
+        if (kept := _nearest(self.all(), name)) is not None:
+            return kept
+        if repository := next((one for one in _above(name) if one in self._found), ""):
+            return f"the repository {repository.rstrip('/').translate(_NO_COMMA)}"
+        is_download = not set(_above(name)).isdisjoint(self._downloads)
+        return named(name.rstrip("/")) if is_download or _was_fetched(os.path.join(self._top, name)) else ""  # noqa: PTH118
+
+    def _name(self, path: str) -> str:
+        """The path within the workspace, or from the root."""
+        path = self._expanded(path).replace("\0", "")
+        return name_beneath(self._root, path) or (os.path.realpath(path) if path.startswith("/") else path.rstrip("/"))
+
+    def _expanded(self, path: str) -> str:
+        """A path as a shell reads its beginning."""
+        return re.sub(r"^(?:~|\$HOME|\$\{HOME\})(?=/|$)", lambda sign: str(self._home), path)
+
+    @cached_property
+    def _downloads(self) -> list[str]:
+        """Folders of downloads that tools may open: that of the desktop, and those that are called so."""
+        reach = [*map(os.path.realpath, (*self._host.reach.read, *self._host.reach.write))]
+        own = [
+            self._home / "Downloads",
+            *(one for one in reach if Path(one).name.casefold() in ("download", "downloads")),
+        ]
+        with suppress(OSError, ValueError), open_again(os.path.realpath(self._home / ".config/user-dirs.dirs")) as file:
+            text = file.read(100_000).decode("utf-8", "replace")
+            if said := re.search(r'(?m)^\s*XDG_DOWNLOAD_DIR="(?:\$HOME)?/*([^"\n]+)"', text):
+                own.append(self._home / said[1])
+        real = dict.fromkeys(os.path.realpath(str(one)) for one in own)
+        is_open = tuple(f"{top}/" for top in reach)
+        return [f"{one}/" for one in real if f"{one}/".startswith(is_open) and one != os.path.realpath(self._home)]
+
+    def _repositories(self, marks: Mapping[str, str]) -> list[str]:
+        """Folders below the workspace with a repository from elsewhere. The workspace's own is the owner's."""
+        with suppress(TooManyError, OSError):
+            self._search.find()
+        places = [one for one in self._search.known if one != self._top]
+        return [f"{one.removeprefix(f'{self._top}/')}/" for one in places if self._came(one, marks)]
+
+    def _came(self, place: str, marks: Mapping[str, str]) -> bool:
+        """True for one that has a remote, other than the workspace, or was fetched into, unless something was sent from
+        it to a server."""
+        git = f"{place}/.git"
+        if said := re.match(r"gitdir: *(.+)", _text(git)):  # a working tree, or part of another one
+            git = os.path.join(place, said[1].partition("/worktrees/")[0])  # noqa: PTH118
+        elif not os.path.lexists(git):
+            git = place if Path(place, "HEAD").exists() else ""
+        git = git and os.path.realpath(git)
+        if not git.startswith(f"{self._top}/") or git == f"{self._top}/.git":
+            return not git.startswith(self._top)
+        config = _text(f"{git}/config")
+        urls = re.findall(r"(?mi)^\s*(?:push)?url\s*=\s*(.*?)\s*$", config)
+        is_away = re.search(r"(?mi)^\s*\[\s*remote\b", config) and {self._top} != set(map(os.path.realpath, urls))
+        if not is_away and not Path(git, "FETCH_HEAD").exists():
+            return False
+        logs = map(str, islice(Path(git).glob("logs/refs/remotes/**/*"), MOST_MARKS))
+        own = (one for one in logs if not _nearest(marks, one.removeprefix(f"{self._top}/")))
+        return not any("\tupdate by push\n" in _text(one) for one in own)
+
+    # --- what a command reads ----------------------------------------------------------------------------------------
+
+    def named_in(self, command: str, besides: Mapping[str, str]) -> list[str]:
+        """Sources of the places that words of a command name: a path in one, a folder above, a pattern that fits.
+        `besides` are further ones."""
+        above = dict[str, list[str]]()
+        for place, source in {**besides, **self.of_others()}.items():
+            for one in () if place.startswith("/") else _above(place):
+                above.setdefault(one, []).append(source)
+        found = [self.all().get(EVERYTHING, "")]
+        for word in self._paths_in(command):
+            if (name := self._name(word)) not in ("", ".", "/"):
+                found += [self.source(name) or self.source_of_folder(name), *above.get(f"{name}/", ())]
+        return list(dict.fromkeys(filter(None, found)))
+
+    def _paths_in(self, command: str) -> Iterator[str]:
+        """Words of a command that may be paths; in the place of a pattern what fits it."""
+        from nanoclaw.shell_words import words_in
+
+        parts = (part for word in words_in(command) for part in (word, *re.split(_NO_PATH, word)) if part)
+        for word in islice(dict.fromkeys(parts), MOST_WORDS):
+            if not glob.has_magic(word):
+                yield word
+            elif word.strip("./") != "*":
+                with suppress(ValueError, re.error):
+                    yield from islice(glob.iglob(self._expanded(word), root_dir=self._top), MOST_MARKS)  # noqa: PTH207
+
+    def shown_in(self, text: str) -> list[str]:
+        """Sources of the files whose paths stand in a listing of their folder, or before lines that were found."""
+        whole = text.replace("~/", f"{self._home}/")
+        found = [source for place, source in self.of_others().items() if place in whole and _shows(whole, place)]
+        found += [self.source(one) for one in re.findall(rf"(?:^|[\s/])((?:{'|'.join(INBOXES)})/[^\s:]+)", text)]
+        found += [self.source_of_folder(one) for one in re.findall(_HEADING, text)]
+        return list(dict.fromkeys(filter(None, found)))
+
+    async def repeated_in(self, text: str, command: str = "") -> list[str]:
+        """Sources of the files of which a text repeats a line: marked ones, those of inboxes, and for a `command` that
+        looks around those of folders, as the owner's own programs have lines of a repository's."""
+        import asyncio
+
+        lines = {part for line in text.splitlines() for part in _parts(line) if len(part) >= LEAST}
+        if not lines:
+            return []
+        looks, places = _LOOKS_AROUND.search(command), self.of_others()
+        files = [one for one in places if one[-1] != "/" and one != EVERYTHING]
+        folders = [*INBOXES, *(one for one in places if one[-1] == "/" and (looks or one in self._downloads))]
+        found = await asyncio.to_thread(self._repeating, lines, files, folders)
+        return list(dict.fromkeys(filter(None, map(self.source, found))))
+
+    def _repeating(self, lines: Collection[str], files: Sequence[str], folders: Sequence[str]) -> list[str]:
+        """Those of the files, and of the newest of the folders, that have one of the lines; none of a folder that is a
+        link, and none that commands of ours printed."""
+        tops = [os.path.join(self._top, one.rstrip("/")) for one in folders]  # noqa: PTH118
+        plain = [Path(one) for one in tops if os.path.realpath(one) == one]
+        inner = listed(plain, skips=lambda name, beside: name == ".git", most=MOST_FILES).files
+        newest = sorted(inner, key=lambda path: inner[path].st_mtime, reverse=True)
+        found, left = list[str](), MOST_BYTES
+        for name in (*files, *(path.removeprefix(f"{self._top}/") for path in newest)):
+            if left <= 0:
+                break
+            if not name.startswith(_OUTPUTS_OF_COMMANDS):
+                left -= len(text := _text(os.path.join(self._top, name), left))  # noqa: PTH118
+                found += (
+                    [name]
+                    if "\0" not in text[:1000] and any(line.strip() in lines for line in text.splitlines())
+                    else []
+                )
+        return found
+
+    def programs_of(self, command: str) -> list[str]:
+        """Files with others' text that a command names and that can be run."""
+        names = dict.fromkeys(map(self._name, filter(self.source, self._paths_in(command))))
+        return [one for one in names if self._is(_can_run, one)]
+
+    def archive_of(self, command: str) -> str:
+        """The first archive that a command names."""
+        return next((one for one in map(self._name, self._paths_in(command)) if self._is(_is_archive, one)), "")
+
+    def _is(self, is_such: Callable[[str, int, bytes], bool], name: str) -> bool:
+        with suppress(OSError, ValueError), open_again(os.path.join(self._top, name)) as file:  # noqa: PTH118
+            return is_such(name, os.fstat(file.fileno()).st_mode, file.read(300))
+        return False
+
+    # --- marks -------------------------------------------------------------------------------------------------------
+
+    def listing(self) -> FileListing:
+        """All files as they are now."""
+        return self._lister.scan([self._root])
+
+    def changed_since(self, before: FileListing, *, only_new: bool) -> list[str]:
+        """Files that came, or changed too, by the highest folder that came with them."""
+        after = self.listing()
+        if not before.tops or not after.tops:
+            return [EVERYTHING]
+        _, changed, new = changes(before, after)
+        names = [path.removeprefix(f"{before.tops[0]}/") for path in (*new, *(() if only_new else changed))]
+        there = {f"{path.removeprefix(f'{before.tops[0]}/')}/" for path in before.folders}
+        found = {next((one for one in [*_above(name)][-2:0:-1] if one not in there), name): None for name in names}
+        if len(found) > MOST_MARKS:
+            return list(dict.fromkeys(f"{one.partition('/')[0]}/" if "/" in one else one for one in found))
+        return list(found)
+
+    def mark(self, turn: Turn, paths: Iterable[str], sources: Sequence[str]) -> None:
+        """Note whose text files have; on disk with the turn's next transaction, which comes before its calls."""
+        source = ", ".join(dict.fromkeys(sources))
+        new = {path: source for path in paths if path and self.all().get(path) != source}
+        if new:
+            folders = tuple(path for path in new if path[-1] == "/")
+            gone = [one for one, was in self.all().items() if not was and one.startswith(folders)]
+            for one in gone:  # another folder is in its place
+                del self.all()[one]
+            self.all().update(new)
+            turn.later(partial(_keep, new, gone))
+
+    def mark_at_once(self, path: str, sources: Sequence[str], tx: Tx) -> None:
+        """The same outside a turn, of one file."""
+        self.all()[path] = ", ".join(dict.fromkeys(sources))
+        _keep({path: self.all()[path]}, (), tx)
+
+    def unmark(self, turn: Turn, path: str) -> None:
+        """A file that was rewritten as a whole, with nothing read before, is clean."""
+        if self.all().pop(path, ""):
+            turn.later(partial(_keep, {}, [path]))
+
+    def has_mark(self, path: str) -> bool:
+        """True for a file or folder that `clean` says something new about."""
+        name = self._name(path)
+        return bool(self._marked(name) or self._marked(f"{name}/"))
+
+    def clean(self, path: str, tx: Tx) -> None:
+        """Take a mark away that the owner knows better about; inside a place of others they say that it is theirs."""
+        name = self._name(path)
+        for one in (name, f"{name}/"):
+            self.all().pop(one, None)
+        own = {f"{name}/" if Path(self._top, name).is_dir() else name: ""} if self.has_mark(path) else {}
+        self.all().update(own)
+        _keep(own, [name, f"{name}/"], tx)
+
+
+_NO_PATH = re.compile(r"[^\w./~*?\[\]$+@-]+")
+_HEADING = re.compile(rf"(?m)^(?:\./)?((?:{'|'.join(INBOXES)})(?:/[^\n]*)?):$")
+"""A folder above its files, as `ls -R` shows it."""
+
+_LOOKS_AROUND = re.compile(
+    r"\b(?:find|fd|rg|ag|ack|xargs|tar|rsync|walk|glob|rglob|for)\b|\$\(|`|\bgrep\b[^|;&\n]*\s-(?:-\w*recursive|\w*[rR])"
+)
+_PROGRAM = re.compile(r"text/(?:x-.*|javascript)|application/x-(?:sh|csh|perl|python.*)")
+_ARCHIVES = (b"PK\3\4", b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x28\xb5\x2f\xfd")
+
+
+def named(name: str) -> str:
+    """A file as a source, in whose name nothing passes for what the program writes there."""
+    return f"the file {name.translate(_NO_COMMA)}"
+
+
+_NO_COMMA = str.maketrans(dict.fromkeys(",()", " "))
+
+
+def _nearest(marks: Mapping[str, str], name: str) -> str | None:
+    """The source of a path, or of the nearest folder above it; None for no mark."""
+    return next((marks[one] for one in (name, *_above(name), EVERYTHING) if one in marks), None) if marks else None
+
+
+def _is_in_inbox(name: str) -> bool:
+    return name.split("/")[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
+
+
+def _above(name: str) -> Iterator[str]:
+    """A folder, and those above it."""
+    path = PurePosixPath(name)
+    return (f"{one}/" for one in (path, *path.parents))
+
+
+def _shows(text: str, place: str) -> bool:
+    """True where a text has paths below a folder or its heading, or a file's path before a line of it."""
+    sign = (
+        rf"{re.escape(place)}[^\s:]|^(?:\./)?{re.escape(place[:-1])}:$"
+        if place[-1] == "/"
+        else rf"{re.escape(place)}[:-]"
+    )
+    return re.search(rf"(?m)(?<![\w.-])(?:{sign})", text) is not None
+
+
+def _text(path: str, most: int = 1_000_000) -> str:
+    """The beginning of a plain file's text, '' for none."""
+    try:
+        with open_again(path) as file:
+            return file.read(most).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _parts(line: str) -> Iterator[str]:
+    yield line.strip()
+    if found := re.match(r"(?:[^:\n]*?[:-])?\s*\d+[:\t -]|[^:\n]*?:", line):
+        yield line[found.end() :].strip()
+
+
+def _can_run(name: str, mode: int, start: bytes) -> bool:
+    """True for a file that may be run, begins with #!, or has the name of a program's source."""
+    import mimetypes
+
+    return (
+        bool(mode & 0o111) or start[:2] == b"#!" or _PROGRAM.fullmatch(mimetypes.guess_type(name)[0] or "") is not None
+    )
+
+
+def _is_archive(name: str, mode: int, start: bytes) -> bool:
+    is_document = start[30:].startswith((b"[Content_Types].xml", b"mimetype"))
+    return (start.startswith(_ARCHIVES) or start[257:262] == b"ustar") and not is_document
+
+
+def _was_fetched(path: str) -> bool:
+    """True for a file of which the system keeps that a browser or mail program downloaded it."""
+    with suppress(OSError, ValueError):
+        if sys.platform != "darwin":
+            return not {"user.xdg.origin.url", "user.xdg.referrer.url"}.isdisjoint(os.listxattr(path))
+        import ctypes
+
+        room = ctypes.create_string_buffer(10_000)
+        length = ctypes.CDLL(None).listxattr(os.fsencode(path), room, len(room), 0)
+        names = room.raw[: max(length, 0)].split(b"\0")
+        return b"com.apple.quarantine" in names or b"com.apple.metadata:kMDItemWhereFroms" in names
+    return False
+
+
+def _keep(new: Mapping[str, str], gone: Iterable[str], tx: Tx) -> None:
+    for path in gone:
+        tx.execute("DELETE FROM taint_files WHERE path = ?", path)
+    for path, source in new.items():
+        tx.execute("INSERT OR REPLACE INTO taint_files (path, source) VALUES (?, ?)", path, source)
