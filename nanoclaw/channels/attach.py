@@ -182,7 +182,7 @@ def in_reach(folder: str, use: Callable[[str], None]) -> None:
 def connect(folder: str, want: str, session: str = "") -> Link | None:
     """A line to the process that owns the home `folder`; None when none listens there.
 
-    `want` is chat, answer, command, status, mend, or home: a gateway asks for that. Raises StoreBusy if it refuses or
+    `want` is chat, answer, command, status, or home: a gateway asks for that. Raises StoreBusy if it refuses or
     does not answer.
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -222,21 +222,6 @@ def status(folder: str) -> dict[str, Any] | None:
         return None
     link.socket.close()
     return dict(link.hello["status"])
-
-
-def mend(folder: str) -> list[list[str]]:
-    """Have the process that runs mend what its plugins can. Raises StoreError if it has not, and StoreBusy when it does
-    not answer or knows nothing of that."""
-    link = connect(folder, "mend")
-    if link is None:
-        return []
-    link.socket.settimeout(TIMEOUT_SECONDS)
-    try:
-        return list(link.receive()["mended"])
-    except TimeoutError:
-        raise StoreBusy(f"process {link.hello['pid']} does not finish it: see its log") from None
-    finally:
-        link.socket.close()
 
 
 # --- one question ----------------------------------------------------------------------------------------------------

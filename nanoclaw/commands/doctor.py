@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.commands.arguments import Options
-from nanoclaw.commands.health import files, keys, model, settings, store, times
+from nanoclaw.commands.health import files, keys, model, settings, store
 from nanoclaw.core.channel import ChannelTable
-from nanoclaw.core.errors import FAULTS, ChannelError, ConfigError, NanoclawError, StoreError
+from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
@@ -185,7 +185,7 @@ def _local(
     config: Config, options: Options, pid: int | None, live: dict[str, Any] | None, problem: str = ""
 ) -> Iterator[tuple[str, Look]]:
     """All checks that need no network, by kind. `problem` is what a start said about the configuration."""
-    yield "time zone", lambda: times.zone(config)
+    yield "time zone", lambda: settings.zone(config)
     yield "configuration", lambda: settings.settings(config, live, problem, goes_back=options.last_good)
     yield "permissions", lambda: (*files.exposed(config), *files.exposed_workspace(config), *files.locked(config))
     yield "workspace", lambda: files.folders(config)
@@ -232,7 +232,7 @@ async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None)
         raise app
     try:
         async with asyncio.timeout(PLUGIN_SECONDS):
-            return [one._replace(name=one.name or plugin) for plugin, one in await app.findings(deep=True)]
+            return [one._replace(name=one.name or plugin, fix=None) for plugin, one in await app.findings(deep=True)]
     except TimeoutError:
         raise StoreError(f"the plugins did not answer within {PLUGIN_SECONDS:.0f} s: see the log") from None
 
@@ -277,16 +277,13 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
 
 
 async def mend(config: Config, options: Options, report: Report) -> None:
-    """Repair findings on this machine, then those of plugins. The check that follows says what is still wrong."""
+    """Repair findings on this machine. The check that follows says what is still wrong."""
     pid, live = _running_process(config)
     for check in ("permissions", "configuration", ""):  # the first two may open, or change, what the others stand on
         config = settings.again(config)
         for one, look in _local(config, options, pid, live):
             if check in (one, "") and not _hidden(config, one):
                 await _mend_found(one, await _guarded(one, look), report)
-    with suppress(NanoclawError, OSError):
-        for name, text, done in await _mended_by_plugins(settings.again(config), live):
-            report.mended("plugin", Finding(False, text, name), done)
 
 
 async def _mend_found(check: str, found: Iterable[Finding], report: Report) -> None:
@@ -294,38 +291,3 @@ async def _mend_found(check: str, found: Iterable[Finding], report: Report) -> N
         if one.fix:
             with suppress(NanoclawError, OSError):
                 report.mended(check, one, await one.fix())
-
-
-async def _mended_by_plugins(config: Config, live: dict[str, Any] | None) -> list[list[str]]:
-    """Let the running process repair what its plugins can, or do it in this one, which then owns the store. Raises
-    NanoclawError."""
-    if live:
-        return attach.mend(str(config.home))
-    if config.problem or not config.home.exists() or not await _can_mend(config):
-        return []
-    from nanoclaw.start.build import build
-
-    app = build(config)
-    try:
-        return await mended(app, deep=True)
-    finally:
-        await app.aclose()
-
-
-async def _can_mend(config: Config) -> bool:
-    from nanoclaw.commands.inspecting import app_over_copy
-
-    async with asyncio.timeout(PLUGIN_SECONDS), app_over_copy(config) as app:
-        return any(one.fix for _, one in await app.findings(deep=True))
-
-
-async def mended(app: App, *, deep: bool = False) -> list[list[str]]:
-    """Repair what plugins can. Returns for each finding its plugin, its text, and what was done."""
-    done = list[list[str]]()
-    for plugin, one in await app.findings(deep=deep):
-        if one.fix:
-            try:
-                done.append([one.name or plugin, one.text, await one.fix()])
-            except FAULTS as error:
-                app.chain.fault(next(each for each in app.plugins if each.name == plugin), "fix", error)
-    return done

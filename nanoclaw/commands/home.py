@@ -32,7 +32,7 @@ def init(config: Config, options: Options) -> int:
     made += home.seed(config.workspace_path, home.shipped("workspace_template"))
     lines = list[str]()
     if options.model or options.api_base:
-        from nanoclaw.commands.choosing import choose
+        from nanoclaw.commands.models import choose
 
         lines = [line for some in choose(config, options.model, options.api_base) for line in some]
     print(f"Home: {config.home}\nWorkspace: {config.workspace_path}")

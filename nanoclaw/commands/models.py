@@ -1,34 +1,70 @@
-"""`nanoclaw model`: everything known about models, without asking a server, and the one that answers from now on."""
+"""`nanoclaw model`: what is known about models, without asking a server, and the one that config.toml names."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 
 from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.plugins import carry_out
-from nanoclaw.core.plugin import Reply
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.installation import start_command
+from nanoclaw.providers import catalogue, names, prices
+from nanoclaw.providers.choose import LOCAL, models_folder
+from nanoclaw.start.build import change_settings
 from nanoclaw.start.config import Config, load
 
 
 def model(config: Config, options: Options) -> int:
-    if options.name:
-        from nanoclaw.commands.choosing import choose
-
-        done, lacking = choose(config, config.purposes.resolve(options.name), "")
-        if not options.json:
-            print(*done, *lacking, sep="\n")
-        if any(line.startswith("Still to do") for line in lacking):
-            return 0
-        return carry_out(load(os.environ), "model", options.name, as_json=options.json)
-    found = asyncio.run(_listing(config))
-    print(json.dumps(found.data) if options.json else found.text)
-    return 0
+    if not options.name:
+        return carry_out(config, "model", "", as_json=options.json, only_reads=True)
+    done, lacking = choose(config, config.purposes.resolve(options.name), "")
+    if not options.json:
+        print(*done, *lacking, sep="\n")
+    if any(line.startswith("Still to do") for line in lacking):
+        return 0
+    return carry_out(load(os.environ), "model", options.name, as_json=options.json)
 
 
-async def _listing(config: Config) -> Reply:
-    from nanoclaw.commands.inspecting import app_over_copy
+_BELONGS = ("api_base", "api_key")
+"""Keys of [model] that are valid for one service only."""
 
-    async with app_over_copy(config) as app:
-        return app.models.listing("")
+
+def choose(config: Config, model: str, api_base: str) -> tuple[list[str], list[str]]:
+    """Write the model into config.toml, where all else stays as it is. Lines about what was done, and about what is
+    lacking or to do. Raises ConfigError for what can't be a model's name."""
+    model = model.strip() or config.model.name
+    if not model:
+        raise ConfigError("an address needs a model: give --model PROVIDER/NAME, too.")
+    lacking = _lacking(config, model, api_base)
+    gone = [key for key in _BELONGS if _is_other(config, model) and config.get(f"model.{key}")]
+    changes = {**{f"model.{key}": None for key in gone}, "model.name": model}
+    copy = change_settings(config, changes | ({"model.api_base": api_base} if api_base else {}))
+    kept = config.model.api_base if not (api_base or _is_other(config, model)) else ""
+    address = f", at {api_base}" if api_base else f", at {kept}, as before; --api-base changes it" if kept else ""
+    belonged = f"Removed, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
+    done = [f"Model: {model}{address}", belonged, f"The previous file is {copy}." if copy else ""]
+    return [*filter(None, done)], lacking
+
+
+def _is_other(config: Config, model: str) -> bool:
+    """True if a model is of another service than the configured one."""
+    return model.partition("/")[0] != config.model.name.partition("/")[0]
+
+
+def _lacking(config: Config, model: str, api_base: str) -> list[str]:
+    """Lines about a missing key or file, or a name that may be misspelt."""
+    if model.startswith(LOCAL):
+        if "/" not in model.removeprefix(LOCAL):
+            catalogue.find(model)  # a name of the catalogue, or none
+        try:
+            catalogue.locate(model, models_folder(config))
+        except ConfigError as error:
+            return [f"Still to do: {error}"]
+        return []
+    key, prefix, name = names.check(model, api_base)
+    lines = []
+    if not api_base and (near := prices.near(prefix, name)):
+        lines.append(f"{model} is not among the models known here; did you mean {prefix}/{near}?")
+    if key and not config.environment.get(key, "").strip():
+        lines.append(f"Still to do: {start_command()} keys set {key} --file asks for the key and keeps it.")
+    return [*lines, f"{start_command()} doctor tests it with one word."]

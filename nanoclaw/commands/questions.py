@@ -6,7 +6,7 @@ import asyncio
 import getpass
 import os
 
-from nanoclaw.commands.choosing import choose
+from nanoclaw.commands.models import choose
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.installation import start_command
 from nanoclaw.start import secrets_file

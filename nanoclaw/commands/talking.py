@@ -488,11 +488,6 @@ class Attachable:
 
         return {**self._app.status(), "findings": found(await self._app.findings())}
 
-    async def mend(self) -> list[list[str]]:
-        from nanoclaw.commands.doctor import mended
-
-        return await mended(self._app)
-
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         rows = [] if self._app.router.is_frozen else self._app.outbox.pending("terminal")
         return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]

@@ -330,8 +330,8 @@ class Command(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A line of status, doctor and audit; `name` is what was checked. `fix` repairs it and says what it did. `risk` is
-    for audit: how much it exposes."""
+    """A line of status, doctor and audit; `name` is what was checked. `fix` repairs what the doctor itself found, and
+    says what it did. `risk` is for audit: how much it exposes."""
 
     is_well: bool
     text: str

@@ -41,10 +41,6 @@ class AttachHost(Protocol):
 
     async def status(self) -> dict[str, Any]: ...
 
-    async def mend(self) -> list[list[str]]:
-        """Repair what plugins can: whose it was, what was found, what was done."""
-        ...
-
     def footer(self, address: Address) -> str:
         """A line about a conversation: its name, length, cost and model."""
         ...
@@ -321,9 +317,6 @@ class Terminals:
         match hello.get("want"):
             case "status":
                 line.send({**said_hello, "status": await self._host.status()})
-            case "mend":
-                line.send(said_hello)
-                line.send({"mended": await self._host.mend()})
             case "home" if self._own is None:
                 raise ClientRefused(f"process {os.getpid()} is a gateway and uses {self._home} already: end it first")
             case "home":

@@ -206,33 +206,19 @@ def room(config: Config) -> Iterator[Finding]:
         disks.setdefault(there.stat().st_dev, (folder, there))
     for folder, there in disks.values():
         free, found = shutil.disk_usage(there).free, os.statvfs(there)
-        takes = f" The largest there: {largest}." if (largest := _largest(config, folder)) else ""
         said = f"{_size(free)} are free for {folder}"
         if free < FULL_BYTES:
-            text = f"the disk of {folder} is full: nothing more can be saved. Free some space.{takes}"
+            text = f"the disk of {folder} is full: nothing more can be saved. Free some space."
             yield Finding(False, text, "disk")
         elif found.f_files and not found.f_favail:
             text = f"the disk of {folder} cannot hold more files, though it has space: delete files that you don't need"
             yield Finding(False, text, "disk")
         elif free < max(FEW_BYTES, 2 * _bytes_of(config.home / "state.db")):
-            yield Finding(False, f"only {said}: free some space.{takes}", "disk")
+            yield Finding(False, f"only {said}: free some space.", "disk")
         elif free < LITTLE_BYTES:
-            yield Finding(True, f"{said}, which is little.{takes}", "disk", risk="note")
+            yield Finding(True, f"{said}, which is little.", "disk", risk="note")
         else:
             yield Finding(True, said, "disk")
-
-
-def _largest(config: Config, folder: Path) -> str:
-    """The largest parts of the home, in words; nothing for another folder."""
-    if folder != config.home or not folder.is_dir():
-        return ""
-    sizes = dict[str, int]()
-    for path, found in _inside(config):
-        if stat.S_ISREG(found.st_mode):
-            part = path.relative_to(folder).parts[0]
-            sizes[part] = sizes.get(part, 0) + found.st_blocks * 512
-    large = sorted(((size, name) for name, size in sizes.items() if size >= FULL_BYTES), reverse=True)[:3]
-    return ", ".join(f"{name} {_size(size)}" for size, name in large)
 
 
 def _bytes_of(path: Path) -> int:

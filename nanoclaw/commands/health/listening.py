@@ -1,4 +1,4 @@
-"""Sockets at which the running process, and programs that it started, can be reached (Linux)."""
+"""Sockets at which the running process can be reached (Linux)."""
 
 from __future__ import annotations
 
@@ -27,22 +27,18 @@ def listening(config: Config) -> Iterator[Finding]:
     if pid is None:
         yield Finding(True, "nothing runs, so nothing listens", "ports")
         return
-    if not (network := _network(pid)):
+    if not list(_rows(pid, "unix")):
         text = f"process {pid} runs; its ports can be listed only on Linux, and by its own user or root"
         yield Finding(True, text, "ports", risk="note")
         return
-    for process in (pid, *_descendants(pid)):
-        if _network(process) != network:  # in a sandbox, whose network nobody else reaches
-            continue
-        whose = "" if process == pid else f" ({_command(process)}, process {process})"
-        inodes = set(_sockets(process))
-        for table, state in _PROTOCOLS.items():
-            for fields in _rows(process, table):
-                if fields[3] == state and fields[9] in inodes and fields[2].endswith(":0000"):
-                    yield _port(table, fields[1], whose)
-        for fields in _rows(process, "unix"):
-            if len(fields) > 7 and int(fields[3], 16) & _ACCEPTS and fields[6] in inodes:
-                yield _unix(config.home / fields[7], fields[7], whose)
+    inodes = set(_sockets(pid))
+    for table, state in _PROTOCOLS.items():
+        for fields in _rows(pid, table):
+            if fields[3] == state and fields[9] in inodes and fields[2].endswith(":0000"):
+                yield _port(table, fields[1])
+    for fields in _rows(pid, "unix"):
+        if len(fields) > 7 and int(fields[3], 16) & _ACCEPTS and fields[6] in inodes:
+            yield _unix(config.home / fields[7], fields[7])
 
 
 def in_folders(folders: Iterable[Path]) -> Iterator[Finding]:
@@ -60,27 +56,27 @@ def in_folders(folders: Iterable[Path]) -> Iterator[Finding]:
             yield Finding(False, one_line(text, 1000), "folders", risk="warning")
 
 
-def _port(table: str, place: str, whose: str) -> Finding:
+def _port(table: str, place: str) -> Finding:
     address, _, port = place.partition(":")
     kind = "UDP port" if table.startswith("udp") else "port"
     if address in _LOOPBACK:
-        return Finding(True, f"{kind} {int(port, 16)} listens to programs of this machine{whose}", "ports", risk="note")
-    return Finding(False, f"{kind} {int(port, 16)} listens to other machines{whose}", "ports", risk="warning")
+        return Finding(True, f"{kind} {int(port, 16)} listens to programs of this machine", "ports", risk="note")
+    return Finding(False, f"{kind} {int(port, 16)} listens to other machines", "ports", risk="warning")
 
 
-def _unix(path: Path, name: str, whose: str) -> Finding:
+def _unix(path: Path, name: str) -> Finding:
     if name.startswith("@"):
-        text = f"the socket {name} listens to all programs of this machine{whose}"
+        text = f"the socket {name} listens to all programs of this machine"
         return Finding(True, one_line(text, 1000), "sockets", risk="warning")
     try:
         mode = path.stat().st_mode
         is_open = mode & stat.S_IWOTH and all(one.stat().st_mode & stat.S_IXOTH for one in path.parents)
     except OSError:
-        return Finding(True, one_line(f"the socket {path} listens, and has no file any more{whose}", 1000), "sockets")
+        return Finding(True, one_line(f"the socket {path} listens, and has no file any more", 1000), "sockets")
     if is_open:
-        text = f"{path} ({stat.S_IMODE(mode):o}) lets other users of this machine in{whose}: run chmod 600 {path}"
+        text = f"{path} ({stat.S_IMODE(mode):o}) lets other users of this machine in: run chmod 600 {path}"
         return Finding(False, one_line(text, 1000), "sockets", risk="bad")
-    text = f"{path} ({stat.S_IMODE(mode):o}) listens to your own programs{whose}"
+    text = f"{path} ({stat.S_IMODE(mode):o}) listens to your own programs"
     return Finding(True, one_line(text, 1000), "sockets", risk="note")
 
 
@@ -88,31 +84,6 @@ def _rows(pid: int, table: str) -> Iterator[list[str]]:
     with suppress(OSError):  # there is no such table, or the process has ended
         for line in Path(f"/proc/{pid}/net/{table}").read_text("utf-8", "replace").splitlines()[1:]:
             yield line.split(maxsplit=7 if table == "unix" else -1)
-
-
-def _network(pid: int) -> str:
-    with suppress(OSError):
-        return str(Path(f"/proc/{pid}/ns/net").readlink())
-    return ""
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    children = dict[int, list[int]]()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError, IndexError):
-            parent = int(path.read_text("utf-8", "replace").rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(path.parent.name))
-    below = list(children.get(pid, ()))
-    while below:
-        one = below.pop(0)
-        yield one
-        below += children.get(one, ())
-
-
-def _command(pid: int) -> str:
-    with suppress(OSError):
-        return one_line(Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace").replace("\0", " ").strip(), 60)
-    return "?"
 
 
 def _sockets(pid: int) -> Iterator[str]:

@@ -99,7 +99,7 @@ class Access(Plugin):
 
     async def audit(self) -> Iterable[Finding]:
         from nanoclaw.plugins.access.accounts import Accounts
-        from nanoclaw.plugins.access.opened import opened
+        from nanoclaw.plugins.access.gatekeeper import opened
 
         return opened(Accounts(self._host), self._rules)
 

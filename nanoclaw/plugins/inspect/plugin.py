@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from nanoclaw.core.plugin import TurnRecord
     from nanoclaw.core.prompt_snapshot import Preview
     from nanoclaw.plugins.inspect.request import PromptRow
-    from nanoclaw.plugins.inspect.why import FoundNote
-
-USAGE = "/why tells where the last answer came from; /why not TEXT why a note with this text was not recalled."
-
 
 SHOW_USAGE = "/show shows the last result of a tool as a whole, /show 3 that of call 3: its line ends in #3."
 
@@ -32,10 +28,9 @@ class Inspect(Plugin):
 
     def commands(self) -> Iterable[Command]:
         context = "what the model sees, part by part, and what it costs"
-        why = "where the last answer came from; /why not TEXT: why a note was not recalled"
         return [
             Command("context", context, self._context, "talk", private=True),
-            Command("why", why, self._why, private=True, part_of="undo"),
+            Command("why", "where the last answer came from", self._why, private=True, part_of="undo"),
             Command("show", "the last result of a tool as a whole: /show 3", self._show, private=True, part_of="undo"),
         ]
 
@@ -48,7 +43,7 @@ class Inspect(Plugin):
         return "\n\n".join([table(rows), *self._inspection.remarks(said.conversation, preview)])
 
     async def _why(self, said: Said) -> str:
-        return await self._inspection.why(said.conversation, said.argument)
+        return await self._inspection.why(said.conversation)
 
     async def _show(self, said: Said) -> str:
         from nanoclaw.plugins.inspect.results import IN_CHATS, WIDEST, whole
@@ -114,17 +109,11 @@ class Inspection:
         many = f"{left_out.tools} tool{'s' * (left_out.tools > 1)}"
         return [f"Left to tool_search: {many}, whose schemas would take ≈ {left_out.tokens:,} tokens more."]
 
-    async def why(self, conversation: Address, argument: str) -> str:
+    async def why(self, conversation: Address) -> str:
         from nanoclaw.plugins.inspect import why
 
-        last = why.past(self._last(conversation))
-        negated, _, text = argument.partition(" ")
-        if negated.lower() == "not" and text.strip():
-            question = why.question_of(last.messages if last else ())
-            return why.why_not(text.strip(), question, last, self._search)
-        if argument:
-            return USAGE
-        return why.why(last, self._host.models.cost_in_words, await self._facts(conversation), self._origin)
+        last, facts = why.past(self._last(conversation)), await self._facts(conversation)
+        return why.why(last, self._host.models.cost_in_words, facts, self._origin)
 
     def _last(self, conversation: Address) -> TurnRecord | None:
         return self._host.conversations.of(conversation).last_turn()
@@ -143,8 +132,3 @@ class Inspection:
                 return str(memory.origins.in_words(file, memory.lines(file)[line - 1]))
             return ""
         return str(memory.origins.in_words(file, line))
-
-    def _search(self, query: str, limit: int) -> Sequence[FoundNote]:
-        memory = self._host.get("memory")
-        found: Sequence[FoundNote] = memory.search(query, limit) if memory else ()
-        return found

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.core.plugin import TurnRecord
@@ -14,20 +14,6 @@ from nanoclaw.core.prompt_snapshot import Manifest
 from nanoclaw.core.prompt_snapshot import load_manifest as manifest_of
 from nanoclaw.plugins.inspect.request import named, notes_in_words
 from nanoclaw.tokenizer import tokens as words
-
-
-class FoundNote(Protocol):
-    """A note that a search found."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def text(self) -> str: ...
-
 
 MOST_ORIGINS = 5
 """Most notes that are shown with their origin."""
@@ -38,10 +24,6 @@ Origins = Callable[[str, int | str], str]
 
 def _unknown(file: str, line: int | str) -> str:
     return ""
-
-
-Search = Callable[[str, int], Sequence[FoundNote]]
-"""The best notes for a query, at most a number of."""
 
 
 class PastTurn(NamedTuple):
@@ -112,32 +94,6 @@ def why(last: PastTurn | None, cost: Callable[[str, Usage], str], facts: str = "
     if last.reason != "answered":
         lines.append(f"It ended as: {last.reason}")
     return "\n".join(f"- {line}" for line in lines)
-
-
-def why_not(text: str, question: str, last: PastTurn | None, search: Search) -> str:
-    """The reason why the note that `text` describes was not recalled for `question`."""
-    wanted = next(iter(search(text, 1)), None)
-    if wanted is None:
-        return f"No note mentions “{text}”."
-    shown = last.manifest.notes if last and last.manifest else ()
-    where = f"{wanted.file}:{wanted.start} “{wanted.text[:80]}”"
-    if wanted.file == "MEMORY.md":
-        return f"{where} is in MEMORY.md, which the model sees as a whole."
-    if any((note.file, note.start) == (wanted.file, wanted.start) for note in shown):
-        return f"{where} was recalled."
-    ranked = search(question, 100)
-    place = next((n for n, hit in enumerate(ranked, 1) if (hit.file, hit.start) == (wanted.file, wanted.start)), None)
-    if place is None and set(words(question)).isdisjoint(words(wanted.text)):
-        return f"{where} shares no word with the question “{question[:80]}”."
-    if place is None:
-        return f"{where} is not among what a search for the question “{question[:80]}” finds first."
-    score = ranked[place - 1].score
-    best = f"; the best had {ranked[0].score:.2f}" if place > 1 else ""
-    return (
-        f"{where} ranked number {place} with a score of {score:.2f}{best}. "
-        f"Only the first few above a threshold are shown{'' if shown else ', and here none was'}; "
-        "one that was shown earlier in the conversation is not shown again."
-    )
 
 
 def question_of(messages: Sequence[Message]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -105,7 +105,6 @@ async def test_why_names_what_the_last_answer_came_from(tmp_path: Path) -> None:
     )
     plugins: list[str | type[Plugin]] = ["inspect", tools_plugin(tool(read_file, reach="none"))]
     async with running(tmp_path, model, plugins=plugins) as home:
-        assert "/why not TEXT" in await home.ask("/why not") == await home.ask("/why so")
         assert await home.ask("/why") == "There is no answer in this conversation yet."
         await home.ask("what is on the list?")
         after = await home.ask("/why")
@@ -185,19 +184,6 @@ async def test_why_names_the_facts_that_the_answer_states(tmp_path: Path, answer
         assert "- Facts of MEMORY.md with words of it: “Anna's birthday is 3 March”\n" in await home.ask("/why")
         await home.ask("and what does she like?")
         assert "MEMORY.md" not in await home.ask("/why")
-
-
-def test_why_not_tells_the_reason() -> None:
-    def why_not(found: list[Note], ranked: list[Note], last: why.PastTurn | None) -> str:
-        return why.why_not("dentist", "when is my flight?", last, lambda query, limit: found if limit == 1 else ranked)
-
-    fact = replace(NOTE, file="MEMORY.md")
-    assert "No note mentions" in why_not([], [], None)
-    assert "sees as a whole" in why_not([fact], [], None)
-    assert "was recalled" in why_not([NOTE], [NOTE], past(NOTE))
-    assert "shares no word" in why_not([NOTE], [], past())
-    assert "not among what a search" in why_not([replace(NOTE, text="My flight to June")], [], past())
-    assert "number 2 with a score of 3.25" in why_not([NOTE], [replace(NOTE, start=9, score=8.0), NOTE], past())
 
 
 async def test_why_tells_what_this_message_recalled_from_what_was_shown_for_an_earlier_one(tmp_path: Path) -> None:
