@@ -251,7 +251,7 @@ class Browse(Plugin):
         happened = [*seen.happened, *await self._taken(session, context)]
         head = " — ".join(part for part in (seen.title, address) if part)
         if seen.status >= 400:
-            head = f"{head} (the server answered {seen.status}{_STATUS.get(seen.status, '')})"
+            head = f"{head} (the server answered {seen.status})"
         note = seen.note
         if seen.all:
             from nanoclaw.outputs.outputs import Outputs
@@ -286,13 +286,6 @@ class Browse(Plugin):
 
 
 _SCHEMES = ("about:", "data:", "javascript:", "file:", "chrome:", "blob:")
-_STATUS = {
-    401: ": it wants a name and password, which the browser cannot give",
-    403: ": refused",
-    404: ": there is no such page",
-    429: ": too many requests; wait before another",
-}
-
 _NOT_SENT = {
     "owner": "the person said no. Accept that.",
     "time": "nobody answered in time. Say in your answer what was left undone.",

@@ -233,7 +233,7 @@ class BrowserSession:
         async def fill() -> None:
             await element.fill(text, timeout=ACT_SECONDS * 500)
             if text and await element.evaluate("e => e.value === ''"):
-                raise ToolError(_FORM)
+                raise ToolError(f"this field takes another form, such as {_FORMS}")
             if may_send:
                 await element.press("Enter", timeout=ACT_SECONDS * 500, no_wait_after=True)
 
@@ -248,18 +248,9 @@ class BrowserSession:
         return await self._acted(lambda: element.press(key, timeout=ACT_SECONDS * 500, no_wait_after=True), may_send)
 
     async def select(self, number: int, option: str) -> Seen:
+        """By the label or the value of an option, as the page's text lists them."""
         element = await self._element(number)
-        names: list[str] = await self._do(
-            lambda: element.evaluate("e => [...(e.options || [])].flatMap(o => [o.label, o.value])")
-        )
-        if not names:
-            raise ToolError(f"element {number} is not a select: click it instead.")
-        wanted = option.strip().casefold()
-        near = [(name.strip().casefold() != wanted, at) for at, name in enumerate(names) if wanted in name.casefold()]
-        is_other, found = min(near, default=(True, 0))
-        if not near or (is_other and not wanted):
-            raise ToolError(f"element {number} has no such option. Read the page: its options are listed there.")
-        return await self._acted(lambda: element.select_option(index=found // 2, timeout=ACT_SECONDS * 500))
+        return await self._acted(lambda: element.select_option(option.strip(), timeout=ACT_SECONDS * 100))
 
     async def upload(self, number: int, name: str, data: bytes, may_send: MaySend) -> Seen:
         """Raises ToolError where the element takes no file."""
@@ -703,7 +694,7 @@ class BrowserSession:
 
 
 _CRASHED = "the browser has crashed. Open the page again; it begins without logins."
-_FORM = "this field takes another form: a date as 2026-03-31, a time as 14:30, a number in digits, a colour as #aabbcc."
+_FORMS = "2026-03-31 for a date, 14:30 for a time, digits for a number, #aabbcc for a colour."
 _MARKS = "() => ({ numbers: new WeakMap(), elements: new Map(), frames: [] })"
 
 
@@ -734,40 +725,15 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _why_not(said: str) -> str:
-    """The reason why something could not be done with an element."""
-    unknown = "it could not be done with this element. Read the page again, or take a screenshot to see it."
-    return next((why for sign, why in _WHY_NOT if sign in said), unknown)
-
-
-_WHY_NOT = (
-    ("intercepts pointer events", "something lies over this element (a dialog or banner): close that first."),
-    ("element is not visible", "this element is not visible: something has to be opened or closed first."),
-    ("outside of the viewport", "this element cannot be brought into view: try another one."),
-    ("not enabled", "this element is disabled: something has to be filled in first."),
-    ("not an <input>", "nothing can be typed into this element: it is not a field."),
-    ("cannot be filled", "nothing can be typed into this element: click it, or select an option."),
-    ("Malformed value", _FORM),
-    ("Cannot type text into input", "this field takes numbers only."),
-    ("Unknown key", "there is no such key: write it like Enter, Escape, Tab, ArrowDown, Control+a."),
-    ("not editable", "this field is read only."),
-    ("not attached", "this element has just gone from the page: read it again."),
-    ("filechooser", "this element takes no file: look for one that does."),
-    ("Timeout", "it took too long and may have been done all the same: read the page before you try again."),
-)
+    """The reason why something could not be done with an element: playwright's first line. The others quote the page,
+    and what runs in the page itself may say anything."""
+    if "intercepts pointer events" in said:
+        return "something lies over this element (a dialog or banner): close that first."
+    line = said.partition("\n")[0]
+    is_playwrights = line.startswith("ElementHandle.") and "evaluate" not in line
+    why = f"the browser says “{line[:160]}”" if is_playwrights else "it could not be done with this element"
+    return f"{why}. It may have been done all the same: read the page, or take a screenshot, before you try again."
 
 
 def _net_error(said: str) -> str:
-    code = next((f"says {word}" for word in said.split() if word.startswith("net::")), "could not load it")
-    return next((why for sign, why in _NET_ERRORS if sign in said), f"the browser {code}")
-
-
-_NET_ERRORS = (
-    ("ERR_CERT", "its certificate is not valid, so it may be somebody else's server"),
-    ("ERR_SSL", "no safe connection to it can be made"),
-    ("ERR_TUNNEL", "it cannot be reached"),
-    ("ERR_EMPTY_RESPONSE", "the server closed the connection without an answer"),
-    ("ERR_TOO_MANY_REDIRECTS", "it leads in a circle (too many redirects)"),
-    ("ERR_INVALID_AUTH", "it asks for a name and password by HTTP (401), which the browser cannot give"),
-    ("ERR_UNSAFE_PORT", "no web server answers at that port"),
-    ("ERR_ABORTED", "the server gave nothing to show (204, or a file that was refused)"),
-)
+    return next((f"the browser says {word}" for word in said.split() if word.startswith("net::")), "it did not load")
