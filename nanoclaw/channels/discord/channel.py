@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -10,17 +9,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from nanoclaw.channels.bot import Bot, log_skipped
 from nanoclaw.channels.discord import events
 from nanoclaw.channels.discord.api import UNKNOWN_TOKEN, DiscordApi, DiscordRefusal
 from nanoclaw.channels.discord.gateway import Gateway
 from nanoclaw.channels.discord.settings import DiscordSettings
 from nanoclaw.channels.fields import Fields, Malformed, string, table, tables
-from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.newest import Newest, mark_of, remember
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled
-from nanoclaw.core.messages import Address, Attachment, Button, Outbound
+from nanoclaw.core.messages import Address, Button, Outbound
 
 LENGTH = 2_000
 FILE_BYTES = 10_000_000
@@ -45,12 +44,14 @@ _IN_A_ROW, _ROWS = 5, 5
 _BUTTON, _LABEL = 100, 80
 
 
-class Discord:
+class Discord(Bot):
     """One bot. What other bots say is not delivered."""
+
+    _api: DiscordApi
 
     def __init__(self, settings: DiscordSettings, host: ChannelHost) -> None:
         self.name = events.NAME
-        self.hints = Hints(
+        hints = Hints(
             length=LENGTH,
             units="utf-16",
             markup="markdown",
@@ -63,12 +64,12 @@ class Discord:
             remark="Discord shows no tables: write lists.",
         )
         self.alive: datetime | None = None
-        self._api, self._clock = DiscordApi(settings.token, settings.api_base), host.clock
+        super().__init__(DiscordApi(settings.token, settings.api_base), hints)
+        self._clock = host.clock
         self._gateway = Gateway(self._api.token, self._lives)
         self._newest = Newest("Discord", host.folder / "newest.json")
         self._parents: dict[str, str] = {}  # of threads, '' for channels that are none
         self._asked: dict[str, str] = {}  # in servers, by the id of a message with buttons, for whom they are
-        self._live = LiveAnswers(self, self.hints)
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
@@ -76,33 +77,16 @@ class Discord:
         """Listen until cancelled. What was delivered is acknowledged by what follows, never before."""
         bot = events.snowflake(await self._who(), "id")
         found = table(await self._api.call("GET", "/gateway/bot"))
+        url = string(found.get("url"))
         try:
-            while True:
-                await self._gateway.follow(
-                    string(found.get("url")), lambda name, data: self._take(name, data, bot, deliver)
-                )
-        except asyncio.CancelledError:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ACKNOWLEDGE_SECONDS):
-                    await self._live.withdraw()
-            raise
+            async with self._listening():
+                while True:
+                    await self._gateway.follow(url, lambda name, data: self._take(name, data, bot, deliver))
         finally:
             self._newest.save()
-            await self._live.aclose()
 
-    async def check(self) -> str:
-        """The name of the bot whose token it is. Raises ChannelError."""
-        try:
-            return f"@{string((await self._who()).get('username'))}"
-        finally:
-            await self.aclose()
-
-    async def fetch(self, attachment: Attachment, most: int) -> bytes:
-        return await self._api.download(attachment.ref, most)
-
-    async def aclose(self) -> None:
-        """Close the connections, for good or until the next request."""
-        await self._api.aclose()
+    async def login(self) -> str:
+        return string((await self._who()).get("username"))
 
     async def _who(self) -> Fields:
         try:
@@ -131,7 +115,7 @@ class Discord:
             parent = await self._parent(event)
             inbound = events.message(event, bot, parent, self._clock())
         except (Malformed, Undeliverable) as error:  # whatever is wrong with it, the others are delivered
-            _log_skipped(error)
+            log_skipped("Discord", error)
             return
         if inbound is None:
             return
@@ -146,7 +130,7 @@ class Discord:
             inbound = events.press(event, await self._parent(event), self._clock())
             answer_to = f"/interactions/{events.snowflake(event, 'id')}/{quote(string(event.get('token')), safe='')}"
         except (Malformed, Undeliverable) as error:
-            _log_skipped(error)
+            log_skipped("Discord", error)
             return
         if inbound is None:
             return
@@ -182,9 +166,6 @@ class Discord:
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
-    def serves(self, outbound: Outbound) -> bool:
-        return True
-
     async def send(self, outbound: Outbound) -> str:
         place = Place.of(outbound.address.chat)
         shown = await self._live.hand_over(outbound)
@@ -219,9 +200,6 @@ class Discord:
 
     async def erase(self, chat: str, id: str) -> None:
         await self._api.call("DELETE", f"/channels/{_channel(Place.of(chat))}/messages/{id}")
-
-    async def stay(self, chat: str, id: str, text: str) -> None:
-        """Nothing to do: it is a message already."""
 
     async def _post(self, place: Place, body: Fields, file: Path | None = None) -> str:
         try:
@@ -268,9 +246,3 @@ def _rows(buttons: Sequence[Button]) -> list[Fields]:
     made = [{"type": 2, "style": 2, "label": one.label[:_LABEL], "custom_id": one.text} for one in shown]
     rows = [made[at : at + _IN_A_ROW] for at in range(0, len(made), _IN_A_ROW)]
     return [{"type": 1, "components": row} for row in rows]
-
-
-def _log_skipped(error: Exception) -> None:
-    from nanoclaw.log import logger
-
-    logger.warning("an event from Discord cannot be read and is left out: {}", error)

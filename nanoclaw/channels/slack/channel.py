@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.channels.bot import Bot, log_skipped
 from nanoclaw.channels.fields import NAME_LENGTH, Fields, Malformed, clean_line, string, table, tables
-from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.newest import Newest, remember
 from nanoclaw.channels.slack import events
 from nanoclaw.channels.slack.api import SlackApi, SlackRefusal
@@ -19,7 +18,7 @@ from nanoclaw.channels.web_socket import WebSocket, opened
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled
-from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
+from nanoclaw.core.messages import Address, Button, Inbound, Outbound
 from nanoclaw.markdown.text import to_plain
 
 LENGTH = 4_000
@@ -28,7 +27,6 @@ PAUSE_SECONDS = 3.0
 """Between two changes of an answer that grows: Slack takes some fifty in a minute."""
 
 HELLO_SECONDS, PING_SECONDS = 20.0, 30.0
-WITHDRAW_SECONDS = 3.0
 CAUGHT_UP = 20
 """Chats, those where something was said last, that are asked what was said while nobody listened."""
 
@@ -36,13 +34,15 @@ SEEN = "eyes"
 _BUTTONS, _LABEL, _VALUE = 25, 75, 2_000
 
 
-class Slack:
+class Slack(Bot):
     """One app in one workspace. What other bots say is not delivered. A message that is sent again because nobody
     knows whether it arrived may be there twice."""
 
+    _api: SlackApi
+
     def __init__(self, settings: SlackSettings, host: ChannelHost) -> None:
         self.name = events.NAME
-        self.hints = Hints(
+        hints = Hints(
             length=LENGTH,
             markup="markdown",
             caption=LENGTH,
@@ -53,13 +53,13 @@ class Slack:
             reactions=True,
         )
         self.alive: datetime | None = None
-        self._api, self._clock = SlackApi(settings.token, settings.api_base), host.clock
+        super().__init__(SlackApi(settings.token, settings.api_base), hints)
+        self._clock = host.clock
         self._app_token = settings.app_token.strip()
         self._newest = Newest("Slack", host.folder / "newest.json")
         self._names: dict[str, str] = {}
         self._quotes: dict[str, str] = {}  # by place: what began a thread
         self._asked: dict[str, tuple[str, str]] = {}  # by the id of a message with buttons: for whom, and its text
-        self._live = LiveAnswers(self, self.hints)
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
@@ -67,33 +67,17 @@ class Slack:
         """Listen until cancelled. What was delivered is acknowledged after that, never before."""
         bot = events.identity(await self._who(), "user_id")
         try:
-            while True:
-                place = await self._api.call("apps.connections.open", token=self._app_token)
-                async with opened("Slack", string(place.get("url")), self._app_token, PING_SECONDS) as socket:
-                    await self._listen(socket, bot, deliver)
-        except asyncio.CancelledError:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(WITHDRAW_SECONDS):
-                    await self._live.withdraw()
-            raise
+            async with self._listening():
+                while True:
+                    place = await self._api.call("apps.connections.open", token=self._app_token)
+                    async with opened("Slack", string(place.get("url")), self._app_token, PING_SECONDS) as socket:
+                        await self._listen(socket, bot, deliver)
         finally:
             self._newest.save()
-            await self._live.aclose()
 
-    async def check(self) -> str:
-        """The name of the bot whose tokens these are. Raises ChannelError."""
-        try:
-            await self._api.call("apps.connections.open", token=self._app_token)
-            return f"@{string((await self._who()).get('user'))}"
-        finally:
-            await self.aclose()
-
-    async def fetch(self, attachment: Attachment, most: int) -> bytes:
-        return await self._api.download(attachment.ref, most)
-
-    async def aclose(self) -> None:
-        """Close the connections, for good or until the next request."""
-        await self._api.aclose()
+    async def login(self) -> str:
+        await self._api.call("apps.connections.open", token=self._app_token)
+        return string((await self._who()).get("user"))
 
     async def _who(self) -> Fields:
         me = await self._api.call("auth.test")
@@ -129,7 +113,7 @@ class Slack:
         try:
             inbound = events.message(now_says or event, bot, self._clock())
         except Malformed as error:  # whatever is wrong with it, the others are delivered
-            _log_skipped(error)
+            log_skipped("Slack", error)
             return
         if inbound is None:
             return
@@ -145,7 +129,7 @@ class Slack:
         try:
             inbound = events.press(payload, self._clock())
         except Malformed as error:
-            _log_skipped(error)
+            log_skipped("Slack", error)
             return
         if inbound is None:
             return
@@ -165,7 +149,7 @@ class Slack:
                 self._newest.drop(channel)
                 continue
             except ChannelError as error:
-                _log_skipped(error)
+                log_skipped("Slack", error)
                 return
             for one in sorted(tables(found.get("messages")), key=lambda one: string(one.get("ts"))):
                 await self._take({**one, "channel": channel, "channel_type": kind}, bot, deliver)
@@ -192,9 +176,6 @@ class Slack:
         return self._quotes.get(inbound.address.chat, "")
 
     # --- out ---------------------------------------------------------------------------------------------------------
-
-    def serves(self, outbound: Outbound) -> bool:
-        return True
 
     async def send(self, outbound: Outbound) -> str:
         """Returns CHANNEL:STAMP, the form in which messages that come are numbered, too."""
@@ -231,9 +212,6 @@ class Slack:
     async def erase(self, chat: str, id: str) -> None:
         channel, _, stamp = id.partition(":")
         await self._api.call("chat.delete", channel=channel, ts=stamp)
-
-    async def stay(self, chat: str, id: str, text: str) -> None:
-        """Nothing to do: it is a message already."""
 
     async def _post(self, place: Place, text: str, buttons: Sequence[Button] = ()) -> str:
         more: Fields = {"thread_ts": place.thread, "unfurl_links": False, "unfurl_media": False}
@@ -273,9 +251,3 @@ def _shown(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     if made:
         rows.append({"type": "actions", "elements": made})
     return {"text": to_plain(safe), "blocks": rows}
-
-
-def _log_skipped(error: Exception) -> None:
-    from nanoclaw.log import logger
-
-    logger.warning("something from Slack cannot be read and is left out: {}", error)

@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.channels.bot import Bot, log_skipped
 from nanoclaw.channels.fields import Fields, Malformed
-from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.channels.newest import remember
 from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal
@@ -75,13 +75,15 @@ class _Draft:
     at: float = 0.0
 
 
-class Telegram:
+class Telegram(Bot):
     """One bot. Posts of channels and what other bots say are not delivered."""
+
+    _api: Api
 
     def __init__(self, settings: TelegramSettings, host: ChannelHost) -> None:
         """Take photos in the largest size of at most `host.most_bytes`."""
         self.name = updates.NAME
-        self.hints = Hints(
+        hints = Hints(
             length=4096,
             units="utf-16",
             markup="markdown",
@@ -93,14 +95,13 @@ class Telegram:
             reactions=True,
         )
         self.alive: datetime | None = None
-        self._api = Api(settings.token, settings.api_base)
+        super().__init__(Api(settings.token, settings.api_base), hints)
         self._clock, self._most_bytes = host.clock, host.most_bytes
         self._menu = CommandMenu(self._api, host)
         self._offset = 0
         self._newest: dict[str, str] = {}  # in each chat, the id of what was said last
         self._asked: dict[str, str] = {}  # in groups, by the id of a message with buttons, for whom they are
         self._moved: dict[int, int] = {}  # groups that were given a new id
-        self._live = LiveAnswers(self, self.hints)
         self._answering: dict[str, str] = {}  # in each chat, the id of the message at work on
         self._drafts: dict[str, _Draft] = {}  # what is shown in a chat
         self._draft_ids = itertools.count(int(host.clock().timestamp()) % 2**30 + 1)
@@ -113,27 +114,16 @@ class Telegram:
         bot = await self._who()
         await self._menu.publish()
         waited: frozenset[str] = frozenset()  # albums that had their time to become complete
-        try:
+        async with self._listening():
             while True:
                 batch = await self._poll(0 if waited else POLL_SECONDS)
                 waited = await self._take(batch, bot, deliver, waited)
                 await self._menu.publish()
                 if waited:
                     await asyncio.sleep(ALBUM_SECONDS)
-        except asyncio.CancelledError:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_GRACE_SECONDS):
-                    await self._live.withdraw()
-            raise
-        finally:
-            await self._live.aclose()
 
-    async def check(self) -> str:
-        """The name of the bot whose token it is. Raises ChannelError."""
-        try:
-            return f"@{(await self._who()).username}"
-        finally:
-            await self.aclose()
+    async def login(self) -> str:
+        return (await self._who()).username
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Telegram keeps files for an hour or more after they were asked for, and gives a bot 20 MB at most."""
@@ -177,7 +167,7 @@ class Telegram:
         given = batch if isinstance(batch, list) else [batch]
         numbered = [one for one in given if isinstance(one, dict) and isinstance(one.get("update_id"), int)]
         if len(numbered) < len(given):
-            _log_skipped("it has no number")
+            log_skipped("Telegram", "it has no number")
         if given and not numbered:
             raise ChannelError("Telegram sent nothing that can be acknowledged.")
         return sorted(numbered, key=lambda update: int(update["update_id"]))
@@ -212,7 +202,7 @@ class Telegram:
         try:
             return updates.read(update, bot, self._clock(), self._most_bytes)
         except Exception as error:  # whatever is wrong with it, the others are delivered
-            _log_skipped(str(error) if isinstance(error, Malformed) else type(error).__name__)
+            log_skipped("Telegram", str(error) if isinstance(error, Malformed) else type(error).__name__)
             return None
 
     async def _hand_in(self, of_chat: Sequence[tuple[Fields, Inbound | None]], deliver: Deliver) -> None:
@@ -245,14 +235,7 @@ class Telegram:
         logger.warning("Telegram sent this bot's messages to a webhook; it is removed, so that they come here")
         await self._api.call("deleteWebhook", drop_pending_updates=False)
 
-    async def aclose(self) -> None:
-        """Close the connections, for good or until the next request."""
-        await self._api.aclose()
-
     # --- out ---------------------------------------------------------------------------------------------------------
-
-    def serves(self, outbound: Outbound) -> bool:
-        return True
 
     async def send(self, outbound: Outbound) -> str:
         """Returns CHAT:MESSAGE, the form in which messages that come are numbered, too. When a connection breaks before
@@ -443,9 +426,3 @@ def _keyboard(buttons: Sequence[Button]) -> dict[str, Any] | None:
 def _rendered(text: str) -> dict[str, Any]:
     plain, entities = to_telegram(text)
     return {"text": plain, "entities": entities}
-
-
-def _log_skipped(reason: str) -> None:
-    from nanoclaw.log import logger
-
-    logger.warning("an update from Telegram cannot be read and is left out: {}", reason)
