@@ -40,7 +40,7 @@ async def test_all_that_is_configured_is_served(tmp_path: Path) -> None:
     [
         ('[channels.telegram]\nallow_from = ["@ann"]\n', "not '@ann': a name can be taken over by somebody else"),
         ('[channels.telegram]\nsend_to = ["telegram:5"]\n', "send_to takes chats such as 555 or -100200"),
-        ("[channels.email]\nper_hour = -1\n", r"channels\.email\.per_hour must be a number of messages"),
+        ("[channels.email]\nper_hour = -1\n", r"'channels\.email\.per_hour' must be 0 or more"),
     ],
 )
 async def test_who_is_let_in_must_be_meant(tmp_path: Path, text: str, said: str) -> None:

@@ -34,7 +34,8 @@ WRONG: dict[Any, tuple[str, ...]] = {
 def kinds_of(settings: Any, prefix: str, places: Any = ()) -> Iterator[tuple[str, Any]]:
     """The dotted keys of settings, each with its type."""
     hints = get_type_hints(settings, include_extras=True)
-    for name, hint in hints.items():
+    for name, given in hints.items():
+        hint: Any = origin if (origin := getattr(given, "__origin__", None)) in WRONG else given
         kind = hint if hint in WRONG else {tuple: tuple, dict: dict}.get(get_origin(hint), "one of")
         yield dict(places).get(name, f"{prefix}.{name}"), kind
 
@@ -174,7 +175,7 @@ def test_a_list_of_ids_takes_numbers(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ('[model]\nnmae = "openai/gpt-5"\n', "unknown key 'model.nmae'; did you mean 'model.name'?"),
-        ("[limits]\nexec_seconds = 0\n", "limits.exec_seconds must be more than 0, not 0."),
+        ("[limits]\nexec_seconds = 0\n", "'limits.exec_seconds' must be more than 0, not 0."),
         ('[heartbeat]\nevery = "soon"\n', "heartbeat.every is 'soon': write a time such as '30m' or '2h'"),
         (
             '[channels.telegram]\nallow_from = ["@ann"]\n',

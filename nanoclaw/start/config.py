@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import ABOVE_0
 from nanoclaw.start import key_references, models_table, secrets_file, settings_file
 from nanoclaw.start.folders import ExtraFolders
 from nanoclaw.start.key_references import KeySources, leaves
@@ -31,8 +32,8 @@ class Model(NamedTuple):
     api_key: str = ""  # its key
     fallback: tuple[str, ...] = ()  # models to ask, in this order, while the first one can't answer
     tool_mode: Literal["auto", "native", "json"] = "auto"  # "json": for models without tool calls
-    timeout_seconds: float = 300.0  # seconds without any output after which a request is given up
-    output_tokens: int = 8192  # most tokens of one answer
+    timeout_seconds: Annotated[float, ABOVE_0] = 300.0  # seconds without any output after which a request is given up
+    output_tokens: Annotated[int, ABOVE_0] = 8192  # most tokens of one answer
     window_tokens: int = 0  # size of the context window in tokens; 0: as known, or as learned from an error
     effort: str = ""  # reasoning effort: none, minimal, low, medium, high, xhigh or max; empty: the model's own
 
@@ -56,15 +57,16 @@ class Context(NamedTuple):
     """Contents of the prompt."""
 
     sections: Mapping[str, bool] = MappingProxyType({})  # sections of the system message: `skills = false`
-    file_characters: int = 20_000  # most characters of each workspace file (AGENTS.md, SOUL.md …) in the prompt
+    # most characters of each workspace file (AGENTS.md, SOUL.md …) in the prompt
+    file_characters: Annotated[int, ABOVE_0] = 20_000
 
 
 class TurnLimits(NamedTuple):
     """Limits of turns, commands and money."""
 
-    rounds: int = 32  # most requests to the model in one turn
-    calls: int = 128  # most tool calls in one turn
-    turn_seconds: float = 1800.0  # most seconds that a turn may take
+    rounds: Annotated[int, ABOVE_0] = 32  # most requests to the model in one turn
+    calls: Annotated[int, ABOVE_0] = 128  # most tool calls in one turn
+    turn_seconds: Annotated[float, ABOVE_0] = 1800.0  # most seconds that a turn may take
 
 
 class SessionSettings(NamedTuple):
@@ -203,7 +205,6 @@ def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     named = [by_purpose.resolve(one) for one in (model.name, *model.fallback)]
     made["model"] = model._replace(name=named[0], fallback=tuple(named[1:]))
     config = Config(home, **made, purposes=by_purpose, table=table, environment=environment, keys=keys)
-    _check_positive(path, config)
     _check_net(path, config.net)
     return config._replace(warnings=tuple(_warnings(config)))
 
@@ -233,22 +234,6 @@ def home_of(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("NANOCLAW_HOME") or "~/.nanoclaw").expanduser().absolute()
 
 
-def _check_positive(path: Path, config: Config) -> None:
-    model, limits = config.model, config.limits
-    numbers: dict[str, float] = {
-        "model.timeout_seconds": model.timeout_seconds,
-        "model.output_tokens": model.output_tokens,
-        "context.file_characters": config.context.file_characters,
-        "limits.rounds": limits.rounds,
-        "limits.calls": limits.calls,
-        "limits.turn_seconds": limits.turn_seconds,
-    }
-    for key, value in numbers.items():
-        check_positive(str(path), key, value)
-    if model.window_tokens < 0:
-        raise ConfigError(f"{path}: model.window_tokens must be a number of tokens, 0 for what is known of the model.")
-
-
 def _check_net(path: Path, net: Net) -> None:
     if net.allow:
         from nanoclaw.net.public import check_allowed
@@ -260,12 +245,6 @@ def _check_net(path: Path, net: Net) -> None:
                 how = 'write it as "intranet.lan" or "127.0.0.1:8080".'
                 said = f"net.allow: {one!r} is not a name (patterns and ranges open nothing); {how}"
                 raise ConfigError(f"{path}: {said}") from None
-
-
-def check_positive(where: str, key: str, value: float) -> None:
-    """Raises ConfigError for a value that is not above 0."""
-    if not 0 < value < float("inf"):
-        raise ConfigError(f"{where}: {key} must be more than 0, not {value}.")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -325,7 +304,7 @@ _hints: Callable[[Any], dict[str, Any]] = cache(partial(get_type_hints, include_
 def _value(hint: Any, value: Any, where: str, key: str, *, is_inner: bool = False) -> Any:
     """A value as its setting has it. Raises ConfigError for one of another type, which has no text of a table in
     another table: it may be secret."""
-    kind, also = type(value), getattr(hint, "__metadata__", ())  # `also` are further types of a list's items
+    kind, also = type(value), getattr(hint, "__metadata__", ())  # `also` are further types of items, or ABOVE_0
     hint = hint.__origin__ if also else hint
     if get_origin(hint) is Literal:
         if value in get_args(hint):
@@ -351,9 +330,11 @@ def _value(hint: Any, value: Any, where: str, key: str, *, is_inner: bool = Fals
     else:
         if hint not in _WANTED:  # a plugin's own, which it checks itself
             return value
-        if kind is hint or (hint is float and kind is int):
-            return hint(value)
         wanted = _WANTED[hint]
+        if kind is hint or (hint is float and kind is int):
+            if hint not in (int, float) or ((value > 0 if ABOVE_0 in also else value >= 0) and value < float("inf")):
+                return hint(value)
+            wanted = ABOVE_0 if ABOVE_0 in also else "0 or more"
     from nanoclaw.escapes import one_line
     from nanoclaw.redaction import smells_of_secret
 

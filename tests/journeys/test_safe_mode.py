@@ -21,7 +21,7 @@ BROKEN = {
     "emptied": ("", "is empty, and config.last-good.toml is not"),
     "no such tool": ('[model]\nname = "openai/x"\n[tools]\ndeny = ["tuudu"]\n', "there is no tool 'tuudu'"),
     "key": ('[model]\nnmae = "openai/x"\n', "unknown key 'model.nmae'"),
-    "value": ("[limits]\nrounds = 0\n", "limits.rounds must be more than 0"),
+    "value": ("[limits]\nrounds = 0\n", "'limits.rounds' must be more than 0"),
 }
 
 
@@ -99,7 +99,7 @@ def test_the_owner_is_told_once_in_a_chat_of_their_own(home: Home, server: Model
     told = [row.outbound.text for row in Outbox(Transactions(store, lambda: datetime.now(UTC))).pending("telegram")]
     store.close()
     assert len(told) == 1
-    assert "limits.rounds must be more than 0" in told[0]
+    assert "'limits.rounds' must be more than 0" in told[0]
 
 
 def _talk(home: Home, command: str, until: str) -> str:

@@ -35,8 +35,6 @@ class ChannelRules(NamedTuple):
     def check(self, table: ChannelTable) -> None:
         """Raises ConfigError for names in place of stable ids, or other values that cannot be meant."""
         where = f"channels.{table.name}"
-        if self.per_hour < 0:
-            raise ConfigError(f"{where}.per_hour must be a number of messages, 0 for no limit.")
         if table.spec.ids != "numbers":
             return
         for one in (*self.allow_from, *self.allow_groups):

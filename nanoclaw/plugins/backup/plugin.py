@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from nanoclaw.clock import pause
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreError
-from nanoclaw.core.plugin import Command, Finding, Host, Plugin, Said
+from nanoclaw.core.plugin import ABOVE_0, Command, Finding, Host, Plugin, Said
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.backup.backup import Made
@@ -30,15 +30,13 @@ class BackupSettings(NamedTuple):
 
     folder: str = ""  # a folder elsewhere, such as "/mnt/disk/backups"; empty: none is made
     every: str = "1d"  # how often, in hours, days or weeks: "12h", "1d", "2w"
-    keep: int = 7  # how many of them are kept, the newest ones
+    keep: Annotated[int, ABOVE_0] = 7  # how many of them are kept, the newest ones
 
     def check(self) -> None:
         if self.folder and not Path(self.folder).expanduser().is_absolute():
             raise ConfigError(f"backup.folder must be a whole path, not {self.folder!r}.")
         if not re.fullmatch("[1-9][0-9]{0,3}[hdw]", self.every):
             raise ConfigError(f"backup.every must be hours, days or weeks, such as '12h' or '1d', not {self.every!r}.")
-        if self.keep < 1:
-            raise ConfigError(f"backup.keep must be at least 1, not {self.keep}.")
 
     @property
     def span(self) -> timedelta:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
@@ -27,10 +26,7 @@ class BudgetSettings(NamedTuple):
         return self.day_usd if span == "day" else self.month_usd
 
     def check(self) -> None:
-        """Raises ConfigError for invalid amounts."""
-        for name, value in (("day_usd", self.day_usd), ("month_usd", self.month_usd)):
-            if not 0 <= value < math.inf:
-                raise ConfigError(f"limits.{name} must be an amount of US dollars, 0 for no limit, not {value}.")
+        """Raises ConfigError for invalid shares."""
         for name, share in (("heartbeat_share", self.heartbeat_share), ("guest_share", self.guest_share)):
             if not 0 <= share <= 1:
                 raise ConfigError(f"limits.{name} must be a share from 0 to 1, such as 0.2, not {share}.")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Limits, ModelRequest, ToolExample, ToolResult, Verdict
 from nanoclaw.core.plugin import (
     Command,
@@ -47,10 +45,6 @@ class DelegateSettings(NamedTuple):
     """Limits of each helper."""
 
     usd: float = 1.0  # US dollars that one helper may spend; 0: only your own limits
-
-    def check(self) -> None:
-        if not 0 <= self.usd < math.inf:
-            raise ConfigError(f"delegate.usd must be an amount of US dollars, 0 for none of its own, not {self.usd}.")
 
 
 class HelperHomes:

@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Ask, CheckedCall, Scope, Section, UserMessage, Verdict
 from nanoclaw.core.plugin import (
+    ABOVE_0,
     Command,
     Draft,
     Finding,
@@ -51,7 +52,7 @@ class ServerSettings(NamedTuple):
     allow: tuple[str, ...] = ()  # the only tools to offer, as names or patterns; empty: all
     deny: tuple[str, ...] = ()  # tools not to offer, as names or patterns
     reads: tuple[str, ...] = ()  # tools that you declare read-only, so that they don't ask
-    seconds: float = 60.0  # seconds for one call, and for connecting
+    seconds: Annotated[float, ABOVE_0] = 60.0  # seconds for one call, and for connecting
     off: bool = False  # ignore this server
 
 

@@ -32,8 +32,6 @@ def check(servers: Mapping[str, ServerSettings]) -> None:
             raise ConfigError(f"{where}.url must begin with https:// or http://.")
         if "\0" in "".join((one.command, *one.args, one.cwd, one.url)):
             raise ConfigError(f"{where} has a NUL in it.")
-        if not 0 < one.seconds <= 86_400:
-            raise ConfigError(f"{where}.seconds must be a number of seconds, more than 0 and at most 86400.")
         for key in ("args", "env", "cwd") if one.url else ("headers",):
             if getattr(one, key):
                 raise ConfigError(f"{where}.{key} has no effect beside {'url' if one.url else 'command'}: take it out.")

@@ -6,13 +6,13 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
+from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.plugin import OPEN_TO, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
+from nanoclaw.core.plugin import ABOVE_0, OPEN_TO, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
 
 CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it."
 ANSWERS = "This answers a message of yours that repeats others' text, set in a block."
@@ -26,11 +26,7 @@ GUESTS_MEGABYTES, DOCUMENT_CHARACTERS = 1_000, 12_000
 class MediaSettings(NamedTuple):
     """Files and voice notes in messages."""
 
-    megabytes: int = 20  # largest file in MB that is received or sent
-
-    def check(self) -> None:
-        if self.megabytes <= 0:
-            raise ConfigError(f"media.megabytes must be more than 0, not {self.megabytes}.")
+    megabytes: Annotated[int, ABOVE_0] = 20  # largest file in MB that is received or sent
 
 
 class MediaFiles:

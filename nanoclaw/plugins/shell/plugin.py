@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from nanoclaw.atomic_write import reason
-from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample, ToolResult
-from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Tool, ToolOutput, Turn, Tx
+from nanoclaw.core.plugin import ABOVE_0, Command, Draft, Ended, Hears, Host, Plugin, Said, Tool, ToolOutput, Turn, Tx
 from nanoclaw.core.tool import ShowProgress, ToolContext, tool
 from nanoclaw.plugins.shell.output import end_in_words, readable, shortened
 from nanoclaw.redaction import clean_environment
@@ -30,18 +30,12 @@ LONGEST_SECONDS = 600
 class ShellSettings(NamedTuple):
     """Limits of a command and everything that it starts."""
 
-    exec_seconds: int = 60  # seconds that a command may run, unless the model asks for more (600 at most)
-    exec_processes: int = 256  # processes of one command at once
+    # seconds that a command may run, unless the model asks for more (600 at most)
+    exec_seconds: Annotated[int, ABOVE_0] = 60
+    exec_processes: Annotated[int, ABOVE_0] = 256  # processes of one command at once
     exec_memory_mb: int = 0  # MB of memory of one command; 0: half of the machine's
-    exec_file_mb: int = 4_000  # MB of each file that a command writes
-    exec_disk_mb: int = 4_000  # MB of disk space that one command may fill
-
-    def check(self) -> None:
-        for name in ("exec_seconds", "exec_processes", "exec_file_mb", "exec_disk_mb"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"limits.{name} must be more than 0, not {getattr(self, name)}.")
-        if self.exec_memory_mb < 0:
-            raise ConfigError(f"limits.exec_memory_mb must be 0 or more, not {self.exec_memory_mb}.")
+    exec_file_mb: Annotated[int, ABOVE_0] = 4_000  # MB of each file that a command writes
+    exec_disk_mb: Annotated[int, ABOVE_0] = 4_000  # MB of disk space that one command may fill
 
     @property
     def bounds(self) -> Bounds:

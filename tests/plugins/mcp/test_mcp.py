@@ -559,7 +559,7 @@ async def test_a_sign_in_leads_to_no_private_place_but_the_servers_own_and_what_
         ('[mcp.a]\nurl = "https://x"\nargs = ["y"]', "mcp.a.args has no effect beside url"),
         ('[mcp.a]\ncommand = "x"\nargs = "y"', r"'mcp.a.args' must be a list"),
         ('[mcp.a]\ncommand = "x"\nenv = { KEY = 3 }', r"'mcp.a.env.KEY' must be text"),
-        ('[mcp.a]\ncommand = "x"\nseconds = 0', "mcp.a.seconds must be a number of seconds"),
+        ('[mcp.a]\ncommand = "x"\nseconds = 0', "'mcp.a.seconds' must be more than 0"),
         ('[mcp.a__b]\ncommand = "x"', "cannot be the name of an MCP server"),
         ('[mcp.a]\ncommand = "x"\n[mcp.A]\ncommand = "x"', "appears twice"),
     ],
