@@ -15,7 +15,7 @@ WITHDRAW_SECONDS = 3.0
 """For erasing what is shown of turns that run, at the end of a program."""
 
 
-class Bot:
+class BotChannel:
     """One bot; `api` makes its requests. A channel of it is a `LiveScreen`."""
 
     def __init__(self, api: Any, hints: Hints) -> None:

@@ -23,11 +23,10 @@ from nanoclaw.runtime_metadata import escape, program_remark, runtime_metadata
 
 
 class PromptLimits(NamedTuple):
-    """Most characters of one bootstrap file and of all; `off` are ids of sections to leave out. With `persona` guests
+    """Most characters of one bootstrap file; `off` are ids of sections to leave out. With `persona` guests
     are answered in the character that the person described."""
 
     file_characters: int = bootstrap_files.FILE_LIMIT
-    total_characters: int = bootstrap_files.TOTAL_LIMIT
     off: Collection[str] = ()
     persona: bool = False
 
@@ -132,7 +131,6 @@ class ContextBuilder:
             self._template,
             sections.PERSONA if mode == "guest" and self._limits.persona else sections.FILES[mode],
             file_limit=self._limits.file_characters,
-            total_limit=self._limits.total_characters,
         )
         own = [sections.identity(self._reach, mode, has_tools), *sections.of_files(files, mode)]
         brought = self._chain.sections(query, profile) if mode != "none" else []

@@ -185,9 +185,7 @@ class Turn(Protocol):
 
 OPEN_TO = ("person", "job", "heartbeat", "helper")
 """Names of the profiles that a tool is open to unless it says otherwise: never guests."""
-
-ABOVE_0 = "more than 0"
-"""Of a setting that is a number, as `Annotated[int, ABOVE_0]`; other numbers are 0 or more."""
+ABOVE_0 = "more than 0"  # of a setting, as `Annotated[int, ABOVE_0]`; other numbers are 0 or more
 
 
 class ToolOutput(NamedTuple):

@@ -143,7 +143,7 @@ def _settings_of_core(config: Config) -> AppSettings:
         config.workspace_path,
         homes.shipped("workspace_template"),
         config.reach,
-        PromptLimits(context.file_characters, off=off, persona=config.guests.persona),
+        PromptLimits(context.file_characters, off, config.guests.persona),
         Limits(model.output_tokens, model.timeout_seconds, limits.rounds, limits.calls, limits.turn_seconds),
         config.session.queue,
         config.problem,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from nanoclaw.channels.bot import Bot, log_skipped
+from nanoclaw.channels.bot import BotChannel, log_skipped
 from nanoclaw.channels.discord import events
 from nanoclaw.channels.discord.api import UNKNOWN_TOKEN, DiscordApi, DiscordRefusal
 from nanoclaw.channels.discord.gateway import Gateway
@@ -44,7 +44,7 @@ _IN_A_ROW, _ROWS = 5, 5
 _BUTTON, _LABEL = 100, 80
 
 
-class Discord(Bot):
+class Discord(BotChannel):
     """One bot. What other bots say is not delivered."""
 
     _api: DiscordApi

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.channels.bot import Bot, log_skipped
+from nanoclaw.channels.bot import BotChannel, log_skipped
 from nanoclaw.channels.fields import NAME_LENGTH, Fields, Malformed, clean_line, string, table, tables
 from nanoclaw.channels.newest import Newest, remember
 from nanoclaw.channels.slack import events
@@ -34,7 +34,7 @@ SEEN = "eyes"
 _BUTTONS, _LABEL, _VALUE = 25, 75, 2_000
 
 
-class Slack(Bot):
+class Slack(BotChannel):
     """One app in one workspace. What other bots say is not delivered. A message that is sent again because nobody
     knows whether it arrived may be there twice."""
 

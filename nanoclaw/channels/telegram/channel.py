@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.channels.bot import Bot, log_skipped
+from nanoclaw.channels.bot import BotChannel, log_skipped
 from nanoclaw.channels.fields import Fields, Malformed
 from nanoclaw.channels.newest import remember
 from nanoclaw.channels.telegram import updates
@@ -75,7 +75,7 @@ class _Draft:
     at: float = 0.0
 
 
-class Telegram(Bot):
+class Telegram(BotChannel):
     """One bot. Posts of channels and what other bots say are not delivered."""
 
     _api: Api

@@ -299,9 +299,7 @@ async def test_a_result_that_no_parser_takes_is_told_and_the_next_call_runs(tmp_
 
 async def test_a_line_without_an_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nanoclaw.plugins.mcp.wire.MOST_MESSAGE_BYTES", 4_000_000)
-    monkeypatch.setattr(
-        "nanoclaw.plugins.mcp.sdk.stdio.PROCESS_TERMINATION_TIMEOUT", 0
-    )  # it never reads that its input has ended
+    monkeypatch.setattr("nanoclaw.plugins.mcp.sdk.stdio.PROCESS_TERMINATION_TIMEOUT", 0)
     model = ScriptedProvider(call("l__endless"), call("l__good"), "I see.")
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar", more="seconds = 20.0")) as here:
         await here.public("mcp").connections()["l"].ready()
