@@ -13,10 +13,7 @@ from pathlib import Path
 
 from nanoclaw.beneath.descriptors import open_beneath
 from nanoclaw.snapshots.listing import FileListing, is_same
-from nanoclaw.snapshots.places import FOLDER, folder_of, make_folder, out_of_the_way
-
-KEPT_SECONDS = 3600.0
-"""The time for which the copy of a file that has changed is kept."""
+from nanoclaw.snapshots.places import FOLDER, KeptFile, make_folder, restore
 
 _DRAFT = ".draft"
 _FICLONE = 0x40049409
@@ -29,7 +26,7 @@ class FileCopies:
     def __init__(self, folder: Path, *, most_bytes: int, largest_bytes: int) -> None:
         self._folder, self._most, self._largest = folder, most_bytes, largest_bytes
         self._sizes: dict[str, int] | None = None  # of the copies that are there, by name
-        self._left: dict[str, float] = {}  # names of files that have changed since, with when that was seen
+        self._left: dict[str, None] = {}  # of files that have changed since, the longest ago first
         self._last: Mapping[str, os.stat_result] = {}
 
     # --- taking ------------------------------------------------------------------------------------------------------
@@ -49,9 +46,8 @@ class FileCopies:
         ]
         for path, old in last.items():
             if (found := listing.files.get(path)) is not old and (found is None or not is_same(old, found)):
-                self._left[name_of(old)] = time.monotonic()
+                self._left[name_of(old)] = None
         self._last = listing.files
-        self._sweep(held)
         self._make_room(sum(found.st_size for _, found in new), held)
         room, until, missed = self._most - sum(sizes.values()), time.monotonic() + seconds, set[str]()
         links = _names_by_inode(listing) if any(found.st_nlink > 1 for _, found in new) else {}
@@ -74,13 +70,12 @@ class FileCopies:
         """Drop copies of files that have changed since, the oldest first, where there is no room for so much."""
         assert self._sizes is not None
         room = self._most - sum(self._sizes.values())
-        for name in sorted(self._left, key=self._left.__getitem__):
+        for name in [one for one in self._left if one not in held]:
             if size <= room:
                 break
-            if name not in held:
-                room += self._sizes.get(name, 0)
-                del self._left[name]
-                self._drop(name)
+            room += self._sizes.pop(name, 0)
+            del self._left[name]
+            (self._folder / name).unlink(missing_ok=True)
 
     def _may_copy(self, found: os.stat_result) -> bool:
         return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size <= self._largest)
@@ -100,17 +95,6 @@ class FileCopies:
                     else:
                         os.unlink(entry.path)
         return self._sizes
-
-    def _sweep(self, held: Collection[str]) -> None:
-        now = time.monotonic()
-        for name in [one for one, seen in self._left.items() if now - seen > KEPT_SECONDS and one not in held]:
-            del self._left[name]
-            self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        if self._sizes and self._sizes.pop(name, None) is not None:
-            with suppress(OSError):
-                (self._folder / name).unlink()
 
     def _copy(self, top: str, path: str, found: os.stat_result, name: str) -> None:
         target = f"{self._folder}/{name}"
@@ -177,33 +161,13 @@ class FileCopies:
     def put_back(self, name: str, top: str, path: str) -> None:
         """Make a file what its copy is, with its time and rights: whole or not at all. Folders that are missing are
         made; what stands in the way of one is put beside it. The name alone says what a folder was. Raises OSError."""
-        copy = f"{self._folder}/{name}"
         size, changed, mode = _said_by(name)
         if stat.S_ISDIR(mode):
-            make_folder(top, path, stat.S_IMODE(mode) & 0o3777, changed)
-            return
-        at = os.lstat(copy)
-        if stat.S_ISREG(mode) and at.st_size != size:
+            return make_folder(top, path, stat.S_IMODE(mode) & 0o3777, changed)
+        content = self.read(name)
+        if stat.S_ISREG(mode) and len(content) != size:
             raise OSError("its copy is damaged")
-        with folder_of(top, path) as (folder, own):
-            draft = f".{own[:100]}.{os.urandom(4).hex()}"
-            if stat.S_ISLNK(mode):
-                os.symlink(os.readlink(copy), draft, dir_fd=folder)
-                os.utime(draft, ns=(changed, changed), dir_fd=folder, follow_symlinks=False)
-            else:
-                source = os.open(copy, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    into = os.open(draft, _NEW, 0o600, dir_fd=folder)
-                    try:
-                        _pour(source, into, size)
-                        os.fchmod(into, stat.S_IMODE(mode) & 0o1777)
-                        os.utime(into, ns=(changed, changed))
-                    finally:
-                        os.close(into)
-                finally:
-                    os.close(source)
-            out_of_the_way(folder, own, folders_only=True)
-            os.replace(draft, own, src_dir_fd=folder, dst_dir_fd=folder)
+        return restore(top, path, KeptFile(mode, content), changed)
 
 
 def name_of(found: os.stat_result) -> str:

@@ -58,28 +58,28 @@ def kept(top: str, path: str) -> KeptFile | None:
     return KeptFile(mode, (content(top, path) or b"") if stat.S_ISREG(mode) else b"")
 
 
-def restore(top: str, path: str, was: KeptFile) -> None:
-    """Make a file or link what it was: whole or not at all. Raises OSError."""
-    if stat.S_ISLNK(was.mode):
-        return make_link(top, path, os.fsdecode(was.content))
-    if not stat.S_ISREG(was.mode):
+def restore(top: str, path: str, was: KeptFile, changed_ns: int | None = None) -> None:
+    """Make a file or link what it was: whole or not at all. A folder in its way gets another name. Raises OSError."""
+    if not (stat.S_ISREG(was.mode) or stat.S_ISLNK(was.mode)):
         raise OSError("it is not a plain file")
     with folder_of(top, path) as (folder, name):
         draft = f".{name[:100]}.{os.urandom(4).hex()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
-            file.write(was.content)
-            os.fchmod(file.fileno(), stat.S_IMODE(was.mode) & 0o1777)
+        if stat.S_ISLNK(was.mode):
+            os.symlink(was.content, draft, dir_fd=folder)
+        else:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
+                file.write(was.content)
+                os.fchmod(file.fileno(), stat.S_IMODE(was.mode) & 0o1777)
+        if changed_ns is not None:
+            os.utime(draft, ns=(changed_ns, changed_ns), dir_fd=folder, follow_symlinks=False)
+        out_of_the_way(folder, name, folders_only=True)
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-    return None
 
 
 def make_link(top: str, path: str, target: str) -> None:
     """Put a link in the place of a file. Raises OSError."""
-    with folder_of(top, path) as (folder, name):
-        draft = f".{name[:100]}.{os.urandom(4).hex()}"
-        os.symlink(target, draft, dir_fd=folder)
-        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    restore(top, path, KeptFile(stat.S_IFLNK, os.fsencode(target)))
 
 
 def make_folder(top: str, path: str, mode: int, changed_ns: int) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -28,24 +27,22 @@ class SavedListing:
         """Write it. Raises OSError."""
         saved = cls(path, listing, note)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = path.with_name(f"{path.name}.draft")
-        parts = [{name: name_of(found) for name, found in part.items()} for part in saved._parts]
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-            file.write(json.dumps({"tops": listing.tops, "parts": parts, "note": note}) + "\n")
-        draft.replace(path)
+        saved._write()
         return saved
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Raises OSError and ValueError."""
-        lines = path.read_text(encoding="utf-8").splitlines()
-        first = json.loads(lines[0])
-        files, folders, marks = ({name: status_of(at) for name, at in part.items()} for part in first["parts"])
-        saved = cls(path, FileListing(files, folders, marks, tuple(first["tops"])), first["note"])
-        for line in lines[1:]:
-            if line.endswith("]"):  # else the program was killed while it wrote it
-                saved._take_up(json.loads(line))
-        return saved
+        said = json.loads(path.read_text(encoding="utf-8"))
+        files, folders, marks = ({name: status_of(at) for name, at in part.items()} for part in said["parts"])
+        return cls(path, FileListing(files, folders, marks, tuple(said["tops"])), said["note"])
+
+    def _write(self) -> None:
+        parts = [{name: name_of(found) for name, found in part.items()} for part in self._parts]
+        draft = self._path.with_name(f"{self._path.name}.draft")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+            json.dump({"tops": self._tops, "parts": parts, "note": self.note}, file)
+        draft.replace(self._path)
 
     @property
     def listing(self) -> FileListing:
@@ -60,35 +57,31 @@ class SavedListing:
         """Leave out what happened between two other listings. Raises OSError."""
         pairs = ((before.files, after.files), (before.folders, after.folders), (before.marks, after.marks))
         changes = [_changed(part, *pair) for part, pair in zip(self._parts, pairs, strict=True)]
-        if any(changes):
-            self._take_up(changes)
-            with suppress(FileNotFoundError):  # it was dropped
-                at = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-                with open(at, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(changes) + "\n")
-
-    def _take_up(self, changes: Iterable[Mapping[str, str]]) -> None:
+        if not any(changes):
+            return
         vars(self).pop("names", None)
         for part, found in zip(self._parts, changes, strict=True):
-            for path, name in found.items():
-                if name:
-                    part[path] = status_of(name)
-                else:
-                    part.pop(path, None)
+            part |= {path: new for path, new in found.items() if new}
+            for path in [one for one, new in found.items() if new is None]:
+                part.pop(path, None)
+        if self._path.exists():  # else it was dropped
+            self._write()
 
     def drop(self) -> None:
         self._path.unlink(missing_ok=True)
 
 
-def _changed(part: _Part, was: Mapping[str, os.stat_result], now: Mapping[str, os.stat_result]) -> dict[str, str]:
-    """Find what of a part is another by now, with the names of copies, '' for what is gone; what was moved, too."""
-    found, moved = dict[str, str](), set[tuple[int, int, int]]()
+def _changed(
+    part: _Part, was: Mapping[str, os.stat_result], now: Mapping[str, os.stat_result]
+) -> dict[str, os.stat_result | None]:
+    """Find what of a part is another by now, None for what is gone; what was moved, too."""
+    found, moved = dict[str, os.stat_result | None](), set[tuple[int, int, int]]()
     for path, old in was.items():
         new = now.get(path)
         if new is not old and path in part and (new is None or not is_same(old, new)):
-            found[path] = name_of(new) if new else ""
+            found[path] = new
             if new is None:
                 moved.add(identity(old))
     if moved:
-        found |= {path: name_of(new) for path, new in now.items() if path not in was and identity(new) in moved}
+        found |= {path: new for path, new in now.items() if path not in was and identity(new) in moved}
     return found

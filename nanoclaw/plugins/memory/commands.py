@@ -73,9 +73,6 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
         return _others(origins, action, rest.strip(), tx)
     if action == "restore" and undo and rest:
         return _restore(undo, rest.strip(), tx)
-    if said.argument == "allow" and undo:
-        undo.allow_shrinking()
-        return "The next change may take away more than half of a memory file. This holds once, for ten minutes."
     return ""
 
 

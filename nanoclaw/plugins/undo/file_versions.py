@@ -26,7 +26,6 @@ T = TypeVar("T")
 
 LARGEST_BYTES = 10_000_000
 """Of a larger file no copy is kept."""
-ALLOWED_FOR = timedelta(minutes=10)
 
 
 class FileVersions:
@@ -199,23 +198,6 @@ class FileVersions:
 
     def _write(self, tx: Tx | None, change: Callable[[Tx], T]) -> T:
         return change(tx) if tx else self._host.write_now(change)
-
-    # --- a yes of the person -----------------------------------------------------------------------------------------
-
-    def allow_shrinking(self) -> None:
-        """The person says yes to one change that takes away more than half of a memory file."""
-        self._make_folder()
-        write_atomically(self._folder / "allowed", self.clock().isoformat())
-
-    def use_allowance(self) -> bool:
-        """True when there is a yes that is not used and not old; it is used up."""
-        path = self._folder / "allowed"
-        try:
-            said = datetime.fromisoformat(path.read_text())
-            path.unlink()
-        except (OSError, ValueError):
-            return False
-        return abs(self.clock() - said) <= ALLOWED_FOR
 
     # --- copies ------------------------------------------------------------------------------------------------------
 

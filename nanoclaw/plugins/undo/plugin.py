@@ -9,11 +9,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
-from nanoclaw.core.messages import Address, CheckedCall, Effect
-from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Refuse, Said, Turn, Tx, Verdict
+from nanoclaw.core.messages import Address, Effect
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Turn, Tx
 from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_history import when
-from nanoclaw.plugins.undo.memory_loss import loss_of
 
 SHOWN = 20
 """Lines of /receipts, where no number is given."""
@@ -36,10 +35,7 @@ class UndoSettings(NamedTuple):
 
 class Undo(Plugin):
     name = "undo"
-    hears: Mapping[str, Hears] = {
-        "before_tool": Hears(tools=("write_file", "edit_file")),
-        "on_end": Hears(changes=True),
-    }
+    hears: Mapping[str, Hears] = {"on_end": Hears(changes=True)}
     settings = UndoSettings
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
 
@@ -57,14 +53,6 @@ class Undo(Plugin):
             Command("undo", "take back the last changes: /undo, /undo 3", self._undo, "safety", waits=True),
             Command("receipts", "what was done in this conversation: /receipts 50", self._receipts, part_of="undo"),
         ]
-
-    # --- a call ------------------------------------------------------------------------------------------------------
-
-    async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        """Most of a memory file is taken away only with a yes."""
-        if (loss := loss_of(self._host.workspace, call)) and not self._versions.use_allowance():
-            return Refuse(loss)
-        return None
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 

@@ -156,19 +156,21 @@ def state(program: Program) -> dict[str, tuple[bytes, int]]:
     [
         ("write_file", {"path": "long.md", "content": "short"}),
         ("edit_file", {"path": "long.md", "old": "x" * 3000, "new": "short"}),
+        ("write_file", {"path": "x/../MEMORY.md", "content": "short"}),
     ],
 )
 async def test_an_overwrite_by_a_tool_of_files_is_asked_about_before_it_runs(
     tmp_path: Path, name: str, arguments: dict[str, str]
 ) -> None:
     async with running(tmp_path, ScriptedProvider(call(name, arguments), "Done.")) as program:
-        fill(program, "long.md", length=3000)
-        question = "Overwrite `long.md`: 3,000 bytes become 5 bytes (/undo brings it back)?"
-        assert (await program.ask("Go")).startswith(question)
-        assert len((program.workspace / "long.md").read_text()) == 3000
+        path = program.workspace / arguments["path"].rpartition("/")[2]
+        fill(program, path.name, length=3000)
+        question = f"Overwrite `{arguments['path']}`: 3,000 bytes become 5 bytes (/undo brings it back)?"
+        assert question in await program.ask("Go")
+        assert len(path.read_text()) == 3000
         await program.ask("yes")
         assert (await program.answer()).startswith("Done.")
-        assert (program.workspace / "long.md").read_text() == "short"
+        assert path.read_text() == "short"
 
 
 async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_things(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Changes of files by tools: each can be undone, and none takes most of a memory file away without a yes."""
+"""Changes of files by tools: each can be undone."""
 
 from __future__ import annotations
 
@@ -33,49 +33,6 @@ def undo(hands: Hands) -> FileVersions:
 
 def copies(tmp_path: Path) -> list[bytes]:
     return sorted(path.read_bytes() for path in (tmp_path / "undo").iterdir())
-
-
-# --- a big loss needs a yes
-
-
-@pytest.mark.parametrize("path", ["MEMORY.md", "./MEMORY.md", "x/../MEMORY.md"])
-def test_a_change_that_takes_more_than_half_of_a_memory_file_needs_a_yes(hands: Hands, facts: Path, path: str) -> None:
-    error = hands.error("write_file", path=path, content="- fact number 3\n")
-    assert error.startswith("this would take 19 of 20 lines out of MEMORY.md, so nothing was done. Ask the person,")
-    error = hands.error("edit_file", path=path, old=FACTS[:300], new="")
-    assert "out of MEMORY.md" in error
-    assert facts.read_text() == FACTS
-    assert hands.effects == []
-
-
-def test_a_yes_holds_once(hands: Hands, facts: Path, undo: FileVersions) -> None:
-    undo.allow_shrinking()
-    hands("write_file", path="MEMORY.md", content="- one\n")
-    facts.write_text(FACTS)
-    hands.error("write_file", path="MEMORY.md", content="- one\n")
-
-
-def test_an_old_yes_is_none(hands: Hands, facts: Path, undo: FileVersions, tmp_path: Path) -> None:
-    undo.allow_shrinking()
-    (tmp_path / "undo/allowed").write_text((NOW - timedelta(minutes=11)).isoformat())
-    hands.error("write_file", path="MEMORY.md", content="- one\n")
-
-
-def test_small_changes_additions_and_other_files_need_no_yes(hands: Hands, facts: Path) -> None:
-    hands("edit_file", path="MEMORY.md", old="- fact number 3\n", new="")
-    hands("append_file", path="MEMORY.md", content="- new")
-    hands("write_file", path="MEMORY.md", content=FACTS[: len(FACTS) * 2 // 3])
-    (hands.root / "other.md").write_text(FACTS)
-    hands("write_file", path="other.md", content="")
-    (hands.root / "memory").mkdir()
-    (hands.root / "memory/a.md").write_text("- short\n")
-    hands("write_file", path="memory/a.md", content="")
-
-
-def test_daily_notes_are_looked_after_too(hands: Hands) -> None:
-    (hands.root / "memory").mkdir()
-    (hands.root / "memory/2026-05-01.md").write_text(FACTS)
-    assert "out of memory/2026-05-01.md" in hands.error("write_file", path="memory/2026-05-01.md", content="")
 
 
 # --- undo
