@@ -43,9 +43,8 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.db import Store, Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transactions
 from nanoclaw.start import config as configuration
 from nanoclaw.start.build import build
 from nanoclaw.start.opening import open_store

@@ -41,7 +41,7 @@ def gateway(env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
 def fill(home: Path) -> None:
     """500 jobs of all sorts; none is due while it is measured."""
     from nanoclaw.core.messages import Address
-    from nanoclaw.core.store.tx import Transactions
+    from nanoclaw.core.store.db import Transactions
     from nanoclaw.plugins.schedule.jobs import Job, insert
     from nanoclaw.start.opening import open_store
 

@@ -25,8 +25,8 @@ from durability import Crowd, clock, live
 from nanoclaw.cli import run
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Ended
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transactions
 from nanoclaw.start.opening import open_store
 
 MESSAGES_A_TURN = 5

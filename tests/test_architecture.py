@@ -33,7 +33,7 @@ FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "e
 
 FOR_OURS = FOR_PLUGINS | {
     *("prompt_snapshot", "records", "redact", "silence_token"),
-    "store.compactions",
+    "store.history",
 }
 """And what the built-in ones use besides: values and pure functions."""
 
@@ -278,7 +278,7 @@ def names_of_plugins(package: Modules) -> list[str]:
 OF_PLUGINS = frozenset({"job", "helper", "exec", "process", "rehearsal"})
 NO_WORD = re.compile(r"heartbeat|incognito|approvals|sandbox|memory_")
 WORDS = frozenset({"conversations", "files", "knowledge", "message", "question", "rules"})  # columns, too
-STILL_NAMED = frozenset({"core/profiles.py", "core/plugin.py", "core/sections.py"})
+STILL_NAMED = frozenset({"core/profiles.py", "core/plugin.py", "core/prompt_snapshot.py"})
 """Tables of the core that still have such names: profiles, whom a tool is open to, parts of a prompt."""
 
 

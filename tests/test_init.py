@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.host import PluginHost
+from nanoclaw.start.host import PluginHost
 from tests.journeys.command import KEY, Home, Running
 from tests.model_server import ModelServer, says
 from tests.program import running

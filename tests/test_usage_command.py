@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import Origin, Usage
-from nanoclaw.core.store.usage import Call, record
+from nanoclaw.core.store.sessions import Call, record
 from nanoclaw.providers import prices
 from nanoclaw.start.opening import open_store
 from tests.journeys.command import Home

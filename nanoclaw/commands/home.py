@@ -12,10 +12,10 @@ from typing import Any
 from nanoclaw import __version__
 from nanoclaw.channels import attach
 from nanoclaw.commands.arguments import Options
+from nanoclaw.core.delivery import counts, failures
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
-from nanoclaw.core.store.outbox import counts, failures
 from nanoclaw.escapes import one_line
 from nanoclaw.start import config as configuration
 from nanoclaw.start import home

@@ -22,8 +22,7 @@ from nanoclaw.core.app import App
 from nanoclaw.core.channel import Channel, LinkHelp, secret_variable
 from nanoclaw.core.channel_registry import RESTART_SECONDS
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.db import Store, Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.accounts import TRIES, Accounts, LinkCode, shown

@@ -125,8 +125,7 @@ def _sum(parts: Iterable[Total]) -> Total:
 
 
 def session(config: Config, options: Options) -> int:
-    from nanoclaw.core.store import codec
-    from nanoclaw.core.store.history import whole_history
+    from nanoclaw.core.store.history import dump, whole_history
 
     name = options.session
     key = name if ":" in name else f"terminal:{name}"
@@ -138,7 +137,7 @@ def session(config: Config, options: Options) -> int:
 
     hide = redactor(config)
     if options.command == "sessions export":
-        print(json.dumps({"session": key, "messages": [within(json.loads(codec.dump(one)), hide) for one in history]}))
+        print(json.dumps({"session": key, "messages": [within(json.loads(dump(one)), hide) for one in history]}))
         return 0
     zone = config.clock()().tzinfo
     for message in history:

@@ -20,19 +20,16 @@ from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder, PromptLimits
 from nanoclaw.core.conversation import Actors, QueuePolicy, not_begun
-from nanoclaw.core.delivery import Delivery
+from nanoclaw.core.delivery import Delivery, Outbox
 from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
 from nanoclaw.core.model_call import Calibration, ModelCalls, Models
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
-from nanoclaw.core.store import usage
-from nanoclaw.core.store.db import PANIC, Flags, Store
+from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.core.store.inbox import Inbox
-from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store.sessions import Sessions, past_counts
 from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import TurnParts
 from nanoclaw.outputs.outputs import Outputs
@@ -96,7 +93,7 @@ class App:
         self.models = models
         reach, template, limits = settings.reach, settings.template, settings.prompt
         self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
-        self.model_calls = ModelCalls(models, self.chain, Calibration(partial(usage.past_counts, self.store)))
+        self.model_calls = ModelCalls(models, self.chain, Calibration(partial(past_counts, self.store)))
         self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
         outputs = Outputs(settings.workspace)
         self.call_runner = CallRunner(self.toolbox, self.chain, outputs)

@@ -23,7 +23,7 @@ from nanoclaw.core.messages import (
     ToolResult,
 )
 from nanoclaw.core.plugin import Ask, Instead, Refuse
-from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.tool import Shown, Toolbox, ToolContext, nobody
 from nanoclaw.core.turn import RunningTurn
 from nanoclaw.escapes import one_line, plain

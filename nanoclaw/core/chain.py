@@ -42,7 +42,7 @@ from nanoclaw.core.plugin import (
     Tool,
     Turn,
 )
-from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.store.db import Transaction
 
 T = TypeVar("T")
 Kinds = type | tuple[type, ...]

@@ -11,7 +11,7 @@ from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ScheduleErr
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx
 from nanoclaw.core.profiles import profile_of
-from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.redaction import within
 

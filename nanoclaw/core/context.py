@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw import bootstrap_files
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core import sections
+from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Address, Attachment, Image, Inbound, Message, ModelRequest, ToolCall, UserMessage
@@ -66,13 +66,13 @@ class ContextBuilder:
         """A new context for its first message, which came through a channel."""
         tools = self._chain.prompt_tools(profile)
         built = self._build(query, profile)
-        line = sections.channel_line(channel, self._channels.hints(channel)) if channel else ""
+        line = prompt_snapshot.channel_line(channel, self._channels.hints(channel)) if channel else ""
         own = [part._replace(text=self._redact(part.text)) for _, part in built.sections] + (
             [Section("capabilities", "Capabilities", line)] if line else []
         )
         return PromptSnapshot(
             profile.name,
-            tuple(sections.merged(own, profile.mode, frozenset(self._limits.off))),
+            tuple(prompt_snapshot.merged(own, profile.mode, frozenset(self._limits.off))),
             tools,
             built.versions,
             (channel,) if channel else (),
@@ -93,7 +93,7 @@ class ContextBuilder:
         if channel in snapshot.channels:
             return snapshot, ""
         known = (*(snapshot.channels or ("",)), channel)  # the system message stays as it is
-        return snapshot._replace(channels=known), sections.channel_line(channel, self._channels.hints(channel))
+        return snapshot._replace(channels=known), prompt_snapshot.channel_line(channel, self._channels.hints(channel))
 
     def with_own_changes(self, snapshot: PromptSnapshot, calls: Sequence[ToolCall], profile: Profile) -> PromptSnapshot:
         """The snapshot after a turn: what the turn's own calls changed on disk is known, and changes nothing in it."""
@@ -129,10 +129,10 @@ class ContextBuilder:
         files = bootstrap_files.read(
             self._reach,
             self._template,
-            sections.PERSONA if mode == "guest" and self._limits.persona else sections.FILES[mode],
+            prompt_snapshot.PERSONA if mode == "guest" and self._limits.persona else prompt_snapshot.FILES[mode],
             file_limit=self._limits.file_characters,
         )
-        own = [sections.identity(self._reach, mode, has_tools), *sections.of_files(files, mode)]
+        own = [prompt_snapshot.identity(self._reach, mode, has_tools), *prompt_snapshot.of_files(files, mode)]
         brought = self._chain.sections(query, profile) if mode != "none" else []
         found = [*(("core", part) for part in own), *brought]
         versions = {_key(owner, part): part.version or _sha256(part.text) for owner, part in found}

@@ -17,11 +17,10 @@ from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnBegan, Turn
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
-from nanoclaw.core.rounds import Rounds
-from nanoclaw.core.runner import Runner
+from nanoclaw.core.runner import Rounds, Runner
 from nanoclaw.core.store import inbox
+from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.store.inbox import OpenTurn
-from nanoclaw.core.store.tx import Transaction
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
 from nanoclaw.escapes import one_line
 

@@ -205,6 +205,14 @@ class ToolResult(NamedTuple):
 Message = UserMessage | AssistantMessage | ToolResult
 
 
+class Placed(NamedTuple):
+    """A message of the history and its row in the store; 0 for a summary, which has none."""
+
+    id: int
+    turn: int
+    message: Message
+
+
 EffectState = Literal["begun", "done", "failed", "undone"]
 
 

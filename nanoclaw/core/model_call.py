@@ -14,7 +14,7 @@ from nanoclaw.core.events import Event, Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
 from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
-from nanoclaw.core.store.usage import Call
+from nanoclaw.core.store.sessions import Call
 from nanoclaw.tokens.tokens import estimate
 
 MOST_TOKENS = 1_000_000_000

@@ -25,6 +25,7 @@ from nanoclaw.core.messages import (
     NoteRef,
     Outbound,
     OwnersAnswer,
+    Placed,
     Reach,
     Role,
     ToolCall,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from nanoclaw.core.prompt_snapshot import Preview
     from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
     from nanoclaw.core.records import Records
-    from nanoclaw.core.store.compactions import Placed as Placed
     from nanoclaw.redaction import Redactor
 
 T = TypeVar("T")

@@ -18,9 +18,8 @@ from nanoclaw.core.plugin import Reply
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
-from nanoclaw.core.store.db import PANIC, Flags
+from nanoclaw.core.store.db import PANIC, Flags, Transaction
 from nanoclaw.core.store.inbox import OpenTurn
-from nanoclaw.core.store.tx import Transaction
 from nanoclaw.escapes import one_line
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."

@@ -18,18 +18,18 @@ from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
 from nanoclaw.core.channel import Channel, ChannelAccess, ChannelHost, ChannelTable
 from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Limits
 from nanoclaw.core.model_call import Models
 from nanoclaw.core.plugin import Plugin
 from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.prompt_snapshot import IDS
 from nanoclaw.core.provider import Provider
-from nanoclaw.core.sections import IDS
 from nanoclaw.core.store.db import Store
 from nanoclaw.start import folders
 from nanoclaw.start import home as homes
 from nanoclaw.start.change_settings import change
 from nanoclaw.start.config import Config, owned_keys
+from nanoclaw.start.host import PluginHost
 from nanoclaw.start.model_facts import ModelFacts
 from nanoclaw.start.opening import open_store
 from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values

@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.delivery import Delivery, Judge, parts
+from nanoclaw.core.delivery import RETRY_SECONDS, Delivery, Judge, Outbox, Row, failures, parts
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Outbound
-from nanoclaw.core.store.db import PANIC, Flags, Store
-from nanoclaw.core.store.outbox import RETRY_SECONDS, Outbox, Row, failures
-from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.message_split import size
 from nanoclaw.start.opening import open_store
 from tests.program import NOON, FakeChannel, HandClock

@@ -10,8 +10,7 @@ from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Plugin, Profile, Section, Tx
 from nanoclaw.core.profiles import PROFILES
-from nanoclaw.core.prompt_snapshot import EMPTY
-from nanoclaw.core.sections import channel_line
+from nanoclaw.core.prompt_snapshot import EMPTY, channel_line
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.tokens.tokens import estimate
 from tests.core.builders import builder_for

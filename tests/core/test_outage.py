@@ -13,12 +13,10 @@ import pytest
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
-from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery
+from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery, Outbox, counts
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.db import Flags
-from nanoclaw.core.store.outbox import Outbox, counts
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.db import Flags, Transactions
 from nanoclaw.start.opening import open_store
 from tests.program import NOON, AtOnce, FakeChannel
 from tests.virtual_time import passed, virtual_time

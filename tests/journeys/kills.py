@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from nanoclaw.core.messages import ModelRequest
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.core.store.inbox import BROKEN_OFF, Inbox
-from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import Answer, Say, call
 from nanoclaw.start.opening import open_store
 from tests.kills import Story, Watch, alive, different, say, sent

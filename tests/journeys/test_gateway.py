@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.delivery import Outbox
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.start.build import build
 from nanoclaw.start.opening import open_store, read_store
 from tests.journeys.command import SECONDS, Home, Running, remind

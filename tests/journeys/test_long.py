@@ -8,8 +8,8 @@ import json
 import pytest
 
 from nanoclaw.core.messages import Message
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.core.store.tx import Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.opening import read_store
 from tests.journeys.command import Home

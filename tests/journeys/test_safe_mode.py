@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nanoclaw.core.store.outbox import Outbox
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.delivery import Outbox
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.start.build import build
 from nanoclaw.start.opening import read_store
 from tests.journeys.command import Home, Running, make_owner

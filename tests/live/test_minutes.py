@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.plugins.schedule.jobs import Job, insert
 from nanoclaw.start.opening import open_store, read_store
 from tests.journeys.command import Home, Running

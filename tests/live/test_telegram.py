@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.db import Store, Transactions
 from nanoclaw.plugins.schedule.jobs import Job, insert
 from nanoclaw.start.opening import open_store
 from tests.channels.telegram_talk import ANNA, GROUP, picture

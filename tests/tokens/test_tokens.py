@@ -23,7 +23,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.model_call import Calibration
 from nanoclaw.core.provider import chat_messages, estimate_request
-from nanoclaw.core.store.usage import Call
+from nanoclaw.core.store.sessions import Call
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from nanoclaw.tokens.tokens import estimate, image_tokens
 from tests.examples import examples

@@ -11,9 +11,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.core.store.history import list_sessions, whole_history
 from nanoclaw.core.store.sessions import Sessions
-from nanoclaw.core.store.tx import Transactions
 from nanoclaw.plugins.memory.notes import lines_of, memory_files
 from nanoclaw.sqlite_salvage.copies import daily_copies, is_whole
 from nanoclaw.start.home import shipped

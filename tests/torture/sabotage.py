@@ -10,7 +10,7 @@ from stat import S_ISDIR
 from typing import Any
 
 from nanoclaw.core.store import db
-from nanoclaw.core.store.tx import Transaction
+from nanoclaw.core.store.db import Transaction
 
 
 def without_file_syncs() -> None:

@@ -1,17 +1,118 @@
-"""Reading conversations from the store: sessions, turns, and messages with their rows."""
+"""Messages of conversations in the store: as JSON, and as a model is shown them, some standing for
+older ones; images apart, named by their SHA-256."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from nanoclaw.core.messages import Message, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Image, Message, Placed, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.core.plugin import ConversationInfo
-from nanoclaw.core.store import codec
-from nanoclaw.core.store.compactions import Placed, shortened_upto
 from nanoclaw.core.store.db import Store
+
+LoadImage = Callable[[str], tuple[str, bytes]]
+"""By SHA-256, the mime type and the bytes."""
+
+
+def dump(message: Message) -> str:
+    body: dict[str, Any] = {"text": message.text, "at": message.at.isoformat()}
+    match message:
+        case UserMessage():
+            body |= {"kind": "user", "origin": message.origin}
+        case AssistantMessage():
+            body |= {"kind": "assistant", "finish": message.finish, "model": message.model}
+            if message.tool_calls:
+                body["calls"] = [call if call.said else call[:3] for call in message.tool_calls]
+            if message.usage:
+                usage = message.usage
+                body["usage"] = [usage.input_tokens, usage.output_tokens, usage.cached_tokens]
+            if message.opaque:
+                body["opaque"] = message.opaque
+        case ToolResult():
+            body |= {"kind": "result", "call": message.call_id, "name": message.name, "error": message.is_error}
+            if message.diff:
+                body["diff"] = message.diff
+    if not isinstance(message, AssistantMessage):
+        if message.images:
+            body["images"] = [[image.sha256, image.name] for image in message.images]
+        if message.outside:
+            body["outside"] = message.outside
+    return json.dumps(body)
+
+
+def _no_image(sha256: str) -> tuple[str, bytes]:
+    raise KeyError(sha256)
+
+
+def load(body: dict[str, Any], load_image: LoadImage = _no_image) -> Message:
+    """Raises KeyError, ValueError or TypeError if the body is not one that `dump` wrote."""
+    text, at, kind = body["text"], datetime.fromisoformat(body["at"]), body["kind"]
+    if kind == "assistant":
+        calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
+        usage = Usage(*body["usage"]) if "usage" in body else None
+        return AssistantMessage(text, at, calls, usage, body["finish"], body["model"], body.get("opaque", ""))
+    images = tuple(_loaded_image(sha256, name, load_image) for sha256, name in body.get("images", ()))
+    if kind == "user":
+        return UserMessage(text, at, body["origin"], images, body.get("outside", ""))
+    if kind == "result":
+        outside, diff = body.get("outside", ""), body.get("diff", "")
+        return ToolResult(body["call"], body["name"], text, at, body["error"], images, outside, diff)
+    raise ValueError(f"a message of unknown kind {kind!r}")
+
+
+def first_of(running: str) -> Message | None:
+    """The first message of a JSON list of messages; None if there is none."""
+    try:
+        return load(json.loads(running)[0])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def with_texts(message: Message, dumped: str) -> Message:
+    """A message with the texts of its dumped form, from which words were removed."""
+    body = json.loads(dumped)
+    if isinstance(message, AssistantMessage):
+        calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
+        return message._replace(text=body["text"], tool_calls=calls, opaque=body.get("opaque", ""))
+    if isinstance(message, ToolResult):
+        return message._replace(text=body["text"], diff=body.get("diff", ""))
+    return message._replace(text=body["text"])
+
+
+def _loaded_image(sha256: str, name: str, load_image: LoadImage) -> Image:
+    mime, data = load_image(sha256)
+    return Image(mime, data, name)
+
+
+SHORT = 1_000
+"""Characters kept of an old tool result when room is needed."""
+
+OTHER_TEXTS, PICTURE = 10, 6_000
+"""Other texts keep so many times more; a picture counts as so many characters."""
+
+NOTE = 80
+"""Characters added by the note about what is left out: a shortened text is not shortened again."""
+
+
+def shortened(message: Message, chars: int = SHORT) -> Message:
+    """Leave out the middle of a long text, and the oldest of many pictures; 0: none."""
+    most, pictures = chars if isinstance(message, ToolResult) else chars * OTHER_TEXTS, getattr(message, "images", ())
+    gone = pictures[: max(0, len(pictures) - most // PICTURE)] if most else ()
+    if most and len(message.text) > most:
+        end = (most - NOTE) // 2
+        left_out = f"\n[... {len(message.text) - 2 * end:,} characters were left out later, to make room ...]\n"
+        message = message._replace(text=message.text[:end] + left_out + message.text[-end:])
+    if not gone or isinstance(message, AssistantMessage):
+        return message
+    lines = [f"[image {one.name or 'without a name'} was left out later, to make room]" for one in gone]
+    return message._replace(text="\n".join(filter(None, (message.text, *lines))), images=pictures[len(gone) :])
+
+
+def shortened_upto(placed: Iterable[Placed], upto: int, chars: int) -> list[Placed]:
+    """Shorten the long texts up to an id."""
+    return [one._replace(message=shortened(one.message, chars)) if 0 < one.id <= upto else one for one in placed]
 
 
 def of_turn(store: Store, session: int, turn: int, upto: int | None = None) -> list[Message]:
@@ -88,7 +189,7 @@ def placed_of(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed
 
 
 def _message(store: Store, body: dict[str, Any]) -> Message:
-    return codec.load(body, lambda sha256: _image(store, sha256))
+    return load(body, lambda sha256: _image(store, sha256))
 
 
 def _undamaged(store: Store, text: str) -> Message | None:

@@ -20,8 +20,8 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.store import codec
-from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store import history
+from nanoclaw.core.store.db import Transaction, Transactions
 
 BROKEN_OFF = (
     "interrupted: the program ended while this ran. It may have been done, fully or partly: check before you repeat it."
@@ -161,7 +161,7 @@ def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
                 "INSERT INTO messages (session, context, turn, body) SELECT turns.session, context, turns.id, ?"
                 " FROM turns JOIN sessions ON sessions.id = turns.session WHERE turns.id = ?"
             )
-            db.executemany(sql, [(codec.dump(message), turn) for message in unfinished(running, now, took_effect)])
+            db.executemany(sql, [(history.dump(message), turn) for message in unfinished(running, now, took_effect)])
             sql = "UPDATE turns SET ended = ?, reason = 'cancelled', running = '[]' WHERE id = ?"
             db.execute(sql, (now.isoformat(), turn))
 
@@ -171,7 +171,7 @@ def unfinished(running: str, now: datetime, took_effect: str = "") -> list[Messa
     be said of one that had not ended. `took_effect` is JSON: ids of the calls whose one transaction is on disk
     ("done"), some with what they have to say of that, and of those that do nothing else ("atomic")."""
     try:
-        answer, *results = [codec.load(body) for body in json.loads(running)]
+        answer, *results = [history.load(body) for body in json.loads(running)]
         marks: dict[str, list[Any]] = json.loads(took_effect or "{}") or {}
         done = dict((one, TOOK_EFFECT) if isinstance(one, str) else one for one in marks.get("done", ()))
         atomic = set(marks.get("atomic", ()))

@@ -4,9 +4,10 @@ and repeats nothing."""
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from nanoclaw.core import records
 from nanoclaw.core.messages import (
@@ -17,17 +18,64 @@ from nanoclaw.core.messages import (
     Message,
     Origin,
     Outbound,
+    Placed,
     ToolCall,
     ToolResult,
     Usage,
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended, TurnRecord, Tx
-from nanoclaw.core.store import codec, history, inbox, outbox, usage
-from nanoclaw.core.store.compactions import SHORT, Placed
+from nanoclaw.core.store import history, inbox
+from nanoclaw.core.store.db import Store, Transaction, Transactions
+from nanoclaw.core.store.history import SHORT
 from nanoclaw.core.store.inbox import OpenTurn, unfinished
-from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.runtime_metadata import program_remark
+
+
+class Call(NamedTuple):
+    """One request to a model. `estimated` is our own count of its input, 0 if none was made; where the provider told
+    nothing (`is_reported` is False), so is `usage`. `is_local`: answered on the person's own machine."""
+
+    model: str
+    usage: Usage
+    estimated: int = 0
+    is_reported: bool = True
+    is_local: bool = False
+
+
+def record(
+    db: sqlite3.Connection,
+    calls: Iterable[Call],
+    at: datetime,
+    *,
+    session: int | None = None,
+    turn: int | None = None,
+    origin: Origin = "person",
+) -> None:
+    """Record calls inside the caller's transaction."""
+    rows = [
+        (
+            *(at.isoformat(), session, turn, origin, call.model),
+            *(call.usage.input_tokens, call.usage.output_tokens, call.usage.cached_tokens),
+            *(call.estimated, call.is_reported, call.is_local),
+        )
+        for call in calls
+    ]
+    sql = (
+        "INSERT INTO usage (at, session, turn, origin, model, input_tokens, output_tokens, cached_tokens, estimated,"
+        " is_reported, is_local) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    db.executemany(sql, rows)
+
+
+def past_counts(store: Store, model: str, limit: int = 20) -> list[tuple[int, int]]:
+    """The newest pairs of our own count and the provider's, oldest first."""
+    sql = (
+        "SELECT estimated, input_tokens FROM usage WHERE model = ? AND estimated > 0 AND is_reported"
+        " ORDER BY id DESC LIMIT ?"
+    )
+    return [(estimated, reported) for estimated, reported in reversed(store.rows(sql, model, limit))]
+
 
 T = TypeVar("T")
 
@@ -227,13 +275,13 @@ class Session:
     def insert(self, tx: Transaction, turn: int, messages: Sequence[Message]) -> None:
         """Make messages part of the history once they are on disk, without what was forgotten in this turn."""
         if self._forgetting:
-            messages = [codec.with_texts(message, self.clean_text(codec.dump(message))) for message in messages]
+            messages = [history.with_texts(message, self.clean_text(history.dump(message))) for message in messages]
         last, sql = 0, "INSERT INTO messages (session, context, turn, body) VALUES (?, ?, ?, ?) RETURNING id"
         for message in messages:
             for image in () if isinstance(message, AssistantMessage) else message.images:
                 insert = "INSERT OR IGNORE INTO images (sha256, mime, data) VALUES (?, ?, ?)"
                 tx.execute(insert, image.sha256, image.mime, image.data)
-            ((last,),) = tx.execute(sql, self.id, self.context, turn, codec.dump(message))
+            ((last,),) = tx.execute(sql, self.id, self.context, turn, history.dump(message))
         if self._results is not None:
             self._results += sum(isinstance(message, ToolResult) for message in messages)
             tx.on_rollback(lambda: setattr(self, "_results", None))
@@ -258,7 +306,7 @@ class Session:
 
     def add_sent_meanwhile(self, tx: Transaction, key: str) -> None:
         """Add messages that were sent during a turn here to the history."""
-        if untold := outbox.pop_sent_meanwhile(tx.db, self.key):
+        if untold := pop_sent_meanwhile(tx.db, self.key):
             self.add_sent(tx, key, untold)
 
 
@@ -268,11 +316,11 @@ class TurnJournal:
     def __init__(self, session: Session, id_: int, inbox: int, spender: Origin) -> None:
         """`inbox` is the row of its first message; `spender` has its costs."""
         self.session, self.id, self.inbox, self._spender = session, id_, inbox, spender
-        self._calls: list[usage.Call] = []
+        self._calls: list[Call] = []
         self._begun: list[int | None] = []  # lines of the audit log without an outcome
         self._later: list[Callable[[Transaction], object]] = []
 
-    def called(self, call: usage.Call) -> None:
+    def called(self, call: Call) -> None:
         """Record a request to a model; it is written with the next step."""
         self._calls.append(call)
 
@@ -390,7 +438,7 @@ class TurnJournal:
     ) -> None:
         """Note calls that run, with the results of those that have ended; the `marks` of before stay without new."""
         messages: list[Message] = [answer, *(result for result in results if not result.images)]
-        running = self.session.clean_text(f"[{','.join(map(codec.dump, messages))}]")
+        running = self.session.clean_text(f"[{','.join(map(history.dump, messages))}]")
         sql = "UPDATE turns SET running = ?, took_effect = ifnull(?, took_effect) WHERE id = ?"
         tx.execute(sql, running, None if marks is None else json.dumps(marks), self.id)
 
@@ -437,7 +485,7 @@ class TurnJournal:
     def waiting(self) -> AssistantMessage | None:
         """The answer whose calls wait for the owner's yes."""
         rows = self.session.transactions.store.rows("SELECT running FROM turns WHERE id = ?", self.id)
-        answer = codec.first_of(rows[0][0])
+        answer = history.first_of(rows[0][0])
         return answer if isinstance(answer, AssistantMessage) else None
 
     def end(
@@ -465,10 +513,10 @@ class TurnJournal:
         for one in changes:
             one(tx)
         if calls:
-            usage.record(tx.db, calls, tx.now, session=self.session.id, turn=self.id or None, origin=self._spender)
+            record(tx.db, calls, tx.now, session=self.session.id, turn=self.id or None, origin=self._spender)
         return change(tx)
 
-    def _take_back(self, changes: list[Callable[[Transaction], object]], calls: list[usage.Call]) -> None:
+    def _take_back(self, changes: list[Callable[[Transaction], object]], calls: list[Call]) -> None:
         self._later, self._calls = changes + self._later, calls + self._calls
 
 
@@ -525,7 +573,7 @@ class Sessions:
             sql = "INSERT INTO untold (outbox, conversation, remark, outside) VALUES (?, ?, ?, ?)"
             tx.execute(sql, row, session.key, remark, outbound.outside)
         else:
-            text = outbox.history_text(outbound.text, len(outbound.files))
+            text = history_text(outbound.text, len(outbound.files))
             session.add_sent(tx, f"sent/{row}", [(remark, text, outbound.outside)])
 
     def drop(self, tx: Tx, session: Session, turn: int) -> None:
@@ -552,3 +600,21 @@ class Sessions:
         """Read the store again after another process changed it."""
         for session in self._open.values():
             session.unload()
+
+
+def pop_sent_meanwhile(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str, str]]:
+    """Remark, text and sources of messages sent during a turn there, in order; they are removed from the list."""
+    sql = (
+        "SELECT remark, text, json_array_length(files), outside FROM untold JOIN outbox ON outbox.id = outbox"
+        " WHERE conversation = ? ORDER BY outbox"
+    )
+    rows = db.execute(sql, (conversation,)).fetchall()
+    found = [(remark, history_text(text, files), outside) for remark, text, files, outside in rows]
+    if found:
+        db.execute("DELETE FROM untold WHERE conversation = ?", (conversation,))
+    return found
+
+
+def history_text(text: str, files: int) -> str:
+    """The text about a sent message for the history."""
+    return text if text.strip() else f"({files} file{'s' if files > 1 else ''} without words)"

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolSpec, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, Placed, ToolSpec, UserMessage
 from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Said, Turn
 from nanoclaw.core.provider import estimate_message, estimate_request
-from nanoclaw.core.store.compactions import SHORT, Placed, shortened_upto
+from nanoclaw.core.store.history import SHORT, shortened_upto
 from nanoclaw.plugins.compaction.summary import (
     FOCUS,
     LINES,

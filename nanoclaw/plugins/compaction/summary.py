@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import NamedTuple
 
-from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
-from nanoclaw.core.store.compactions import Placed
+from nanoclaw.core.messages import AssistantMessage, Message, Placed, UserMessage
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
 from nanoclaw.outside_text import own_words

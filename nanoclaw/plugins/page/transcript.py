@@ -15,7 +15,7 @@ from nanoclaw.plugins.page.channel import conversation_of
 from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text
 
 if TYPE_CHECKING:
-    from nanoclaw.core.plugin import Placed
+    from nanoclaw.core.messages import Placed
 
 SHOWN = 120
 """Messages of a conversation that are loaded at once, whole turns."""

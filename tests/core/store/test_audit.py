@@ -12,9 +12,8 @@ import pytest
 from nanoclaw.core.messages import AssistantMessage, Effect, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.plugin import Ended
 from nanoclaw.core.records import of_turn
-from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.db import Store, Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transactions
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.start.opening import open_store

@@ -18,9 +18,8 @@ from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.plugin import Said
-from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from nanoclaw.start.opening import open_store
 from tests.core.store.test_sessions import accept, inbound

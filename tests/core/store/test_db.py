@@ -17,14 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.delivery import Outbox
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.store.db import PANIC, Flags, Store
+from nanoclaw.core.store.db import PANIC, Flags, Store, Transactions
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
-from nanoclaw.core.store.outbox import Outbox
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transactions
 from nanoclaw.start import store_format as formats
 from nanoclaw.start.opening import open_store, read_store
 from nanoclaw.start.store_format import newest_format
@@ -120,7 +119,7 @@ def test_others_can_read_beside_the_owner(tmp_path: Path) -> None:
     filled(path, 3)
     with held(path):
         reader = read_store(path)
-        assert [info.messages for info in list_sessions(reader)] == [7]
+        assert [info.messages for info in list_sessions(reader)] == [4]
         with pytest.raises(StoreError), reader.transaction() as db:
             db.execute("DELETE FROM messages")
         reader.close()
@@ -297,7 +296,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Address, Inbound, UserMessage
-from nanoclaw.core.store.tx import Transactions
+from nanoclaw.core.store.db import Transactions
 from nanoclaw.start.opening import open_store
 
 now = datetime.now(UTC)

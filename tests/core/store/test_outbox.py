@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.delivery import Outbox, failures
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.outbox import Outbox, failures
-from nanoclaw.core.store.tx import Transaction, Transactions
+from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.start.opening import open_store
 from tests.program import HandClock
 

@@ -28,11 +28,10 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store.db import Store
+from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.core.store.history import list_sessions, whole_history
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.opening import open_store
 from tests.program import REPOSITORY, HandClock, bare

@@ -11,10 +11,8 @@ import pytest
 from nanoclaw.core.errors import ProviderRefused, StoreError
 from nanoclaw.core.messages import AssistantMessage, Origin, Usage, UserMessage
 from nanoclaw.core.plugin import Ended
-from nanoclaw.core.store.db import Store
-from nanoclaw.core.store.sessions import Session, Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transactions
-from nanoclaw.core.store.usage import Call, past_counts, record
+from nanoclaw.core.store.db import Store, Transactions
+from nanoclaw.core.store.sessions import Call, Session, Sessions, TurnJournal, past_counts, record
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from nanoclaw.start.model_facts import By, spent

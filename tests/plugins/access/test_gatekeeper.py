@@ -19,13 +19,13 @@ import nanoclaw
 from nanoclaw.core.channel import Place
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
-from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.tool import tool
 from nanoclaw.outside_text import inside, own_words
 from nanoclaw.plugins.access.accounts import shown
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from nanoclaw.start.build import BUILT_IN
+from nanoclaw.start.host import PluginHost
 from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, results, running, tools_plugin
 
 OWNER, GUEST, STRANGER = "1", "2", "4"

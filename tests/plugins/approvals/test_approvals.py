@@ -12,11 +12,11 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import Notice, Settled
-from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Address, Outbound, OwnersAnswer
 from nanoclaw.core.plugin import Ask
 from nanoclaw.plugins.approvals import asks
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.start.host import PluginHost
 from nanoclaw.yes_no import yes_or_no
 from tests.program import MAIN, FakeChannel, HandClock, Program, results, running
 

@@ -27,13 +27,13 @@ from nanoclaw.core.messages import (
     Message,
     ModelRequest,
     Outbound,
+    Placed,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from nanoclaw.core.plugin import Draft, Ended, Host, Plugin, Profile, Section, Tool, Turn, Tx
 from nanoclaw.core.provider import OnEvent, chat_messages, chat_tools, estimate_message, estimate_request
-from nanoclaw.core.store.compactions import Placed
 from nanoclaw.core.tool import tool
 from nanoclaw.identifiers import identifiers
 from nanoclaw.plugins.compaction.plugin import MADE_ROOM

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import ANY
 
-from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.history import list_sessions
@@ -15,6 +14,7 @@ from nanoclaw.plugins.conversations.titles import titled
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from nanoclaw.start.host import PluginHost
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home
 from tests.program import BERLIN, MAIN, HandClock, Program, running

@@ -15,7 +15,6 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
-from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import AssistantMessage, Inbound, Usage, UserMessage
 from nanoclaw.core.plugin import Ask, Plugin, ToolOutput, Verdict
 from nanoclaw.core.profiles import PROFILES
@@ -26,6 +25,7 @@ from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from nanoclaw.start.build import checked
+from nanoclaw.start.host import PluginHost
 from tests.plugins.delegate.talk import Cast, delegate, history_of, states
 from tests.program import MAIN, NOON, Program, assert_legal, config_of, results, running, tools_plugin
 from tests.virtual_time import virtual_time

@@ -23,8 +23,8 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.plugin import Ended, Plugin
 from nanoclaw.core.records import Records
+from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.core.store.tx import Transaction, Transactions
 from nanoclaw.plugins.forget import scrub
 from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.start.opening import open_store

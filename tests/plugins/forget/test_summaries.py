@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from nanoclaw.core.host import PluginHost
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import Words, words_of
+from nanoclaw.start.host import PluginHost
 from tests.plugins.compaction.test_compaction import Model, home_of, texts, wordy
 from tests.program import MAIN, Program
 

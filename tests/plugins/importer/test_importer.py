@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.host import PluginHost
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start.host import PluginHost
 from tests.plugins.importer.made_homes import nanobot_home
 from tests.program import Program, running
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.host import ConversationStore
 from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
 from nanoclaw.plugins.browse.chromium import executable, lack
 from nanoclaw.providers.scripted import Hang, call
+from nanoclaw.start.host import ConversationStore
 from tests.plugins.page.served import Served, serving
 from tests.program import NOON
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.errors import WorkspaceError
-from nanoclaw.core.host import PluginHost
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.plugins.undo import file_versions as module
 from nanoclaw.plugins.undo.file_versions import FileVersions
+from nanoclaw.start.host import PluginHost
 from tests.plugins.conftest import NOW, Hands
 
 FACTS = "".join(f"- fact number {number}\n" for number in range(20))

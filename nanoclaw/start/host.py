@@ -28,8 +28,8 @@ from nanoclaw.core.profiles import PROFILES
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.records import Records
 from nanoclaw.core.store import history
-from nanoclaw.core.store.tx import Transaction, Transactions
-from nanoclaw.core.store.usage import Call, record
+from nanoclaw.core.store.db import Transaction, Transactions
+from nanoclaw.core.store.sessions import Call, record
 from nanoclaw.core.turn import RunningTurn
 
 if TYPE_CHECKING:
