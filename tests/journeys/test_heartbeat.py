@@ -18,8 +18,8 @@ ALWAYS = '[heartbeat]\nactive = "00:00-24:00"\n'
 WATCH = "- [ ] Tell me of letters that matter: watch notes/inbox.md\n"
 
 
-def reports(notify: bool, text: str = "", urgency: str = "normal") -> Scripted:
-    arguments = json.dumps({"notify": notify, "text": text, "urgency": urgency})
+def reports(notify: bool, text: str = "") -> Scripted:
+    arguments = json.dumps({"notify": notify, "text": text})
     return events(call_delta(id="call-1", name="report", arguments=arguments), delta("tool_calls"))
 
 
@@ -118,12 +118,12 @@ def test_a_heartbeat_that_was_killed_is_finished_by_the_next_one(home: Home, ser
     assert len(server.asked) == 3
 
 
-def test_news_outside_the_active_hours_is_kept(home: Home, server: ModelServer) -> None:
+def test_news_of_a_beat_by_hand_is_told_outside_the_active_hours_too(home: Home, server: ModelServer) -> None:
     home.configure(server.base, more='[heartbeat]\nactive = "00:00-00:01"\n')
     home.run("init")
     write(home, "HEARTBEAT.md", "- [ ] Look around\n")
     server.script(reports(True, "The door is open."))
-    assert "Kept for later: The door is open." in home.run("heartbeat").out
+    assert "Told: The door is open." in home.run("heartbeat").out
 
 
 def test_bad_settings_are_refused_in_a_sentence(home: Home, server: ModelServer) -> None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
-from nanoclaw.plugins.heartbeat.watch_words import watched_part
-
 FILE = "HEARTBEAT.md"
 
 MOST_ITEMS = 50
@@ -34,14 +32,12 @@ class Watch:
 @dataclass(frozen=True, slots=True)
 class Item:
     """`text` is all of it, as the model gets it; `every` is None if the line does not say how often. `unheard` are its
-    first words about time that are not understood; `is_unwatched`: it asks for a watch and names nothing that code can
-    look at."""
+    first words about time that are not understood."""
 
     text: str
     every: timedelta | None = None
     watch: Watch | None = None
     unheard: str = ""
-    is_unwatched: bool = False
 
     @property
     def key(self) -> str:
@@ -87,14 +83,13 @@ def _list_lines(text: str) -> list[str]:
 
 
 def _item(text: str) -> Item:
-    asks = watched_part(text)
-    watch, said = _watch(text) or (_named(asks) if asks else None), text
+    watch, said = _watch(text), text
     for one in (watch, *watch.more) if watch else ():
         said = said.replace(one.target, " ", 1)
     every = _every(said)
     rest = re.sub(_EVERY, " ", said, count=1, flags=re.IGNORECASE) if every else said
     left = re.search(_UNHEARD, rest, re.IGNORECASE)
-    return Item(text, every, watch, left[0] if left else "", asks is not None and watch is None)
+    return Item(text, every, watch, left[0] if left else "")
 
 
 def _every(text: str) -> timedelta | None:
@@ -117,12 +112,6 @@ def _watch(text: str) -> Watch | None:
                 following = also.match(text, following.end())
             return replace(first, more=tuple(more))
     return None
-
-
-def _named(text: str) -> Watch | None:
-    """All files and pages that a text names."""
-    found = [target for one in re.finditer(_TARGET, text) if (target := _target(one)) and target.kind != "command"]
-    return replace(found[0], more=tuple(found[1:])) if found else None
 
 
 def _target(found: re.Match[str]) -> Watch | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Profile, Said, Section, Tool, Turn, Tx
@@ -85,14 +85,11 @@ class Heartbeat(Plugin):
         context: ToolContext,
         notify: Annotated[bool, "whether to tell the person"],
         text: Annotated[str, "for the person, in their language; '' without notify"] = "",
-        urgency: Annotated[
-            Literal["low", "normal", "high"], "low: with other news or tomorrow; high: first of all"
-        ] = "normal",
     ) -> str:
         """End this heartbeat: tell the person one thing, or (notify false) nothing."""
         if notify and not text.strip():
             raise ToolError("report with notify needs a text for the person. Nothing was sent.")
-        self.public.report(context.turn, notify, text, urgency)
+        self.public.report(context.turn, notify, text)
         return "reported" if notify else "nothing is told"
 
     def commands(self) -> Iterable[Command]:

@@ -1,19 +1,17 @@
-"""Tables of the heartbeat: its items as they were seen last, and alerts that wait to be told."""
+"""Tables of the heartbeat: its items as they were seen last, and what was told of late."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw.core.plugin import Host, Tx
 
 SAME_FOR = timedelta(hours=24)
 """So long the same words are not told again."""
-
-Urgency = Literal["low", "normal", "high"]
 
 MIGRATIONS = (
     """
@@ -33,11 +31,16 @@ CREATE TABLE IF NOT EXISTS alerts (        -- what heartbeats had to tell
 ) STRICT;
 """,
     "ALTER TABLE alerts ADD COLUMN outside TEXT NOT NULL DEFAULT ''",
+    """
+CREATE TABLE heartbeat_told (
+    sha256 TEXT PRIMARY KEY,               -- of the words
+    at TEXT NOT NULL                       -- UTC
+) STRICT;
+INSERT INTO heartbeat_told SELECT sha256, max(fired) FROM alerts WHERE fired IS NOT NULL GROUP BY sha256;
+DROP TABLE alerts;
+""",
 )
-MARKS = (
-    *("checklist.key", "checklist.at", "checklist.sha256"),
-    *("alerts.at", "alerts.sha256", "alerts.kind", "alerts.fired"),
-)
+MARKS = ("checklist.key", "checklist.at", "checklist.sha256", "heartbeat_told.sha256", "heartbeat_told.at")
 
 
 class ItemState(NamedTuple):
@@ -46,16 +49,6 @@ class ItemState(NamedTuple):
     at: datetime
     sha256: str = ""
     seen: str = ""
-
-
-class Alert(NamedTuple):
-    """A text that waits to be told, with the sources of others' text that its beat had read."""
-
-    id: int
-    at: datetime
-    text: str
-    urgency: Urgency
-    outside: str
 
 
 def states(host: Host) -> dict[str, ItemState]:
@@ -74,24 +67,13 @@ def keep_states(tx: Tx, changed: Mapping[str, ItemState], keys: Collection[str])
         tx.execute(sql, key, stamp(state.at), state.sha256, state.seen)
 
 
-def waiting(host: Host) -> list[Alert]:
-    rows = host.read("SELECT id, at, text, kind, outside FROM alerts WHERE fired IS NULL ORDER BY id")
-    return [Alert(id_, datetime.fromisoformat(at), *more) for id_, at, *more in rows]
-
-
-def add_alert(tx: Tx, text: str, urgency: Urgency, now: datetime, outside: str = "") -> None:
-    """Keep a text to be sent, unless the same waits or was sent within a day."""
-    tx.execute("DELETE FROM alerts WHERE fired <= ?", stamp(now - SAME_FOR))
+def is_news(tx: Tx, text: str, now: datetime) -> bool:
+    """Tell whether words were not told within a day, and keep that they are told now."""
+    tx.execute("DELETE FROM heartbeat_told WHERE at <= ?", stamp(now - SAME_FOR))
     words = re.findall(r"\w+", text.casefold())  # case, spaces and punctuation make no difference
     sha256 = hashlib.sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()
-    if not tx.execute("SELECT 1 FROM alerts WHERE sha256 = ?", sha256):
-        sql = "INSERT INTO alerts (at, text, sha256, kind, outside) VALUES (?, ?, ?, ?, ?)"
-        tx.execute(sql, stamp(now), text, sha256, urgency, outside)
-
-
-def mark_told(tx: Tx, alerts: Sequence[Alert], now: datetime) -> None:
-    for alert in alerts:
-        tx.execute("UPDATE alerts SET fired = ?, text = '', outside = '' WHERE id = ?", stamp(now), alert.id)
+    sql = "INSERT OR IGNORE INTO heartbeat_told (sha256, at) VALUES (?, ?) RETURNING at"
+    return bool(list(tx.execute(sql, sha256, stamp(now))))
 
 
 def stamp(when: datetime) -> str:

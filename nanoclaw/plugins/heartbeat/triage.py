@@ -33,7 +33,6 @@ class Triaged:
     why: str
     change: str = ""
     state: ItemState | None = None
-    is_new: bool = False
 
 
 async def triage(probe: Probe, states: Mapping[str, ItemState], now: datetime) -> list[Triaged]:
@@ -46,7 +45,7 @@ async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datet
     if item.watch is None:
         every = item.every or ITEM_EVERY
         if state is None:
-            return Triaged(item, True, "it is new", state=ItemState(now), is_new=True)
+            return Triaged(item, True, "it is new", state=ItemState(now))
         why = f"every {_span(every)}, last {time_of(state.at, now)}"
         is_due = _is_over(state.at, now, every)
         return Triaged(item, is_due, why, state=ItemState(now) if is_due else None)

@@ -34,8 +34,8 @@ def quiet() -> Say:
     return call("report", {"notify": False})
 
 
-def news(text: str, urgency: str = "normal") -> Say:
-    return call("report", {"notify": True, "text": text, "urgency": urgency})
+def news(text: str) -> Say:
+    return call("report", {"notify": True, "text": text})
 
 
 @asynccontextmanager
@@ -352,7 +352,7 @@ async def test_a_change_is_shown_in_part_and_cannot_pretend_to_be_the_program(tm
 
 async def test_the_report_ends_the_turn_and_a_bad_one_does_not(tmp_path: Path) -> None:
     bad = call("report", {"notify": True, "text": " "})
-    dial, model = Dial(), ScriptedProvider(bad, call("report", {"urgency": "soon"}), news("Rain at five."))
+    dial, model = Dial(), ScriptedProvider(bad, call("report", {"notify": "soon"}), news("Rain at five."))
     async with beating(tmp_path, dial, model, checklist="- [ ] Weather") as home:
         await dial.pass_(minutes=31)
         await home.app.conversations.idle()
@@ -405,25 +405,6 @@ async def test_plain_words_that_say_nothing_are_not_told(tmp_path: Path, answer:
         assert sent(home) == [] and home.history == ()
 
 
-async def test_a_wish_in_words_to_hear_of_a_change_wakes_the_model_by_a_change_only(tmp_path: Path) -> None:
-    dial, model = Dial(), ScriptedProvider(news("todo.txt has a new line."))
-    async with beating(tmp_path, dial, model, checklist="- tell me when todo.txt changes") as home:
-        await dial.pass_(hours=5)
-        assert model.requests == []
-        write(home, "todo.txt", "bread\n")
-        await dial.pass_(minutes=31)
-        assert "+bread" in asked(model)[0] and sent(home) == ["todo.txt has a new line."]
-
-
-async def test_a_line_that_asks_for_a_watch_of_nothing_in_particular_is_told_of_once(tmp_path: Path) -> None:
-    dial, model = Dial(MIDNIGHT), ScriptedProvider(*[quiet()] * 8)
-    async with beating(tmp_path, dial, model, checklist="- tell me when the weather changes") as home:
-        await dial.pass_(hours=47)
-        (told,) = sent(home)
-        assert told.startswith("I cannot watch what this line of HEARTBEAT.md names")
-        assert "“tell me when the weather changes”" in told and "watch notes/inbox.md" in told
-
-
 @pytest.mark.parametrize("step", [quiet(), news("HEARTBEAT_OK"), call("report", {"notify": False, "text": "All well"})])
 async def test_a_quiet_report_leaves_no_trace_in_the_chat(tmp_path: Path, step: Say) -> None:
     dial = Dial()
@@ -443,71 +424,30 @@ async def test_the_same_alert_is_not_told_twice_within_a_day(tmp_path: Path) -> 
         assert sent(home) == ["The disk is 95 % full."]  # a day later it is news again
 
 
-async def test_a_busy_chat_hears_of_it_after_its_turn(tmp_path: Path) -> None:
+async def test_a_beat_comes_after_the_turn_of_a_busy_chat(tmp_path: Path) -> None:
     hang = Hang("Let me think")
     dial, model = Dial(), ScriptedProvider(hang, news("Rain at five."), "Here I am.")
     async with beating(tmp_path, dial, model, checklist="- [ ] Weather") as home:
         await home.say("think hard")
         await hang.reached.wait()
         await dial.pass_(hours=2)
-        assert len(model.requests) == 2
-        assert sent(home) == []
+        assert len(model.requests) == 1 and sent(home) == []
         await home.say("/stop")
         await dial.pass_(seconds=1)
+        await home.app.conversations.idle()
         stopped, rain = sent(home)
         assert stopped.startswith("Stopped.") or "Let me think" in stopped
-        assert rain == "Rain at five.\n(noticed 12:30)"
+        assert rain == "Rain at five."
         assert_legal(home.history)
 
 
-async def test_what_is_found_in_quiet_hours_is_kept_until_they_end(tmp_path: Path) -> None:
-    dial, model = Dial(NOON.replace(hour=23)), ScriptedProvider(news("One."), news("Two."))
+async def test_what_a_beat_by_hand_finds_is_told_at_any_hour(tmp_path: Path) -> None:
+    dial, model = Dial(NOON.replace(hour=23)), ScriptedProvider(news("One."))
     async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
-        await beats(home).beat()  # by hand
-        await home.app.conversations.idle()
-        write(home, "HEARTBEAT.md", "- [ ] Look again")
         await beats(home).beat()
         await home.app.conversations.idle()
-        write(home, "HEARTBEAT.md", "")
         await dial.pass_(hours=8)
-        assert sent(home) == [] and home.history == ()
-        await dial.pass_(hours=2)
-        assert sent(home) == ["One.\n(noticed Fri 6 Mar 23:00)\n\nTwo.\n(noticed Fri 6 Mar 23:00)"]
-        await dial.pass_(days=1)
-        assert sent(home) == []
-
-
-async def test_what_was_kept_survives_a_restart(tmp_path: Path) -> None:
-    dial = Dial(NOON.replace(hour=23))
-    async with beating(tmp_path, dial, ScriptedProvider(news("One.")), checklist="- [ ] Look") as home:
-        await beats(home).beat()
-        await home.app.conversations.idle()
-    async with beating(tmp_path, dial, ScriptedProvider(), checklist="") as home:
-        await dial.pass_(hours=10)
-        assert sent(home) == ["One.\n(noticed Fri 6 Mar 23:00)"]
-
-
-async def test_low_urgency_waits_for_other_news_or_the_next_morning_and_high_comes_first(tmp_path: Path) -> None:
-    dial = Dial(MIDNIGHT)
-    model = ScriptedProvider(
-        news("Low.", "low"), news("Normal."), news("Low again.", "low"), news("High!", "high"), quiet()
-    )
-    async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
-        await dial.pass_(hours=11)
-        assert sent(home) == []
-        await dial.pass_(hours=2)
-        assert sent(home) == ["Low.\n(noticed 08:00)\n\nNormal."]
-        await dial.pass_(hours=4)
-        assert sent(home) == []
-        await dial.pass_(hours=4)
-        assert sent(home) == ["High!\n\nLow again.\n(noticed 16:00)"]
-    async with beating(tmp_path, dial, ScriptedProvider(news("Lowest.", "low")), checklist="- [ ] Look at it") as home:
-        await beats(home).beat()
-        await home.app.conversations.idle()
-        await dial.pass_(hours=10, minutes=50)
-        assert sent(home) == []
-        await dial.pass_(hours=1)
-        assert sent(home) == ["Lowest.\n(noticed Fri 6 Mar 21:00)"]
+        assert sent(home) == ["One."]
 
 
 async def test_it_is_told_where_the_person_spoke_last_unless_the_config_names_a_place(tmp_path: Path) -> None:
@@ -547,20 +487,6 @@ async def test_panic_stops_the_beats_until_resume(tmp_path: Path) -> None:
         await home.ask("/resume")
         await dial.pass_(hours=1)
         assert at(model) == ["06 15:30"]
-
-
-async def test_news_that_a_panic_overtakes_is_told_after_resume(tmp_path: Path) -> None:
-    dial, model = Dial(NOON.replace(hour=23)), ScriptedProvider(news("One."))
-    async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
-        await beats(home).beat()
-        await home.app.conversations.idle()
-        assert "frozen" in await home.ask("/panic")
-        await dial.pass_(hours=12)
-        assert sent(home) == []
-        write(home, "HEARTBEAT.md", "")
-        assert "Going on" in await home.ask("/resume")
-        await dial.pass_(minutes=10)
-        assert sent(home) == ["One.\n(noticed Fri 6 Mar 23:00)"]
 
 
 async def test_a_beat_that_still_runs_is_not_doubled(tmp_path: Path) -> None:
@@ -664,7 +590,7 @@ async def test_beyond_their_share_of_the_money_no_model_is_asked_and_nobody_is_b
 async def test_words_in_its_tables_can_be_forgotten(tmp_path: Path) -> None:
     """Forgetting takes words out of every text column but those that are named here."""
     async with beating(tmp_path, Dial(), ScriptedProvider()) as home:
-        for table_name, with_words in (("checklist", {"seen"}), ("alerts", {"text", "outside"})):
+        for table_name, with_words in (("checklist", {"seen"}), ("heartbeat_told", set[str]())):
             columns = home.rows(f"SELECT name FROM pragma_table_info('{table_name}') WHERE type = 'TEXT'")
             marks = {name.partition(".")[2] for name in Heartbeat.marks if name.startswith(f"{table_name}.")}
             assert {name for (name,) in columns} - marks == with_words
