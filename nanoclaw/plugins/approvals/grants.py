@@ -1,24 +1,33 @@
-"""Grants: approvals of calls of the same scope in one conversation, for an hour or until they are revoked."""
+"""Grants: approvals of calls of one scope, or of all that have one, in a conversation, for an hour or until revoked."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.messages import Address, Scope
+from nanoclaw.core.events import Notice, StatusLines
+from nanoclaw.core.messages import Address, Outbound, Scope
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.approvals.choices import until
 
-LASTS = timedelta(hours=1)
+LASTS, USUAL = timedelta(hours=1), timedelta(minutes=30)
+
+ELEVATED = Scope("*", "whatever would ask here and offer a yes for an hour")
+OPENS = (
+    "Whatever would ask here and offer a yes for an hour is done without asking, such as messages to others. "
+    "Still asked: whatever offers no yes for an hour, such as the card of a plan or actions that follow from others' "
+    "text. Still refused: tools under [tools] deny. It does not apply to tasks, guests and other chats."
+)
 
 TABLE = """
 CREATE TABLE approvals_grants (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     scope TEXT NOT NULL,                    -- the key of what is allowed
     words TEXT NOT NULL,                    -- the same for people
-    sender TEXT NOT NULL,                   -- whose calls
+    sender TEXT NOT NULL,                   -- whose calls; where all are allowed, the place in which that was said
     channel TEXT NOT NULL,                  -- and in which conversation
     chat TEXT NOT NULL,
     until TEXT NOT NULL,                    -- '' for one that is revoked only
@@ -37,6 +46,10 @@ class Grant(NamedTuple):
     until: datetime | None
     given: datetime
 
+    def holds(self, now: datetime) -> bool:
+        """False also where the clock was set back by more than it lasts."""
+        return self.until is None or now < self.until <= now + 2 * LASTS
+
     def in_words(self, now: datetime) -> str:
         how_long = f"until {until(self.until, now)}" if self.until else "until you revoke it"
         return f"{one_line(self.words, 200)}, in {self.conversation}, {how_long}"
@@ -51,37 +64,85 @@ class OwnerGrants:
     def all(self) -> list[Grant]:
         """Those that hold, the oldest first."""
         now = self._host.now()
-        return [one for one in self._rows("1") if one.until is None or now < one.until]
+        return [one for one in self._rows("1") if one.holds(now)]
+
+    def elevated(self, conversation: Address) -> Grant | None:
+        """The time in which nothing is asked there that may be allowed for an hour."""
+        found = (one for one in self.all() if (one.scope, one.conversation) == (ELEVATED.key, conversation))
+        return next(found, None)
 
     def covers(self, scope: Scope, sender: str, conversation: Address) -> bool:
         now, values = self._host.now(), (scope.key, sender, *conversation)
         found = self._rows("scope = ? AND sender = ? AND channel = ? AND chat = ?", *values)
-        return any(one.until is None or now < one.until for one in found)
+        return any(one.holds(now) for one in found)
 
     def give(self, tx: Tx, question: Any, *, always: bool) -> str:
         """Extend the yes to a question; what is said of that."""
         scope, now = question.ask.scope, self._host.now()
         ends = None if always else now + LASTS
-        row = (scope.key, scope.words, question.sender, *question.conversation)
-        tx.execute("DELETE FROM approvals_grants WHERE (scope, sender, channel, chat) = (?, ?, ?, ?)", row[0], *row[2:])
-        columns = "scope, words, sender, channel, chat, until, given"
-        sql = f"INSERT INTO approvals_grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        tx.execute(sql, *row, ends.isoformat() if ends else "", now.isoformat())
+        self._add(tx, scope, question.sender, question.conversation, ends)
         how_long = f"Until {until(ends, now)}" if ends else "From now on"
         return f"{how_long} I don't ask about {scope.words} here; /grants takes that back."
 
-    def ended(self, tx: Tx) -> list[Grant]:
-        """Remove those whose time is over."""
+    def _add(self, tx: Tx, scope: Scope, sender: str, conversation: Address, ends: datetime | None) -> None:
+        row = (scope.key, scope.words, sender, *conversation)
+        tx.execute("DELETE FROM approvals_grants WHERE (scope, sender, channel, chat) = (?, ?, ?, ?)", row[0], *row[2:])
+        columns = "scope, words, sender, channel, chat, until, given"
+        sql = f"INSERT INTO approvals_grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        tx.execute(sql, *row, ends.isoformat() if ends else "", self._host.now().isoformat())
+
+    def _remove(self, tx: Tx, grant: Grant) -> None:
+        tx.execute("DELETE FROM approvals_grants WHERE id = ?", grant.number)
+        if grant.scope == ELEVATED.key:
+            tx.after(lambda: self._host.show(_place(grant), StatusLines("elevated", "")))
+
+    def ended(self, tx: Tx) -> None:
+        """Remove those whose time is over, and say so."""
         now = self._host.now()
-        ended = [one for one in self._rows("until != ''") if one.until and one.until <= now]
-        for one in ended:
-            tx.execute("DELETE FROM approvals_grants WHERE id = ?", one.number)
-        return ended
+        for one in [one for one in self._rows("until != ''") if not one.holds(now)]:
+            self._remove(tx, one)
+            if one.scope == ELEVATED.key:
+                tx.send(Outbound(_place(one), "Elevated has ended: I ask again."), is_news=False)
+            else:
+                told = Notice(f"the hour for {one.words} is over: I ask again")
+                tx.after(lambda one=one, told=told: self._host.show(one.conversation, told))  # type: ignore[misc]
 
     def next_end(self) -> datetime | None:
-        return min((one.until for one in self._rows("until != ''") if one.until), default=None)
+        now = self._host.now()
+        ends = (one.until if one.holds(now) else now for one in self._rows("until != ''"))
+        return min((one for one in ends if one), default=None)
 
-    # --- the command -------------------------------------------------------------------------------------------------
+    def banner(self) -> str:
+        """A line for each conversation that is elevated, for /status."""
+        now, there = self._host.now(), [one for one in self.all() if one.scope == ELEVATED.key]
+        return "\n".join(
+            f"Elevated: {one.conversation} until {until(one.until, now)}, not asked" for one in there if one.until
+        )
+
+    def show_elevated(self) -> None:
+        """Show that nothing is asked, where that is so."""
+        for one in self.all():
+            if one.scope == ELEVATED.key and one.until:
+                text = f"elevated until {until(one.until, self._host.now())}: not asked (/elevated off)"
+                self._host.show(_place(one), StatusLines("elevated", text))
+
+    # --- the commands ------------------------------------------------------------------------------------------------
+
+    def elevate(self, said: Said, tx: Tx) -> str:
+        """/elevated, /elevated 30m, /elevated off. Raises NanoclawError."""
+        word, now, there = said.argument.strip().casefold(), self._host.now(), self.elevated(said.conversation)
+        if word == "off":
+            if there:
+                self._remove(tx, there)
+            return "Elevated is off: I ask again." if there else "Elevated is not on here."
+        if not word and there and there.until:
+            return f"Elevated until {until(there.until, now)}; /elevated off ends it.\n\n{OPENS}"
+        ends = now + _span(word)
+        if there:
+            self._remove(tx, there)
+        self._add(tx, ELEVATED, str(said.address), said.conversation, ends)
+        tx.after(self.show_elevated)
+        return f"Elevated until {until(ends, now)}, in this conversation alone; /elevated off ends it.\n\n{OPENS}"
 
     def command(self, said: Said, tx: Tx) -> Reply:
         """/grants, /grants revoke 2, /grants revoke all. Raises NanoclawError."""
@@ -96,7 +157,7 @@ class OwnerGrants:
         if not gone and which != "all":
             raise NanoclawError(f"There is no grant {one_line(which, 20)}; /grants lists them.")
         for one in gone:
-            tx.execute("DELETE FROM approvals_grants WHERE id = ?", one.number)
+            self._remove(tx, one)
         named = "; ".join(one_line(one.words, 200) for one in gone)
         return Reply(f"Revoked: {named}. I ask again." if gone else "There are no grants.", {"revoked": len(gone)})
 
@@ -119,3 +180,17 @@ class OwnerGrants:
             Grant(number, scope, words, sender, Address(channel, chat), at(ends) if ends else None, at(given))
             for number, scope, words, sender, channel, chat, ends, given in found
         ]
+
+
+def _place(grant: Grant) -> Address:
+    """The chat in which elevated time was asked for."""
+    return Address(*grant.sender.split(":", 1))
+
+
+def _span(word: str) -> timedelta:
+    """The time that words name. Raises NanoclawError."""
+    found = re.fullmatch(r"(\d{1,4})\s*(m|min|minutes?|h|hours?)?", word)
+    span = timedelta(**{"hours" if (found[2] or "m")[0] == "h" else "minutes": int(found[1])}) if found else USUAL
+    if (word and not found) or not timedelta() < span <= LASTS:
+        raise NanoclawError(f"{one_line(word, 30)!r}: say /elevated 30m, an hour at most, or /elevated off.")
+    return span

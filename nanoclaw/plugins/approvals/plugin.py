@@ -8,14 +8,12 @@ from typing import ClassVar
 
 from nanoclaw.core.channel import is_stop
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import CheckedCall, Inbound
 from nanoclaw.core.plugin import Ask, Command, Finding, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx, Verdict
-from nanoclaw.plugins.approvals import elevated, grants, permissions
+from nanoclaw.plugins.approvals import grants, permissions
 from nanoclaw.plugins.approvals.asks import LOOK_SECONDS
-from nanoclaw.plugins.approvals.elevated import Elevated
 from nanoclaw.plugins.approvals.extents import EXTENT_WORDS
-from nanoclaw.plugins.approvals.grants import OwnerGrants
+from nanoclaw.plugins.approvals.grants import ELEVATED, OwnerGrants
 from nanoclaw.plugins.approvals.permissions import Permissions, ToolRules
 from nanoclaw.plugins.approvals.questions import OwnerQuestions
 
@@ -37,21 +35,21 @@ class Approvals(Plugin):
             chat TEXT NOT NULL
         ) STRICT;
         """
-        + grants.TABLE
-        + elevated.TABLE,
+        + grants.TABLE,
+        "DROP TABLE IF EXISTS approvals_elevated",
     )
-    marks = ("approvals_copies.channel", "approvals_copies.chat", *grants.MARKS, *elevated.MARKS)
+    marks = ("approvals_copies.channel", "approvals_copies.chat", *grants.MARKS)
 
     def __init__(self, host: Host, settings: ToolRules) -> None:
         self._host, self._permissions = host, Permissions(settings)
         self.hears = {} if self._permissions.asks else {"before_tool": Hears()}
         self.hears["on_message"] = Hears(rows="approvals_asks WHERE by = ''")  # the open ones
-        self._grants, self._elevated = OwnerGrants(host), Elevated(host)
+        self._grants = OwnerGrants(host)
         self.asker = self.public = self._questions = OwnerQuestions(host, self._grants, self._covers)
         self._changed, self._is_checked = asyncio.Event(), False
 
     def banner(self) -> str:
-        return self._elevated.banner()
+        return self._grants.banner()
 
     def commands(self) -> Iterable[Command]:
         answer = "answer a question: /answer 3 blue; /answer 3 shows it"
@@ -115,7 +113,8 @@ class Approvals(Plugin):
             return ask.scope is not None
         is_listed = not ask.scope.lifts_boundary and self._permissions.rule(call.name, turn.profile.name) == "allow"
         others = (taint := self._host.get("taint")) and taint.learned(call, turn).sources
-        return not others and (is_listed or self._elevated.covers(turn))
+        is_elevated = turn.profile.name == "person" and self._grants.elevated(turn.conversation) is not None
+        return not others and (is_listed or is_elevated)
 
     def _check_names(self, names: Sequence[str]) -> None:
         """Raises ConfigError for a name that no tool has, unless its tool may be of a plugin that is off or of an MCP
@@ -130,30 +129,25 @@ class Approvals(Plugin):
                 continue
             raise ConfigError(f"{self._host.program_home / 'config.toml'}: {said}")
 
-    # --- grants, elevated --------------------------------------------------------------------------------------------
+    # --- grants ------------------------------------------------------------------------------------------------------
 
     def _elevate(self, said: Said, tx: Tx) -> str:
         tx.after(self._changed.set)
-        return self._elevated.command(said, tx)
+        return self._grants.elevate(said, tx)
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        there, banner = self._grants.all(), self._elevated.banner()
-        found = [Finding(True, line.removeprefix("Elevated: "), "elevated") for line in banner.splitlines()]
-        given = f"{len(there)} not asked about: /grants lists them"
-        return [*found, Finding(True, given, "grants")] if there else found
+        there = self._grants.all()
+        return [Finding(True, f"{len(there)} not asked about: /grants lists them", "grants")] if there else []
 
     async def audit(self) -> Iterable[Finding]:
         now = self._host.now()
         found = list[Finding]()
         for one in self._grants.all():
             days = (now - one.given).days
-            is_stale = days >= STALE_DAYS
-            stale = ", which is long: /grants revoke takes it back" if is_stale else ""
+            is_risk = days >= STALE_DAYS or one.scope == ELEVATED.key
+            stale = ", which is long: /grants revoke takes it back" if days >= STALE_DAYS else ""
             text = f"{one.number}: {one.in_words(now)}; given {days} days ago{stale}"
-            found.append(Finding(not is_stale, text, "grant", risk="warning" if is_stale else "note"))
-        for conversation, ends in self._elevated.open():
-            text = f"{conversation} is not asked until {ends:%H:%M}: /elevated off there"
-            found.append(Finding(False, text, "elevated", risk="warning"))
+            found.append(Finding(not is_risk, text, "grant", risk="warning" if is_risk else "note"))
         return [*found, *self._permissions.opened()]
 
     async def aclose(self) -> None:
@@ -161,23 +155,17 @@ class Approvals(Plugin):
 
     async def run(self) -> None:
         """Say when something that was allowed for a time has ended."""
-        self._elevated.show_all()
+        self._grants.show_elevated()
         while True:
             self._changed.clear()
-            if not (ends := [one for one in (self._grants.next_end(), self._elevated.next_end()) if one]):
+            if (end := self._grants.next_end()) is None:
                 await self._changed.wait()
                 continue
-            if (left := (min(ends) - self._host.now()).total_seconds()) <= 0:
-                await self._host.write(self._end)
+            if (left := (end - self._host.now()).total_seconds()) <= 0:
+                await self._host.write(self._grants.ended)
                 continue
             try:
                 async with asyncio.timeout(min(left, LOOK_SECONDS)):
                     await self._changed.wait()
             except TimeoutError:
                 pass
-
-    def _end(self, tx: Tx) -> None:
-        self._elevated.ended(tx)
-        for one in self._grants.ended(tx):
-            told = f"the hour for {one.words} is over: I ask again"
-            tx.after(lambda one=one, told=told: self._host.show(one.conversation, Notice(told)))  # type: ignore[misc]
