@@ -146,21 +146,18 @@ ONLY_SHOW = ("jobs", "sessions", "skills")
 def _done(command: str, config: Config, options: Options) -> int:
     """The exit status of a command, whose module is imported only now."""
     try:
-        module, _, function = _function(command).partition(".")
+        if command == "chat":
+            from nanoclaw.commands.talking import chat
+
+            return chat(config, options)
+        from nanoclaw.commands.arguments import COMMANDS
+
+        module, _, function = COMMANDS[command][0].partition(".")
         return int(getattr(import_module(f"nanoclaw.commands.{module}"), function)(config, options))
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("nanoclaw.plugins."):
             raise
         raise ConfigError(f"nanoclaw {command} needs {error.name}, which is missing from this program.") from None
-
-
-def _function(command: str) -> str:
-    """Module and name of what carries a command out."""
-    if command == "chat":
-        return "talking.chat"
-    from nanoclaw.commands.arguments import COMMANDS
-
-    return COMMANDS[command][0]
 
 
 def _finish_restore(home: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.commands.health.listening import listening
+from nanoclaw.commands.health.opened import listening
 from nanoclaw.start.build import build
 from nanoclaw.start.config import load
 from tests.journeys.command import Home, make_owner

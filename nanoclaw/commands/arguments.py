@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--fix: repair what can be repaired without losing anything",
         "--last-good: with --fix: put back the last good config.toml",
     ),
-    "audit": ("audit.audit", "who may talk, what tools may do, what is open, and how risky each is", JSON),
+    "audit": ("doctor.audit", "who may talk, what tools may do, what is open, and how risky each is", JSON),
     "backup": (
         *("home.save", "one archive of the home and the workspace, checked by restoring it"),
         "FILE: a new file, such as nanoclaw.tar.gz",

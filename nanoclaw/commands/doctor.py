@@ -1,5 +1,6 @@
 """`nanoclaw doctor`: looks at everything that a start needs, says what is wrong and what to do, and mends what can be
-mended without losing anything. Exit status: 0 all is well, 1 something is to be done, 2 the line was not understood."""
+mended without losing anything. `nanoclaw audit` is what it says of what is open. Exit status: 0 all is well, 1
+something is to be done, 2 the line was not understood."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.commands.arguments import Options
-from nanoclaw.commands.health import files, keys, model, settings, store
+from nanoclaw.commands.health import files, keys, model, opened, settings, store
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "note", "wrong", "fixed", "unchecked"]
 
+OPEN = "open"
+"""The check whose lines are notes for the doctor, with a risk for the audit."""
 CHANNEL_SECONDS, PLUGIN_SECONDS = 60.0, 90.0
 """Seconds within which a channel, and all plugins, must have answered."""
 
@@ -52,6 +55,27 @@ def doctor(config: Config, options: Options) -> int:
     hide = redactor(config)
     start_logging(config, hide)
     return asyncio.run(_doctor(config, options, Report(as_json=options.json, hide=hide)))
+
+
+def audit(config: Config, options: Options) -> int:
+    """Print the lines of the same list that say what is open, each with its risk; no model, channel or process is
+    asked. Exit status: 1 if something is bad."""
+    found = asyncio.run(_audited(config, options))
+    is_bad = any(one.risk == "bad" for one in found)
+    lines = [{"level": one.risk or "ok", "name": one.name, "text": one.text} for one in found]
+    if options.json:
+        print(json.dumps({"is_bad": is_bad, "findings": lines}))
+    else:
+        print("\n".join(f"{line['level']:8}{line['name']}: {line['text']}" for line in lines))
+    return int(is_bad)
+
+
+async def _audited(config: Config, options: Options) -> list[Finding]:
+    from nanoclaw.commands.inspecting import app_over_copy
+
+    found = [*files.exposed(config), *files.exposed_workspace(config), *opened.opened(config)]
+    async with app_over_copy(config) as app:
+        return [*found, *await opened.opened_by(app)]
 
 
 async def _doctor(config: Config, options: Options, report: Report) -> int:
@@ -121,7 +145,8 @@ async def examine(config: Config, options: Options, tell: Report) -> None:
             if why := _hidden(config, check):
                 tell.unchecked(check, check, why)
             else:
-                tell(check, await _guarded(check, look))
+                found = await _guarded(check, look)
+                tell(check, [one for one in found if check != OPEN or one.risk in ("warning", "bad")])
         if files.is_closed(config):
             return
         await _look_elsewhere(config, app, pid, live, tell)
@@ -193,6 +218,7 @@ def _local(
     yield "keys", lambda: keys.keys(config, model.named(config))
     yield "store", lambda: store.store(config, pid)
     yield "running", lambda: _running(pid, live)
+    yield OPEN, lambda: opened.opened(config)
 
 
 async def _guarded(name: str, look: Look) -> list[Finding]:

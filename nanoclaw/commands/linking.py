@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import chain, repeat
-from typing import Any
 
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
@@ -132,7 +131,8 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
     path = config.home / "state.db"
     with stored(config, "beside") as store:
         assert store
-        watch = _Watch(_Beside(store, config.clock()), channel, where)
+        clock = config.clock()
+        watch = _Watch(_Kept(store, clock, Transactions(store, clock)), channel, where)
         try:
             while watch.poll() is None:
                 if owner(path) is None:
@@ -153,7 +153,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
         served = chat_app(app, channels.tables(config)[channel])
         app.channels.add(served)
         tasks = [asyncio.create_task(_receive(app, served)), asyncio.create_task(app.delivery.run())]
-        watch = _Watch(app, channel, where)
+        watch = _Watch(_Kept(app.store, app.clock, app.transactions), channel, where)
         try:
             while watch.poll() is None:
                 await pause(LOOK_SECONDS)
@@ -180,33 +180,22 @@ async def _receive(app: App, served: Channel) -> None:
             await served.run(app.router.keep)
             return
         except ChannelError as error:
-            _say(f"{served.name} cannot be reached, tried again in {seconds:.0f} s: {error}")
+            attach.say(f"{served.name} cannot be reached, tried again in {seconds:.0f} s: {error}")
         await pause(seconds)
 
 
-class _Beside:
-    """The store, which can be written beside the process that owns it."""
+class _Kept:
+    """The store as the accounts read it, of a program here or beside the process that owns it."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
-        self.store, self.clock, self.transactions = store, clock, Transactions(store, clock)
-
-
-class _Reads:
-    def __init__(self, source: App | _Beside) -> None:
-        self._source = source
-
-    def read(self, sql: str, *values: object) -> list[Any]:
-        return self._source.store.rows(sql, *values)
-
-    def now(self) -> datetime:
-        return self._source.clock()
+    def __init__(self, store: Store, clock: Callable[[], datetime], transactions: Transactions) -> None:
+        self.read, self.now, self.write = store.rows, clock, transactions.write_now
 
 
 class _Watch:
     """Shows a new code on this terminal, and what happens with it."""
 
-    def __init__(self, source: App | _Beside, channel: str, where: str) -> None:
-        accounts, self._write = Accounts(_Reads(source)), source.transactions.write_now
+    def __init__(self, kept: _Kept, channel: str, where: str) -> None:
+        accounts, self._write = Accounts(kept), kept.write
         code = self._write(lambda tx: accounts.new_link(tx, channel))
         self._accounts, self._channel, self._told = accounts, channel, 0
         self._end: LinkCode | None = None
@@ -215,7 +204,7 @@ class _Watch:
         print(f"Code: {shown(code)}")
         print(f"Write it to {where}, from your own account: alone, or after /link.")
         print(
-            f"Whoever sends it becomes the owner. It is valid once, until {_time(link.until)}. Waiting; Ctrl-C ends.",
+            f"Whoever sends it becomes the owner. It is valid once, until {link.until:%H:%M}. Waiting; Ctrl-C ends.",
             flush=True,
         )
 
@@ -229,7 +218,9 @@ class _Watch:
         link = self._accounts.link(self._channel)
         if link and link.wrong > self._told * 2 - bool(self._told):
             came = "a wrong code" if link.wrong == 1 else f"{link.wrong} wrong codes"
-            _say(f"{came} came over {self._channel}; whoever writes {TRIES} is ignored for an hour; yours stays valid")
+            attach.say(
+                f"{came} came over {self._channel}; whoever writes {TRIES} is ignored for an hour; yours stays valid"
+            )
             self._told = link.wrong
         self._end = link if link is None or link.state != "open" else None
         return self._end
@@ -241,16 +232,5 @@ class _Watch:
             return 0
         void = "the code was written where others could read it, or another nanoclaw link revoked it: try again"
         why = {"void": void, "expired": "nobody sent the code within an hour: try again"}
-        _say(why[link.state if link else "void"])
+        attach.say(why[link.state if link else "void"])
         return 1
-
-
-# --- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def _time(when: datetime) -> str:
-    return f"{when:%H:%M}"
-
-
-def _say(sentence: str) -> None:
-    attach.say(sentence)
