@@ -22,7 +22,7 @@ from nanoclaw.core.messages import (
     ToolCall,
     ToolResult,
 )
-from nanoclaw.core.plugin import Ask, Instead, Refuse
+from nanoclaw.core.plugin import Ask, Refuse
 from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.tool import Shown, Toolbox, ToolContext, nobody
 from nanoclaw.core.turn import RunningTurn
@@ -60,14 +60,8 @@ class Judged(NamedTuple):
 
 
 def to_ask(judged: Sequence[Judged]) -> tuple[tuple[CheckedCall, Ask], ...]:
-    """The questions of an answer, as one question where it applies to all of them; else one question with options, so
-    that plain words can only be its answer."""
-    asks = [(one.checked, one.asks) for one in judged if one.checked and one.asks]
-    if shared := [ask for _, of_call in asks if _is_for_all(of_call) for ask in of_call]:
-        whole = _as_one_call([one.call for one in judged])
-        shared.sort(key=lambda ask: not ask.for_all)
-        asks = [(whole, tuple(shared)), *(one for one in asks if not _is_for_all(one[1]))]
-    each = tuple((call, _as_one(of_call)) for call, of_call in asks)
+    """The questions of an answer; one alone of those with options, so that plain words can only be its answer."""
+    each = tuple((one.checked, _as_one(one.asks)) for one in judged if one.checked and one.asks)
     return tuple(one for one in each if not one[1].options) or each[:1]
 
 
@@ -129,9 +123,9 @@ class CallRunner:
         if any(call.said or self.toolbox.find(call.name) is None for call in calls):
             await self.chain.before_context(turn)
             self.toolbox.use(self.chain.tools(anew=True))
-        judged, was_listed, waited = list[Judged](), False, _as_one_call(calls) if was_asked else None
+        judged, was_listed = list[Judged](), False
         for call in calls:
-            judged.append(await self._judge(call, turn, waited, lists=not was_listed))
+            judged.append(await self._judge(call, turn, was_asked=was_asked, lists=not was_listed))
             was_listed = was_listed or self.toolbox.find(call.name) is None
         return judged if to_ask(judged) else [await self._handed_on(one, turn) for one in judged]
 
@@ -141,7 +135,7 @@ class CallRunner:
             return judged
         return judged._replace(result=await self.run(judged, turn, nobody))
 
-    async def _judge(self, call: ToolCall, turn: RunningTurn, waited: CheckedCall | None, *, lists: bool) -> Judged:
+    async def _judge(self, call: ToolCall, turn: RunningTurn, *, was_asked: bool, lists: bool) -> Judged:
         """Judge one call; of one that is unknown `lists` adds which tools there are."""
         failed, profile, tool = self.toolbox.failed, turn.profile, self.toolbox.find(call.name)
         if tool and not tool.is_open(profile):
@@ -150,25 +144,23 @@ class CallRunner:
             checked = self.toolbox.check(call, profile, lists=lists)
         except ToolError as error:
             return Judged(call, result=failed(call, str(error)))
-        given = self.chain.asker.chosen(checked, turn) if waited else None
+        given = self.chain.asker.chosen(checked, turn) if was_asked else None
         verdict = await self.chain.before_tool(checked, turn, None if given else tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
-        instead = verdict.text if isinstance(verdict, Instead) else ""
         if not profile.acts and checked.reach != "none":
-            instead = instead or "This is a rehearsal: it was not done. Go on as if it had been."
-        if instead or isinstance(verdict, Instead):
-            return Judged(call, checked, failed(call, instead)._replace(is_error=False))
-        return self._asked(Judged(call, checked, answer=given), checked, verdict or (), turn, waited)
+            told = "This is a rehearsal: it was not done. Go on as if it had been."
+            return Judged(call, checked, failed(call, told)._replace(is_error=False))
+        return self._asked(Judged(call, checked, answer=given), checked, verdict, turn, was_asked=was_asked)
 
     def _asked(
-        self, judged: Judged, checked: CheckedCall, asks: Sequence[Ask], turn: RunningTurn, waited: CheckedCall | None
+        self, judged: Judged, checked: CheckedCall, asks: Sequence[Ask], turn: RunningTurn, *, was_asked: bool
     ) -> Judged:
         """Judge a call by the owner's answer, or by what the owner has to be asked: first for a yes, then to choose."""
         for some in ([ask for ask in asks if not ask.options], *([ask] for ask in asks if ask.options)):
             if not some:
                 continue
-            said = self.chain.asker.says(checked, some, turn, waited if not waited or _is_for_all(some) else checked)
+            said = self.chain.asker.says(checked, some, turn, was_asked=was_asked)
             if not isinstance(said, OwnersAnswer):
                 return judged._replace(asks=said)
             if some[0].options:
@@ -244,22 +236,13 @@ class CallRunner:
         return result
 
 
-def _as_one_call(calls: Sequence[ToolCall]) -> CheckedCall:
-    """All calls of an answer as one, which no other list of calls is."""
-    return CheckedCall("*", "*", {"calls": [[one.id, one.name, one.arguments] for one in calls]})
-
-
-def _is_for_all(asks: Iterable[Ask]) -> bool:
-    return any(ask.for_all for ask in asks)
-
-
 def _as_one(asks: Sequence[Ask]) -> Ask:
     """Several questions as one. Its yes can be extended if all of them have the same scope."""
     question = "\n\n".join(dict.fromkeys(ask.question for ask in asks))
     exact = "\n\n".join(dict.fromkeys(ask.exact for ask in asks if ask.exact))
     seconds = min((ask.seconds for ask in asks if ask.seconds is not None), default=None)
     scope = asks[0].scope if len({ask.scope for ask in asks}) == 1 else None
-    return asks[0]._replace(question=question, exact=exact, seconds=seconds, scope=scope, for_all=_is_for_all(asks))
+    return asks[0]._replace(question=question, exact=exact, seconds=seconds, scope=scope)
 
 
 def _refusal(said: OwnersAnswer, asks: Sequence[Ask]) -> str:

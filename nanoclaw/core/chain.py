@@ -15,7 +15,6 @@ from nanoclaw.core.messages import (
     AssistantMessage,
     CheckedCall,
     Inbound,
-    Instead,
     Limits,
     MakeCalls,
     ModelRequest,
@@ -64,7 +63,7 @@ NARROWED = (
 """Hooks that a plugin may limit in its `hears`."""
 
 _KNOWN = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
-_VERDICTS: tuple[type, ...] = (Refuse, Instead, Ask)
+_VERDICTS: tuple[type, ...] = (Refuse, Ask)
 
 
 class Chain:
@@ -239,9 +238,7 @@ class Chain:
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
-    async def before_tool(
-        self, call: CheckedCall, turn: Turn, own: Tool | None = None
-    ) -> Refuse | Instead | tuple[Ask, ...]:
+    async def before_tool(self, call: CheckedCall, turn: Turn, own: Tool | None = None) -> Refuse | tuple[Ask, ...]:
         """The strictest verdict of the tool's own check and of every plugin; one that raises refuses. If none refuses,
         all that is to be asked: what needs a yes first."""
         verdicts: list[Verdict] = []
@@ -249,9 +246,8 @@ class Chain:
             verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
         for one in self._about("before_tool", turn, calls=[(call.name, call.reach)]):
             verdicts.append(await self._judged(one, partial(one.before_tool, call, turn)))
-        for kind in (Refuse, Instead):
-            if found := next((one for one in verdicts if isinstance(one, kind)), None):
-                return found
+        if refused := next((one for one in verdicts if isinstance(one, Refuse)), None):
+            return refused
         return tuple(sorted((one for one in verdicts if isinstance(one, Ask)), key=lambda one: bool(one.options)))
 
     async def _judged(self, one: Plugin | str, judge: Callable[[], Awaitable[Verdict]]) -> Verdict:

@@ -94,12 +94,6 @@ class Refuse(NamedTuple):
     text: str
 
 
-class Instead(NamedTuple):
-    """The call is not run and gets this result (a plan, a rehearsal)."""
-
-    text: str
-
-
 class Scope(NamedTuple):
     """The calls that a yes to one of them may be extended to, for a time and in one conversation. `key` is the same for
     all of them ("exec:git push", "write:~/Downloads"), `words` name them ("commands like `git push …`"). That of a
@@ -118,10 +112,7 @@ class Ask(NamedTuple):
     be extended to its `scope`. Without one every such call asks. With `options` the call runs whatever becomes of it,
     and finds that in `ToolContext.answer`: one of them, with `is_free` also the owner's own words (with `asks_back`
     only where they are said to be the answer, as by a reply); `default` ('' for none) when the time is over or nobody
-    is there. One that reaches nothing may run once more after a crash.
-
-    Those of one answer that are `for_all` are one question: its yes is to all calls of this answer, in this order, and
-    to no other list; its no refuses each of them."""
+    is there. One that reaches nothing may run once more after a crash."""
 
     question: str
     options: tuple[str, ...] = ()
@@ -130,7 +121,6 @@ class Ask(NamedTuple):
     is_free: bool = False
     exact: str = ""
     scope: Scope | None = None
-    for_all: bool = False
     asks_back: bool = False
 
     @property
@@ -139,7 +129,7 @@ class Ask(NamedTuple):
         return OwnersAnswer(self.default if self.options else "no", "nobody")
 
 
-Verdict = Refuse | Instead | Ask | None
+Verdict = Refuse | Ask | None
 """Every plugin is asked; the strictest answer counts, in this order. What several ask about a call is one question."""
 
 

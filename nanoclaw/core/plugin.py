@@ -35,7 +35,6 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.messages import Ask as Ask
-from nanoclaw.core.messages import Instead as Instead
 from nanoclaw.core.messages import MakeCalls as MakeCalls
 from nanoclaw.core.messages import Mode as Mode
 from nanoclaw.core.messages import Refuse as Refuse
@@ -377,10 +376,10 @@ class Asker:
     here nobody can be asked: each question is a no, or its default."""
 
     def says(
-        self, call: CheckedCall, asks: Sequence[Ask], turn: Turn, waited: CheckedCall | None
+        self, call: CheckedCall, asks: Sequence[Ask], turn: Turn, *, was_asked: bool
     ) -> OwnersAnswer | tuple[Ask, ...]:
         """The owner's answer about a call, or what they are to be asked first. `asks` are for a yes, or it is one with
-        options; the turn has `waited` for what was asked about this: the call, or all of its answer as one."""
+        options; the turn has waited for it if it `was_asked` about calls of this answer."""
         return asks[0].otherwise
 
     def chosen(self, call: CheckedCall, turn: Turn) -> OwnersAnswer | None:

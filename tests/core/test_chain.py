@@ -31,7 +31,6 @@ from nanoclaw.core.plugin import (
     Filter,
     Hears,
     Host,
-    Instead,
     Plugin,
     Profile,
     Refuse,
@@ -85,10 +84,7 @@ def _giving(verdict: Verdict) -> Any:
     ("verdicts", "text", "is_error"),
     [
         ((None, None), "worked x", False),
-        ((Instead("I would."), None), "I would.", False),
-        ((Instead("I would."), Refuse("Never.")), "Never.", True),
         ((Ask("May I?"), Refuse("Never.")), "Never.", True),
-        ((Ask("May I?"), Instead("I would.")), "I would.", False),
     ],
 )
 async def test_every_plugin_is_heard_about_a_call_and_the_strictest_holds(

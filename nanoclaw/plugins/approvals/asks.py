@@ -69,14 +69,14 @@ class Asks(Asker):
         return next((one.answer for one in asked if one.ask.options and one.sha256 == sha256_of(call)), None)
 
     def says(
-        self, call: CheckedCall, asks: Sequence[Ask], turn: Turn, waited: CheckedCall | None
+        self, call: CheckedCall, asks: Sequence[Ask], turn: Turn, *, was_asked: bool
     ) -> OwnersAnswer | tuple[Ask, ...]:
         options, profile = asks[0].options, turn.profile
-        for one in reversed(self._of(turn, waited) if waited else ()):
-            if one.answer and waited and one.ask.options == options:
-                if one.sha256 == sha256_of(waited):
+        for one in reversed(self._of(turn, call) if was_asked else ()):
+            if one.answer and one.ask.options == options:
+                if one.sha256 == sha256_of(call):
                     return one.answer
-                if waited is call and not options:  # a yes to another call with the same id
+                if not options:  # a yes to another call with the same id
                     return NO
         wanted = tuple(ask for ask in asks if options or not self.covers(ask, call, turn))
         is_there = (profile.can_ask if options else profile.can_allow) and self.place(turn.address) is not None
@@ -148,7 +148,7 @@ class Asks(Asker):
             return ask
         told = taint.warning(ask, call, turn) if call and turn and (taint := self._host.get("taint")) else ""
         exact = self._host.redact(ask.exact or (call_text(call.arguments) if call else ""))
-        shown = exactly(exact) if exact and not ask.for_all else ""
+        shown = exactly(exact) if exact else ""
         return ask._replace(question="\n\n".join(filter(None, (ask.question, told, shown))), exact=exact)
 
     def send(self, tx: Tx, question: Question) -> int:
