@@ -57,8 +57,7 @@ def main() -> None:
         search = TalkSearch(root, root, lambda: NOW)
         began = time.process_time()
         assert search.quotes("krakatau", 5)
-        while search.is_reading or search.remark:
-            search.finish()
+        while search.remark:
             search.quotes("krakatau", 5)
         print(f"indexing {MESSAGES:,} messages: {time.process_time() - began:.2f} s")
         queries = [

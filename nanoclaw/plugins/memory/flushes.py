@@ -1,4 +1,4 @@
-"""Flushes of talk that has ended: what is worth keeping is noted after /new and, if the person wants it, a silence.
+"""Flushes of talk that has ended: what is worth keeping is noted after /new.
 
 What is to be written down is a row of the store, made with the new context; the model is asked by a message of its own,
 beside what the person says meanwhile.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
@@ -53,11 +52,6 @@ AGAIN_SECONDS = (600.0, 3_600.0, 21_600.0, 86_400.0)
 """Pauses after a model that could not be asked; then it is given up: what was said can still be searched."""
 CALM_SECONDS = 120.0
 """A model on this machine is not asked while the person talks: it answers one after the other."""
-LOOK_SECONDS = 600.0
-"""Pause between two looks for conversations that have fallen silent."""
-LATEST = 7 * 86_400.0
-"""A silence that began longer ago is left alone."""
-
 MOST_KEPT, SHOWN = 20, 3
 
 
@@ -71,7 +65,6 @@ class Flush(NamedTuple):
     after: int
     upto: int
     reached: int
-    is_new: bool
     tries: int
     kept: str
 
@@ -85,8 +78,8 @@ class Line(NamedTuple):
 class Flushes:
     """Puts down what has ended, has the model asked about it, and notes what it keeps."""
 
-    def __init__(self, host: Host, store: MemoryStore, origins: Origins, idle_hours: float) -> None:
-        self._host, self._store, self._origins, self._idle = host, store, origins, idle_hours * 3_600
+    def __init__(self, host: Host, store: MemoryStore, origins: Origins) -> None:
+        self._host, self._store, self._origins = host, store, origins
         self._wake = asyncio.Event()
         self._has_forgotten = False  # something, since the model was asked
 
@@ -94,15 +87,20 @@ class Flushes:
 
     def begins_anew(self, conversation: Address, tx: Tx) -> None:
         """Put down that the context of a conversation has ended, in the transaction that ends it."""
-        self._put_down(conversation, tx)
+        stored = self._host.conversations.of(conversation)
+        ((mark,),) = tx.execute("SELECT coalesce(max(upto), 0) FROM memory_flushes WHERE session = ?", stored.id)
+        if rows := [one.id for one in stored.unsummed() if one.id]:
+            after, upto = max(mark, rows[0] - 1), rows[-1]
+            if after < upto:
+                columns = "session, after, upto, due, reached, is_new"
+                sql = f"INSERT INTO memory_flushes ({columns}) VALUES (?, ?, ?, ?, 0, 1)"
+                tx.execute(sql, stored.id, after, upto, self._now())
         tx.execute(_CLEAR)
         tx.after(self._wake.set)
 
     async def run(self) -> None:
         while True:
             self._wake.clear()
-            if self._idle:
-                await self._host.write(self._find_silent)
             for flush in self._rows("due <= ? ORDER BY id", self._now()):
                 await self._host.write(partial(self._ask, flush))
             with suppress(TimeoutError):
@@ -115,36 +113,10 @@ class Flushes:
     def _seconds(self) -> float | None:
         """Pause until something is due; None for ever."""
         ((due,),) = self._host.read("SELECT min(due) FROM memory_flushes")
-        waits = [] if due is None else [max(1.0, due - self._now())]
-        return min([*waits, LOOK_SECONDS]) if waits or self._idle else None
-
-    def _find_silent(self, tx: Tx) -> None:
-        now, zone = self._now(), self._host.now().tzinfo
-        least, most = (datetime.fromtimestamp(now - one, zone).isoformat() for one in (self._idle + LATEST, self._idle))
-        known, said = self._host.records.conversations(), defaultdict[int, list[tuple[int, str]]](list)
-        for row, session, _, ended, is_newest in self._host.records.talk(0, least):
-            if is_newest:
-                said[session].append((row, ended))
-        for session, rows in said.items():
-            if max(ended for _, ended in rows) <= most:
-                place = Address(*known[session][0].split(":", 1))
-                self._put_down(place, tx, sorted(row for row, _ in rows))
-        tx.execute(_CLEAR)
-
-    def _put_down(self, conversation: Address, tx: Tx, said: Sequence[int] = ()) -> None:
-        """Put down what was not before: these rows after a silence, or all since the last summary at the end."""
-        stored = self._host.conversations.of(conversation)
-        ((mark,),) = tx.execute("SELECT coalesce(max(upto), 0) FROM memory_flushes WHERE session = ?", stored.id)
-        if said and said[-1] <= mark:
-            return
-        rows = [one.id for one in stored.unsummed() if one.id] or [2**63 - 1]
-        after, upto = max(mark, rows[0] - 1, (said or rows)[0] - 1), (said or rows)[-1]
-        if after < upto < 2**63 - 1:
-            sql = "INSERT INTO memory_flushes (session, after, upto, reached, is_new, due) VALUES (?, ?, ?, 0, ?, ?)"
-            tx.execute(sql, stored.id, after, upto, not said, self._now())
+        return None if due is None else max(1.0, due - self._now())
 
     def _rows(self, where: str, *values: object) -> list[Flush]:
-        known, columns = self._host.records.conversations(), "id, session, after, upto, reached, is_new, tries, kept"
+        known, columns = self._host.records.conversations(), "id, session, after, upto, reached, tries, kept"
         found = self._host.read(f"SELECT {columns} FROM memory_flushes WHERE {where}", *values)
         return [Flush(row, session, *known[session], *rest) for row, session, *rest in found]
 
@@ -270,7 +242,7 @@ class Flushes:
         """Write the entries into the memory's files, and a line about them to the person who began again."""
         place = Address(*flush.conversation.split(":", 1))
         done = [line for one in json.loads(flush.kept) if (line := self._entry(tx, place, *one))]
-        if not done or not flush.is_new:
+        if not done:
             return
         more = f"; and {len(done) - SHOWN} more" if len(done) > SHOWN else ""
         told = f"Of the conversation before: {'; '.join(done[:SHOWN])}{more}. /undo takes the last one back."

@@ -31,7 +31,6 @@ STEP_BYTES = 1_000_000
 """The same where a query may come meanwhile, which waits until it is written: a tenth of a second."""
 
 MOST_AT_ONCE = 32_000  # bytes of changed notes that a query waits for, where the rest is left for later
-MOST_MENTIONING = 250_000  # bytes of notes that are indexed before others because they have words of the query
 LOOKED_AT = 100  # the newest notes are looked at for each query, as all of ten years would take 10 ms
 LOOK_AGAIN_SECONDS = 60
 """Period of a look at all notes, which also follows as soon as one was made, renamed or deleted: only an old note that
@@ -64,7 +63,6 @@ class Index:
         """Files in another state than here, with their stamps, None for a deleted one; facts and newest notes last."""
         self.vectors: VectorTable | None = None
         self.about = "notes"
-        self._asked = ""
         self._names: list[str] = []
         self._folder: Stamp | None = None
         self._looked = 0.0
@@ -93,16 +91,13 @@ class Index:
 
     # --- following the files -----------------------------------------------------------------------------------------
 
-    def refresh(self, query: str = "") -> None:
-        """Take up changes on disk since the last time; of many, the newest notes and those with words of the query."""
+    def refresh(self) -> None:
+        """Take up changes on disk since the last time; of many, the newest notes."""
         db = self._connected()
         self._look()
         if not self.unread:
             return
         self._take_up(db, self._newest(MOST_AT_ONCE if self._leaves else BATCH_BYTES))
-        if self.unread and self._leaves and query != self._asked:
-            self._asked = query
-            self._take_up(db, self._mentioning(query))
         while self.unread and not self._leaves and self._take_up(db, self._newest(BATCH_BYTES)):
             if not self.unread:
                 merge(db)
@@ -151,23 +146,14 @@ class Index:
         return (0 if fresh else found.st_mtime_ns, found.st_size)
 
     def _newest(self, room: int) -> list[str]:
-        """The newest of the unread files, at least one."""
-        return self._fitting([*reversed(self.unread)], room)
-
-    def _mentioning(self, query: str) -> list[str]:
-        from nanoclaw.plugins.memory.unread import mentioning
-
-        files = [name for name, stamp in reversed(self.unread.items()) if stamp]
-        return self._fitting(mentioning(self.workspace, files, query), MOST_MENTIONING)
-
-    def _fitting(self, names: Sequence[str], room: int) -> list[str]:
-        """The first of the files, as many as have so many bytes together, at least one."""
+        """The newest of the unread files, as many as have so many bytes together, at least one."""
+        names = [*reversed(self.unread)]
         for count, name in enumerate(names):
             stamp = self.unread[name] or self._stamps[name]
             room -= stamp[1]
             if room < 0:
-                return [*names[: max(1, count)]]
-        return [*names]
+                return names[: max(1, count)]
+        return names
 
     def _take_up(
         self, db: sqlite3.Connection, names: Sequence[str], is_wanted: Callable[[], bool] = lambda: False

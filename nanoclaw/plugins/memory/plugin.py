@@ -72,12 +72,9 @@ class MemorySettings(NamedTuple):
     embeddings_api_base: str = ""  # address of its server, if it isn't the provider's own
     embeddings_api_key: str = ""  # its key
     after_new: bool = True  # after /new, let the model note what is worth keeping
-    idle_hours: float = 0.0  # hours of silence after which it does the same; 0: never
 
     def check(self) -> None:
         name = self.embeddings
-        if not 0 <= self.idle_hours <= 720:
-            raise ConfigError(f"memory.idle_hours must be from 0 (never) to 720, not {self.idle_hours:g}.")
         if name and not self.embeddings_api_base and not all(name.partition("/")):
             raise ConfigError(
                 f"memory.embeddings must be PROVIDER/MODEL, such as openai/text-embedding-3-small, or {BUNDLED}, "
@@ -298,7 +295,7 @@ class Memory(Plugin):
         if self._made_flushes is None:
             from nanoclaw.plugins.memory.flushes import Flushes
 
-            self._made_flushes = Flushes(self._host, self.public, self._origins, self._settings.idle_hours)
+            self._made_flushes = Flushes(self._host, self.public, self._origins)
         return self._made_flushes
 
     async def _keep(
@@ -333,12 +330,8 @@ class Memory(Plugin):
             self._opinion.wake()
 
     async def aclose(self) -> None:
-        """Read notes on for a while, where the process was there for one answer or one talk."""
+        """Make vectors of what was said, in a process that was there for one answer."""
         try:
-            if self._search.is_reading and not self._host.is_gateway():
-                import asyncio
-
-                await asyncio.to_thread(self._search.finish)
             if self._opinion and self._settings.embeddings != BUNDLED:  # which takes seconds to load
                 await self._opinion.finish()
         finally:

@@ -104,7 +104,7 @@ def _rank(
     careful: bool,
     vector: Vector,
 ) -> _Ranked:
-    index.refresh(text)
+    index.refresh()
     if not index.entries:
         return [], {}
     query = analyze(index, text, talk, now.date(), is_search=not careful)

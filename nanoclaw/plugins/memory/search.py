@@ -6,7 +6,7 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -31,16 +31,11 @@ PATIENCE_STEPS = 16
 """Steps of a megabyte that a query off the event loop reads before its answer, where so much is unread: three seconds,
 or however long the machine takes."""
 
-END_SECONDS, END_BYTES, LAST_SECONDS = 2.0, 2_000_000, 20.0
-"""Time in which a process that ends continues reading notes; so few bytes are read to the end, in a time that no
-machine should take."""
-
 
 class NoteSearch:
     """Raises nothing: an unreadable note is passed over, a damaged index made again.
 
-    Years of notes are read in a thread, the newest first: a query is answered from what is there so far, together with
-    the unread notes that have its words.
+    Years of notes are read in a thread, the newest first: a query is answered from what is there so far.
     """
 
     def __init__(
@@ -80,38 +75,11 @@ class NoteSearch:
             lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, True, most, is_known, vector)
         )
 
-    def vector_size(self) -> int:
-        """Numbers of a vector; 0 if there is none."""
-        return self._with_vectors(lambda vectors: vectors.size, 0)
-
-    def has_cohort(self) -> bool:
-        return self._with_vectors(lambda vectors: vectors.has_begun, True)
-
-    def missing_vectors(self, most: int) -> tuple[list[tuple[int, str]], bool]:
-        """Lines without a vector, and whether these are all."""
-        none = list[tuple[int, str]](), True
-        return self._with_vectors(lambda vectors: vectors.missing(most), none, follows=True)
-
-    def begin_vectors(self, cohort: Sequence[Sequence[float]]) -> None:
-        """Raises WorkspaceError."""
-        self._with_vectors(lambda vectors: vectors.begin(cohort), None, writes=True)
-
-    def add_vectors(self, made: Mapping[int, Sequence[float]]) -> bool:
-        """False if they have another size than those that are there. Raises WorkspaceError."""
-        return self._with_vectors(lambda vectors: vectors.add(made), False, writes=True)
-
-    def drop_vectors(self) -> None:
-        self._with_vectors(lambda vectors: vectors.drop(), None)
-
-    def vectors_made(self) -> tuple[int, int]:
-        """Lines that have a vector, and all."""
-        return self._with_vectors(lambda vectors: vectors.progress(), (0, 0), follows=True)
-
-    def _with_vectors(
+    def with_vectors(
         self, do: Callable[[VectorTable], T], otherwise: T, *, follows: bool = False, writes: bool = False
     ) -> T:
-        """With `follows`, changed notes are indexed first. What `writes` raises WorkspaceError; a damaged index
-        is made again by the next query."""
+        """Ask the vectors; `otherwise` where there are none. With `follows`, changed notes are indexed
+        first. What `writes` raises WorkspaceError; a damaged index is made again by the next query."""
         index = self._index()
         with index.lock:
             try:
@@ -124,15 +92,6 @@ class NoteSearch:
                 if writes:
                     raise WorkspaceError(f"vectors cannot be saved in {self._file.name}: {error}") from None
                 return otherwise
-
-    @property
-    def is_reading(self) -> bool:
-        return self._reader is not None
-
-    def finish(self) -> None:
-        """Go on reading notes for a while."""
-        if (reader := self._reader) and self._made:
-            reader.join(LAST_SECONDS if self._made.unread_bytes < END_BYTES else END_SECONDS)
 
     def close(self) -> None:
         """Notes that are not read yet are left for the next time."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from operator import methodcaller
+from typing import TypeVar
 
 from nanoclaw.core.errors import ContextTooLong, LimitReached, NanoclawError, ProviderError, ProviderRefused
 from nanoclaw.core.plugin import Finding, Host
 from nanoclaw.core.provider import EmbeddingModel
 from nanoclaw.plugins.memory.query import is_small_talk
 from nanoclaw.plugins.memory.search import NoteSearch
-from nanoclaw.plugins.memory.vectors import LONGEST, cohort_texts
+from nanoclaw.plugins.memory.vectors import LONGEST, VectorTable, cohort_texts
+
+T = TypeVar("T")
 
 QUERY_SECONDS = 1.5
 """The longest that a message waits for its vector; without, its words alone are looked for."""
@@ -55,14 +59,14 @@ class SecondOpinion:
         unless that `is_meant`, as the words of a search are."""
         if self._is_paused or (is_small_talk(text) and not is_meant):
             return None
-        size = await asyncio.to_thread(self._search.vector_size)
+        size = await self._vectors(lambda vectors: vectors.size, 0)
         try:
             if size:
                 async with asyncio.timeout(QUERY_SECONDS):
                     (vector,) = await self._embed([text], is_query=True, seconds=QUERY_SECONDS)
                 if len(vector) == size:
                     return vector
-                await asyncio.to_thread(self._search.drop_vectors)  # another model goes by that name now
+                await self._vectors(lambda vectors: vectors.drop(), None)  # another model goes by that name now
         except TimeoutError:
             self._failed(f"{self._model.name} took more than {QUERY_SECONDS:g} s for a question")
         except NanoclawError as error:
@@ -115,17 +119,18 @@ class SecondOpinion:
 
     async def _make_some(self, until: float) -> bool:
         """False when all is done, or time is over. Raises NanoclawError."""
-        missing, is_all = await asyncio.to_thread(self._search.missing_vectors, PLANNED)
+        none = list[tuple[int, str]](), True
+        missing, is_all = await self._vectors(lambda vectors: vectors.missing(PLANNED), none, follows=True)
         todo = iter([(key, text) for key, text in missing if key not in self._refused])
         is_local = self._model.name.startswith("local/")
         while batch := dict(islice(todo, LOCAL_BATCH if is_local else BATCH)):
-            if not await asyncio.to_thread(self._search.has_cohort):
+            if not await self._vectors(lambda vectors: vectors.has_begun, True):
                 await self._begin()
             await self._quiet()
             if _now() >= until:
                 return False
             made = await self._made_of(batch)
-            is_added = await asyncio.to_thread(self._search.add_vectors, made)
+            is_added = await self._vectors(methodcaller("add", made), False, writes=True)
             if not is_added and not self._is_anew:
                 self._is_anew = True
                 return True  # another model goes by that name now: all is made anew
@@ -136,7 +141,8 @@ class SecondOpinion:
 
     async def _begin(self) -> None:
         texts = cohort_texts()
-        await asyncio.to_thread(self._search.begin_vectors, await self._embed(texts, seconds=BATCH_SECONDS))
+        cohort = await self._embed(texts, seconds=BATCH_SECONDS)
+        await self._vectors(lambda vectors: vectors.begin(cohort), None, writes=True)
 
     async def _made_of(self, batch: Mapping[int, str]) -> dict[int, Sequence[float]]:
         """Vectors by key; of texts that are refused by themselves none. Raises NanoclawError."""
@@ -172,6 +178,11 @@ class SecondOpinion:
                 async with asyncio.timeout(left):
                     await self._woken.wait()
 
+    async def _vectors(
+        self, do: Callable[[VectorTable], T], otherwise: T, *, follows: bool = False, writes: bool = False
+    ) -> T:
+        return await asyncio.to_thread(self._search.with_vectors, do, otherwise, follows=follows, writes=writes)
+
     @property
     def _is_paused(self) -> bool:
         return self._asked_again > _now()
@@ -189,7 +200,7 @@ class SecondOpinion:
                 await self._embed(cohort_texts()[:1], is_query=True, seconds=BATCH_SECONDS)
             except NanoclawError as error:
                 self._failed(str(error), error)
-        made, lines = await asyncio.to_thread(self._search.vectors_made)
+        made, lines = await self._vectors(lambda vectors: vectors.progress(), (0, 0), follows=True)
         text = f"{made:,} of {lines:,} lines ({self._model.name})"
         if self.trouble:
             return Finding(False, f"{text}; recall uses words alone: {self.trouble}", "vectors")

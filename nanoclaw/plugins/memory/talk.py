@@ -146,9 +146,6 @@ class TalkIndex(Index):
         super()._load(db)
         self._seen = 0
 
-    def _mentioning(self, query: str) -> list[str]:
-        return []
-
     def _id(self, db: sqlite3.Connection, name: str) -> int:
         block, _, session = name.partition("/")
         return int(block) << _SESSION_BITS | int(session)

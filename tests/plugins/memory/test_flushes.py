@@ -187,28 +187,8 @@ async def test_a_long_talk_is_asked_about_in_parts_and_what_a_summary_had_is_not
         assert "Heron 15 " in asked(model.requests[-1]) and "Heron 14 " not in asked(model.requests[-1])
 
 
-async def test_a_silence_is_written_down_once_and_the_conversation_goes_on_as_it_was(tmp_path: Path) -> None:
-    clock, model = HandClock(), ScriptedProvider("Lovely.", keep(KEPT), "Nice.", keep("Anna moved to Bonn"))
-    async with running(tmp_path, model, clock=clock, settings="[memory]\nidle_hours = 6\n", wakes=True) as here:
-        await here.ask(SAID)
-        for hours in (5, 2, 9):
-            clock.now += timedelta(hours=hours)
-            await settled(here)
-        assert KEPT in written(here) and len(model.requests) == 2
-        before = here.history
-        await here.ask("Anna moved to Bonn")
-        assert here.history[: len(before)] == before
-        clock.now += timedelta(hours=7)
-        await settled(here)
-        assert "Krakatau" not in asked(model.requests[-1])
-        assert here.channel.sent.empty(), "nobody is told at night"
-        await here.ask("/new")
-        await settled(here)
-    assert model.left == 0
-
-
 @pytest.mark.parametrize("settings", ["", "[memory]\nafter_new = false\n"])
-async def test_by_default_a_silence_costs_nothing_and_new_can_be_told_to(tmp_path: Path, settings: str) -> None:
+async def test_a_silence_costs_nothing_and_new_can_be_told_to(tmp_path: Path, settings: str) -> None:
     clock, model = HandClock(), ScriptedProvider("Lovely.", keep(KEPT))
     async with running(tmp_path, model, clock=clock, settings=settings, wakes=True) as here:
         await here.ask(SAID)

@@ -205,18 +205,6 @@ def test_years_of_notes_do_not_hold_up_an_event_loop_and_the_newest_come_first(r
     assert recalled(notes, "Did I meet word0?")[0] == "met word0 in town"  # off the loop: waits for all of them
 
 
-def test_what_a_question_names_is_found_in_notes_that_are_not_read_yet(root: Path, notes: NoteSearch) -> None:
-    years_of_notes(root)
-
-    async def asked() -> list[Hit]:
-        return notes.recall("Did I meet word7 in town?", (), NOW, 1_500)
-
-    assert asyncio.run(asked())[0].text == "met word7 in town"
-    assert notes.remark.startswith("notes are still being read (")
-    assert notes.search("word8", 1)[0].text == "met word8 in town"
-    assert notes.remark == ""
-
-
 def test_without_full_text_search_in_sqlite_the_reason_is_said(
     root: Path, notes: NoteSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
