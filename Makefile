@@ -26,6 +26,7 @@ live: .venv/chat .venv/dev .venv/semantic .venv/bots
 
 browser: .venv/dev .venv/browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo "Install Chromium first."; exit 1; }
+	$(BIN)/pip install --quiet axe-playwright-python
 	$(BIN)/pytest -n 0 -m live tests/plugins/browse tests/plugins/page
 
 sandbox: .venv/dev

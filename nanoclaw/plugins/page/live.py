@@ -32,7 +32,7 @@ Item = dict[str, Any]
 """One thing that the page shows. `id` and `kind` (said, text, tool, note) are always there."""
 
 FLUSH_SECONDS = 0.015
-"""Words of a model that come so close together are shown at once."""
+"""Words of models that come so soon after others are shown together."""
 ARGUMENTS, PREVIEW = 400, 200
 """Characters of a call, and of its result, that are shown before somebody unfolds it."""
 
@@ -57,7 +57,8 @@ class LiveTurns:
         self._turns: dict[str, _Turn] = {}
         # the message that was answered last, the item with that, and if the history has it
         self._answered: dict[str, tuple[str, str, bool]] = {}
-        self._flushing: dict[str, asyncio.TimerHandle] = {}
+        self._growing = set[str]()  # whose news wait for the next flush, which is one for all
+        self._flushed = 0.0
         self._count = 0
 
     def running(self) -> list[str]:
@@ -159,15 +160,21 @@ class LiveTurns:
             turn.growing, turn.text = render.Growing(), self._new_id()
             self._put(key, {"id": turn.text, "kind": "text", "html": "", "grows": True})
         turn.growing.feed(text)
-        if key not in self._flushing:
-            self._flushing[key] = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush, key)
+        if not self._growing:
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), self._flushed + FLUSH_SECONDS), self._flush_all)
+        self._growing.add(key)
+
+    def _flush_all(self) -> None:
+        self._flushed = asyncio.get_running_loop().time()
+        for key in list(self._growing):
+            self._flush(key)
 
     def _flush(self, key: str) -> None:
-        if timer := self._flushing.pop(key, None):
-            timer.cancel()
-            turn = self._turns.get(key)
-            if turn and turn.growing:
-                self._tell(key, "text", id=turn.text, **turn.growing.news())
+        turn = self._turns.get(key)
+        if key in self._growing and turn and turn.growing:
+            self._tell(key, "text", id=turn.text, **turn.growing.news())
+        self._growing.discard(key)
 
     def _close_text(self, key: str, *, is_whole: bool = True) -> None:
         """The text that grows is followed by something else; it is not whole if it was broken off."""

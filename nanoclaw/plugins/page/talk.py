@@ -106,7 +106,7 @@ class Talk:
             raise HTTPException(
                 400, f"Only a terminal runs {text.split()[0]} by your own hand: leave out the ! to ask for it."
             )
-        await self._channel.say(key, id_, text, files)
+        await self._channel.say(key, id_, text, files, is_shown=text.strip() != "/stop")
         return JSONResponse({})
 
     def _drafted(self, key: str) -> str:

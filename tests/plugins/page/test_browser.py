@@ -81,6 +81,45 @@ async def test_a_person_talks_in_two_tabs_and_reloads(tmp_path: Path, width: int
         assert await page.title() != "run"
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.async_playwright").Axe()
+    writes, hang = call("write_file", {"path": "bird.txt", "content": "pelican"}), Hang("half")
+    async with serving(tmp_path, writes, HOSTILE, HOSTILE, hang) as served, opened(served, width, scheme) as page:
+
+        async def check(name: str) -> None:
+            await page.wait_for_timeout(300)  # colours fade in
+            found = (await axe.run(page)).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], name
+
+        await check("an empty conversation")
+        await say(page, "Write bird.txt", "That is all.")
+        await page.locator(".tool summary").click()
+        await page.locator(".diff .added").wait_for()
+        await check("a tool")
+        await say(page, "more")
+        await page.get_by_text("half").wait_for()
+        await page.get_by_label("Stop").click()
+        await page.get_by_text("Interrupted").last.wait_for()
+        await page.get_by_label("This conversation").click()
+        await check("the menu, and what was broken off")
+        await page.keyboard.press("Escape")
+        if width < 700:
+            await page.locator(".menu").click()
+        await page.get_by_label("Search all conversations").fill("bird")
+        await page.locator(".hit").first.wait_for()
+        await check("the search")
+        await page.get_by_label("Search all conversations").fill("")
+        for view in ("today", "knows", "house"):
+            await page.goto(f"{served.url}/#/{view}")
+            await page.locator(".card").first.wait_for()
+            await check(view)
+        await page.context.clear_cookies()
+        await page.goto(f"{served.url}/?again")
+        await page.locator(".sign-in").wait_for()
+        await check("signing in")
+
+
 async def test_a_conversation_is_found_branched_edited_tried_again_named_and_deleted(tmp_path: Path) -> None:
     answers = ("One heron.", "Two.", "Otter.", "Better.", "Best.")
     async with serving(tmp_path, *answers) as served, opened(served) as page:

@@ -48,7 +48,7 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         assert [one["text"] for one in talk["items"] if one["kind"] == "broken"] == [
             "Interrupted, 1 tool had run: this is not complete."
         ]
-        assert words(talk)[-4:-1] == ["/stop", "<p>half a</p>", "and more"] and talk["live"] == []
+        assert words(talk)[-3:-1] == ["<p>half a</p>", "and more"] and talk["live"] == []
         assert (await act(served, browser, "retry"))["done"] == ["wrote bird.txt"]
         rows = [one["row"] for one in talk["items"] if one["kind"] == "said" and "row" in one]
         done = await act(served, browser, "rewind", row=rows[-1], sure=True)

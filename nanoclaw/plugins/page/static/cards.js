@@ -1,6 +1,7 @@
 // The views Today, Knows and House: cards that the server makes of what commands tell.
 
 import { ask, make, tell } from "./dom.js";
+import { dress } from "./items.js";
 import { listen } from "./stream.js";
 
 /** A view of the server's cards of that name. */
@@ -89,6 +90,7 @@ export const cards = (title) => (main, _, { openSide }) => {
 function words(html) {
   const shown = make("div.words");
   shown.innerHTML = html;
+  dress(shown);
   return shown;
 }
 

@@ -37,7 +37,7 @@ function text(item, app) {
   const drawn = make("article.text", { "aria-label": "Assistant" }, words);
   dress(words);
   if (item.long) drawn.append(make("button.link", { type: "button", onclick: (event) => whole(item, app, words, event.target) }, "Show all of it"));
-  if (item.interrupted) drawn.append(make("p.interrupted", {}, "Interrupted: this answer is not complete."));
+  if (item.interrupted) words.append(make("span.interrupted", { title: "This answer is not complete." }, " […]"));
   if (item.files?.length) drawn.append(files(item.files));
   if (item.buttons?.length) drawn.append(buttons(item.buttons, app.say));
   if (item.html && !item.grows) drawn.append(make("footer", {}, acts(
