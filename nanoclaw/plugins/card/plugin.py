@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from nanoclaw.core.errors import ConfigError, ToolError
+from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import (
     Address,
     Ask,
@@ -55,15 +55,6 @@ class CardSettings(NamedTuple):
 
     deletions: int = 3  # files that one turn may delete without asking
     costly: tuple[str, ...] = ()  # tools that spend money, as names or patterns: ["mcp_shop_*"]
-    megabytes: int = 200  # MB of copies kept to restore what a command deletes
-
-    def check(self) -> None:
-        if self.megabytes <= 0:
-            raise ConfigError(f"card.megabytes must be more than 0, not {self.megabytes}.")
-        if self.deletions < 0:
-            raise ConfigError(f"card.deletions must be 0 or more, not {self.deletions}.")
-        if blank := [name for name in self.costly if not name.strip()]:
-            raise ConfigError(f'card.costly has {blank[0]!r}: give names of tools, such as ["mcp_shop_*"].')
 
 
 class PlanCard(Plugin):
@@ -78,7 +69,7 @@ class PlanCard(Plugin):
 
     def __init__(self, host: Host, settings: CardSettings) -> None:
         self._host, self._most = host, settings.deletions
-        self._megabytes, self._turns = settings.megabytes, dict[int, CardTurn]()
+        self._turns = dict[int, CardTurn]()
         self._calls = CallReader(host, settings.costly, settings.deletions)
         self._held = HeldCommands(host, lambda: self._watch)
         self.public: BackgroundCommands = BackgroundCommands(
@@ -89,7 +80,7 @@ class PlanCard(Plugin):
     def _watch(self) -> CommandWatch:
         from nanoclaw.plugins.card.watch import CommandWatch
 
-        return CommandWatch(self._host, self._megabytes, lambda: self._held.copies() | self.public.copies())
+        return CommandWatch(self._host, lambda: self._held.copies() | self.public.copies())
 
     def tools(self) -> Iterable[Tool]:
         def audit(arguments: dict[str, Any]) -> Effect:

@@ -22,8 +22,8 @@ from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies
 from nanoclaw.snapshots.listing import FileLister, FileListing
 
-LARGEST_BYTES = 10_000_000
-"""Of a larger file no copy is kept."""
+MOST_BYTES, LARGEST_BYTES = 200_000_000, 10_000_000
+"""Of all copies; and of a file of which one is kept."""
 COPYING_SECONDS = 4.0
 """The longest that a command waits for copies; what is left is copied before the next one."""
 MOST_CHANGES = 50
@@ -33,10 +33,10 @@ MOST_CHANGES = 50
 class CommandWatch:
     """Copies are in a folder of the home; they are derived, and bounded. Those that `held` names stay in any case."""
 
-    def __init__(self, host: Host, megabytes: int, held: Callable[[], Collection[str]]) -> None:
+    def __init__(self, host: Host, held: Callable[[], Collection[str]]) -> None:
         self._host, self._held, self._reach = host, held, host.reach
         self.folder = host.program_home / "snapshots"
-        self._copies = FileCopies(self.folder, most_bytes=megabytes * 1_000_000, largest_bytes=LARGEST_BYTES)
+        self._copies = FileCopies(self.folder, most_bytes=MOST_BYTES, largest_bytes=LARGEST_BYTES)
         self._lister = FileLister(is_remade, WATCHED)
         self._one_at_a_time = asyncio.Lock()
 

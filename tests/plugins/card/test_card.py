@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, UserMessage
 from nanoclaw.core.plugin import Plugin, Refuse, Tool, Turn, Verdict
 from nanoclaw.core.tool import tool
@@ -291,13 +290,3 @@ async def test_a_turn_that_ends_otherwise_says_what_is_not_done(tmp_path: Path) 
         assert "none of it was done:\n1. `rm four.txt` deletes 1 file (`four.txt`)" in said
         assert there(program) == ["four.txt", "five.txt"]
         assert not program.rows("SELECT 1 FROM card_held")
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [("deletions = -1", "card.deletions"), ('costly = [""]', "card.costly"), ("megabytes = 0", "card.megabytes")],
-)
-async def test_wrong_settings_are_told(tmp_path: Path, settings: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        async with running(tmp_path, settings=f"[card]\n{settings}\n"):
-            pass
