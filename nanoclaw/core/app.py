@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from nanoclaw import __version__
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import pause
-from nanoclaw.core.calls import CallRunner
+from nanoclaw.core.calls import Toolbox
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChannelTable
 from nanoclaw.core.channel_registry import TERMINAL, Channels
@@ -30,7 +30,6 @@ from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions, past_counts
-from nanoclaw.core.tool import Toolbox
 from nanoclaw.core.turn import TurnParts
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.redaction import Redactor
@@ -94,11 +93,9 @@ class App:
         reach, template, limits = settings.reach, settings.template, settings.prompt
         self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
         self.model_calls = ModelCalls(models, self.chain, Calibration(partial(past_counts, self.store)))
-        self.toolbox = Toolbox(self.chain.tools(), self.clock, self.redact.strictly)
-        outputs = Outputs(settings.workspace)
-        self.call_runner = CallRunner(self.toolbox, self.chain, outputs)
+        self.toolbox = Toolbox(self.chain, self.clock, self.redact.strictly, Outputs(settings.workspace))
         parts = TurnParts(self.chain, self.builder, self.model_calls, self.channels, self.clock, settings.turn)
-        self.runner = Runner(self.sessions, self.inbox, parts, self.call_runner)
+        self.runner = Runner(self.sessions, self.inbox, parts, self.toolbox)
         judge = self.chain.before_send if self.chain.has("before_send") else None
         self.delivery = Delivery(
             self.outbox, self.channels, self.flags, self.transactions, reach, self.owners_chats, judge

@@ -19,6 +19,7 @@ from nanoclaw.core.messages import (
     MakeCalls,
     ModelRequest,
     Outbound,
+    Reach,
     Refuse,
     Section,
     ToolResult,
@@ -74,7 +75,7 @@ class Chain:
         self.asker = next((one.asker for one in plugins if one.asker), Asker())
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
-        self._tools: list[Tool] = []
+        self._tools: dict[str, Tool] = {}
         self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in (*HOOKS, "sections")}
 
     def has(self, hook: str) -> bool:
@@ -97,8 +98,7 @@ class Chain:
 
     def _made(self, turn: Turn) -> list[tuple[str, str]]:
         """The calls of a turn so far, each by name and reach."""
-        reach = {tool.spec.name.casefold(): tool.reach for tool in self._tools}
-        return [(name, reach.get(name, "outside")) for name in (call.name.strip().casefold() for call in turn.calls)]
+        return [(call.name.strip().casefold(), self.reach(call.name)) for call in turn.calls]
 
     # --- what plugins bring ------------------------------------------------------------------------------------------
 
@@ -109,10 +109,17 @@ class Chain:
             found = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools, Tool)]
             for one in self._of["restrict_tools"]:
                 found = self._restricted(one, found)
-            self._tools = found
-        if profile is None:
-            return self._tools
-        return [tool for tool in self._tools if tool.is_there and tool.is_open(profile)]
+            self._tools = {tool.name.casefold(): tool for tool in found}
+        tools = list(self._tools.values())
+        return tools if profile is None else [tool for tool in tools if tool.is_there and tool.is_open(profile)]
+
+    def find(self, name: str) -> Tool | None:
+        return self._tools.get(name.strip().casefold())
+
+    def reach(self, name: str) -> Reach:
+        """The reach of a tool by its name; for an unknown one, the widest."""
+        found = self._tools.get(name.strip().casefold())
+        return found.reach if found else "outside"
 
     def _restricted(self, one: Plugin, tools: list[Tool]) -> list[Tool]:
         """The tools after a plugin has restricted them. Raises ConfigError."""
@@ -148,7 +155,7 @@ class Chain:
 
     def stamp(self) -> tuple[object, ...] | None:
         """Changes with what the plugins' sections are made of. None if one of them doesn't say so, or has failed."""
-        found: list[object] = [self._tools]
+        found: list[object] = [tuple(self._tools.values())]
         for one in self._of["sections"]:
             try:
                 found.append(None if one.name in self.faults else one.stamp)

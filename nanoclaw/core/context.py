@@ -109,7 +109,7 @@ class ContextBuilder:
 
     def _may_have_changed(self, call: ToolCall, source: str) -> bool:
         """True if a call that changes something names the source of a section, or no file at all."""
-        is_change = any(one.name == call.name and one.reach != "none" for one in self._chain.tools())
+        is_change = self._chain.reach(call.name) != "none"
         names = [name for name in source.split(", ") if name]
         return is_change and ('"path"' not in call.arguments or any(name in call.arguments for name in names))
 

@@ -68,6 +68,8 @@ class ToolProgress(NamedTuple):
 
 
 class ToolFinished(NamedTuple):
+    """`refused` is that of its result."""
+
     call: ToolCall
     text: str
     is_error: bool
@@ -75,6 +77,7 @@ class ToolFinished(NamedTuple):
     parent: str = ""
     number: int = 0
     diff: str = ""
+    refused: Literal["", "owner", "time", "nobody"] = ""
 
 
 class Joined(NamedTuple):

@@ -180,7 +180,8 @@ class AssistantMessage(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """The outcome of a call. `diff` is for the person alone: no model is sent it."""
+    """The outcome of a call. `diff` is for the person alone: no model is sent it. `refused`: it lacked the owner's yes,
+    as the owner said no, was not there in time, or nobody is there to be asked; this is not stored."""
 
     call_id: str
     name: str
@@ -190,6 +191,7 @@ class ToolResult(NamedTuple):
     images: tuple[Image, ...] = ()
     outside: str = ""
     diff: str = ""
+    refused: Literal["", "owner", "time", "nobody"] = ""
 
 
 Message = UserMessage | AssistantMessage | ToolResult

@@ -385,8 +385,8 @@ class Asker:
     def chosen(self, call: CheckedCall, turn: Turn) -> OwnersAnswer | None:
         """The answer to a question with options about exactly this call, for which the turn has waited."""
 
-    def ask_owner(self, tx: Tx, turn: Turn, asks: Sequence[tuple[CheckedCall, Ask]]) -> None:
-        """The turn waits from this transaction on."""
+    def ask_owner(self, tx: Tx, turn: Turn, asks: Sequence[tuple[CheckedCall, tuple[Ask, ...]]]) -> None:
+        """The turn waits from this transaction on, for what is asked about calls of its answer."""
 
     def waits(self, turn: int) -> bool:
         """True while not all is answered."""

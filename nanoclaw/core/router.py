@@ -204,7 +204,7 @@ class Router:
         if cut.waits_for_owner or cut.waits_for_model:
             conversation.resume(cut)
             return
-        outside = sorted({name for name in cut.tools if self._runner.reach(name) == "outside"})
+        outside = sorted({name for name in cut.tools if self._chain.reach(name) == "outside"})
         waits = self._channels.stays(cut.address)
         if waits and not (outside or cut.resumed):
             conversation.resume(cut)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NoReturn, Protocol
 
 from nanoclaw.core import prompt_snapshot
-from nanoclaw.core.calls import CallEffects, CallRunner, Judged, to_ask
+from nanoclaw.core.calls import CallEffects, Judged, Toolbox
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.commands import NOT_NOW, Accepted
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
@@ -23,7 +23,6 @@ from nanoclaw.core.messages import (
     Message,
     NoteRef,
     Outbound,
-    Reach,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -61,15 +60,11 @@ class _Previewed(RunningTurn):
 class Runner:
     """Begins and ends the turns of all conversations."""
 
-    def __init__(self, sessions: Sessions, inbox: Inbox, parts: TurnParts, call_runner: CallRunner) -> None:
+    def __init__(self, sessions: Sessions, inbox: Inbox, parts: TurnParts, toolbox: Toolbox) -> None:
         self.builder, self.sessions, self.inbox, self.chain = parts.builder, sessions, inbox, parts.chain
-        self._parts, self.call_runner = parts, call_runner
+        self._parts, self.toolbox = parts, toolbox
         self._model_calls, self._channels = parts.model_calls, parts.channels
         self._for_owner: dict[str, None] = {}  # notices that came up in turns of others
-
-    def reach(self, name: str) -> Reach:
-        """The reach of a tool by its name; for an unknown one, the widest."""
-        return self.call_runner.toolbox.reach(name)
 
     def answers_one(self, inbound: Inbound, session: Session | None) -> bool:
         """True for a small model: of several questions in a row it answers only the last."""
@@ -224,7 +219,7 @@ class Runner:
         if not turn.profile.keeps:
             self.sessions.drop(tx, turn.session, turn.id)
         elif turn.calls:
-            if any(self.reach(call.name) != "none" for call in turn.calls):
+            if any(self.chain.reach(call.name) != "none" for call in turn.calls):
                 snapshot = prompt_snapshot.load(turn.session.snapshot_text) or turn.snapshot
                 turn.session.keep_snapshot(self.builder.with_own_changes(snapshot, turn.calls, turn.profile).dump())
         elif turn.profile.wait and reason == "failed":
@@ -302,9 +297,8 @@ class Steering(Protocol):
 class Rounds:
     """The rounds of one turn."""
 
-    def __init__(self, turn: RunningTurn, steering: Steering, call_runner: CallRunner) -> None:
-        self.turn, self._steering, self._chain = turn, steering, call_runner.chain
-        self._call_runner, self._toolbox = call_runner, call_runner.toolbox
+    def __init__(self, turn: RunningTurn, steering: Steering, toolbox: Toolbox) -> None:
+        self.turn, self._steering, self._chain, self._toolbox = turn, steering, toolbox.chain, toolbox
         self._stream = Stream(turn, self._chain)
         self._seen: Counter[tuple[str, ...]] = Counter()  # results of the turn so far
         self._unknown = 0
@@ -388,7 +382,7 @@ class Rounds:
         self._restarts = False
         self._request = asyncio.create_task(model_call.complete(turn.request, self._stream))
         try:
-            return self._call_runner.meant(await self._request)
+            return self._toolbox.meant(await self._request)
         except asyncio.CancelledError:
             self._request.cancel()
             with suppress(asyncio.CancelledError, ProviderError):
@@ -412,15 +406,15 @@ class Rounds:
             results = [failed(call, cut) for call in answer.tool_calls]
             effects = CallEffects(self._toolbox, {})
         else:
-            judged = await self._call_runner.judged(allowed, turn, was_asked=was_asked)
-            if asks := to_ask(judged):
+            judged = await self._toolbox.judged(allowed, turn, was_asked=was_asked)
+            if asks := [(one.checked, one.asks) for one in judged if one.checked and one.asks]:
                 raise AsksOwner(answer, asks)
             too_many = f"not run: one turn has at most {turn.limits.calls} calls. Answer, and say what is left to do."
             judged += [Judged(call, result=failed(call, too_many)) for call in rest]
             runnable = {number: one.checked for number, one in enumerate(judged) if one.checked and not one.result}
             effects = CallEffects(self._toolbox, runnable)
             known = [one.result for one in judged if one.answer and one.result]
-            await turn.journal.acting(answer, effects.begun, self._call_runner.atomic(runnable.values()), known)
+            await turn.journal.acting(answer, effects.begun, self._toolbox.atomic(runnable.values()), known)
             results = await self._results(answer, judged, effects)
         repeats = self._count(allowed, results[:left])
         warned = (*map(_warned_of, results, repeats), *results[left:])
@@ -493,13 +487,17 @@ class Rounds:
         self._stream(ToolStarted(call, number=place))
         started = time.monotonic()
         try:
-            result = judged.result or await self._call_runner.run(judged, self.turn, effects.reports(number))
+            result = judged.result or await self._toolbox.run(judged, self.turn, effects.reports(number))
         except asyncio.CancelledError:
             self._stream(ToolFinished(call, "stopped", True, time.monotonic() - started, number=place))
             raise
         effects.end(number, result)
         seconds = time.monotonic() - started
-        self._stream(ToolFinished(call, result.text, result.is_error, seconds, number=place, diff=result.diff))
+        self._stream(
+            ToolFinished(
+                call, result.text, result.is_error, seconds, number=place, diff=result.diff, refused=result.refused
+            )
+        )
         return result._replace(text=escape(result.text))
 
     # --- an answer without calls -------------------------------------------------------------------------------------

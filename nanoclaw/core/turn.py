@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -44,9 +44,9 @@ class Pause(Exception):
 
 
 class AsksOwner(Pause):
-    """It waits for the owner: `answer` has the calls, `asks` what is asked about each."""
+    """It waits for the owner: `answer` has the calls, `asks` what is asked about some of them."""
 
-    def __init__(self, answer: AssistantMessage, asks: tuple[tuple[CheckedCall, Ask], ...]) -> None:
+    def __init__(self, answer: AssistantMessage, asks: Sequence[tuple[CheckedCall, tuple[Ask, ...]]]) -> None:
         super().__init__()
         self.answer, self.asks = answer, asks
 

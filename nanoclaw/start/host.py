@@ -192,7 +192,7 @@ class PluginHost:
 
     async def call(self, call: ToolCall, turn: Turn, parent: str = "") -> ToolResult:
         assert isinstance(turn, RunningTurn)
-        return await self._app.call_runner.call(call, turn, parent)
+        return await self._app.toolbox.call(call, turn, parent)
 
     async def complete(
         self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = silence

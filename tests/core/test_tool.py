@@ -9,13 +9,16 @@ from typing import Annotated, Literal
 
 import pytest
 
+from nanoclaw.core.calls import Toolbox
+from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, Image, ToolCall, ToolResult
 from nanoclaw.core.plugin import Plugin, Tool, ToolOutput, Turn
-from nanoclaw.core.tool import Toolbox, ToolContext, tool
+from nanoclaw.core.tool import ToolContext, tool
+from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.providers.scripted import call as step
-from tests.program import MAIN, NOON, bare, results
+from tests.program import MAIN, NOON, bare, results, tools_plugin
 
 CONTEXT = ToolContext(MAIN, "me", "person")
 CALLS: list[tuple[object, ...]] = []
@@ -53,7 +56,8 @@ class Box:
     """A toolbox, used as a turn uses it."""
 
     def __init__(self, *tools: Tool) -> None:
-        self._toolbox = Toolbox(tools, lambda: NOON)
+        chain = Chain([tools_plugin(*tools)(None, None)], list)  # type: ignore[arg-type]
+        self._toolbox = Toolbox(chain, lambda: NOON, str, Outputs(Path()))
 
     async def run(self, name: str, arguments: str) -> ToolResult:
         call = ToolCall("7", name, arguments)
@@ -61,7 +65,7 @@ class Box:
             checked = self._toolbox.check(call)
         except ToolError as error:
             return self._toolbox.failed(call, str(error))
-        return await self._toolbox.run(checked, CONTEXT)
+        return await self._toolbox.carry_out(checked, CONTEXT)
 
     def send(self, name: str, arguments: str) -> ToolResult:
         return asyncio.run(self.run(name, arguments))
@@ -229,11 +233,3 @@ async def test_a_tool_error_is_shown_as_it_is() -> None:
 
     result = await Box(tool(refuses)).run("refuses", "")
     assert (result.call_id, result.text, result.is_error, result.at) == ("7", "give a date", True, NOON)
-
-
-def test_the_name_of_a_tool_has_no_leading_underscore() -> None:
-    async def _memory_add(text: str) -> str:
-        """Keep a fact."""
-        return text
-
-    assert tool(_memory_add).name == "memory_add"

@@ -105,7 +105,7 @@ async def test_cancelling_takes_less_than_a_second_and_frees_the_model(
     async with chat(tmp_path, state) as program:
         await program.ask("Hi")
         begun, provider = asyncio.Event(), program.app.models.of("")
-        request = ModelRequest(SYSTEM, (UserMessage(text, NOW),), program.app.toolbox.specs)
+        request = ModelRequest(SYSTEM, (UserMessage(text, NOW),), tuple(one.spec for one in program.app.chain.tools()))
         task = asyncio.create_task(provider.complete(request, _on(begun) if moment == "writing" else _ignore))
         await asyncio.wait_for(begun.wait() if moment == "writing" else asyncio.sleep(2), 60)
         began = time.monotonic()

@@ -52,7 +52,7 @@ class Hands:
         app = self.app
         inbound = Inbound(MAIN, "me", "", UserMessage("", NOW, origin), role="owner")
         turn = RunningTurn(app.runner._parts, 0, inbound, MAIN, app.sessions.of(MAIN))
-        result = await app.call_runner.call(ToolCall("1", name, arguments), turn)
+        result = await app.toolbox.call(ToolCall("1", name, arguments), turn)
         await turn.journal.flush()
         result.text.encode()
         assert not [sign for sign in result.text if sign not in "\n\t" and (sign < " " or "\x7f" <= sign < "\xa0")], (

@@ -82,8 +82,10 @@ class Asks(Asker):
         is_there = (profile.can_ask if options else profile.can_allow) and self.place(turn.address) is not None
         return YES if not wanted else wanted if is_there else asks[0].otherwise
 
-    def ask_owner(self, tx: Tx, turn: Turn, asks: Sequence[tuple[CheckedCall, Ask]]) -> None:
-        for call, ask in asks:
+    def ask_owner(self, tx: Tx, turn: Turn, asks: Sequence[tuple[CheckedCall, tuple[Ask, ...]]]) -> None:
+        """Ask; one alone of those with options, so that plain words can only be its answer."""
+        each = [(call, _as_one(of_call)) for call, of_call in asks]
+        for call, ask in [one for one in each if not one[1].options] or each[:1]:
             self._ask(tx, turn, call, ask, turn.address)
 
     def waits(self, turn: int) -> bool:
@@ -364,3 +366,12 @@ def came_to(question: Question, *, is_asked: bool = True) -> str:
     if not is_asked:
         return f"question {question.number} (“{named(question)}”) is over: {why}"
     return f"There is no open question {question.number}: {why}. Ask again if it still matters."
+
+
+def _as_one(asks: Sequence[Ask]) -> Ask:
+    """Several questions as one. Its yes can be extended if all of them have the same scope."""
+    question = "\n\n".join(dict.fromkeys(ask.question for ask in asks))
+    exact = "\n\n".join(dict.fromkeys(ask.exact for ask in asks if ask.exact))
+    seconds = min((ask.seconds for ask in asks if ask.seconds is not None), default=None)
+    scope = asks[0].scope if len({ask.scope for ask in asks}) == 1 else None
+    return asks[0]._replace(question=question, exact=exact, seconds=seconds, scope=scope)

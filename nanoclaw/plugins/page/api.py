@@ -34,8 +34,6 @@ NAME, MODEL = "api", "nanoclaw"
 MOST_NAME = 200
 """Characters of a conversation's name."""
 _PICTURE = re.compile(r"data:(image/([\w.+-]+));base64,", re.IGNORECASE)
-_NOBODY = "nobody is there to be asked for a yes"
-"""Words of a call that was refused as it needs one."""
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error"}
 
 
@@ -235,8 +233,8 @@ async def _pieces(asked: _Asked) -> AsyncIterator[str | TurnEnded]:
                 gap, round_ = "", round_ + text
             case ToolStarted():
                 gap, round_ = "\n\n" if round_ else gap, ""
-            case ToolFinished(call, text, is_error):
-                refused |= {call.name: None} if is_error and _NOBODY in text else {}
+            case ToolFinished(call, refused="nobody"):
+                refused[call.name] = None
             case TurnEnded():
                 whole = _with_remarks(event, list(refused))
                 if event.reason not in ("cancelled", "failed"):
