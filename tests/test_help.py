@@ -15,7 +15,7 @@ from tests.program import running
 
 OLDER = (
     *("start", "note", "search", "review", "yes", "no", "grants", "elevated", "taint", "pins", "unpin", "receipts"),
-    *("show", "why", "skill", "held", "link", "cron", "rehearse", "heartbeat", "promises", "resume"),
+    *("show", "why", "skill", "held", "link", "cron", "rehearse", "heartbeat", "resume"),
 )
 
 
@@ -64,7 +64,7 @@ def test_a_command_of_the_chat_is_one_of_the_shell(tmp_path: Path, has_gateway: 
         assert "Noted in" in home.run("note", "the", "plumber", "came").out
         assert "noted “the plumber came”" in home.run("undo", "receipts").out
         assert "is as it was before" in home.run("memory", "undo").out
-        assert home.run("jobs", "promises").out == home.run("-m", "/promises").out
+        assert home.run("jobs", "heartbeat").out == home.run("-m", "/heartbeat").out
         assert home.run("new").out.startswith("A new conversation.")
         assert home.run("stop").out == "Nothing is running.\n"
         assert "now uses openai/gpt-5." in home.run("model", "openai/gpt-5").out

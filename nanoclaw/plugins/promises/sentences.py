@@ -39,14 +39,13 @@ def promised(asked: str, answer: str, now: datetime) -> str:
 
 
 def days(sentence: str, now: datetime, zone: str) -> set[date]:
-    """The days that a sentence names, each by up to four words."""
+    """The days that a sentence names."""
     from nanoclaw import time_words
 
-    words, found = re.findall(r"[^\s,.;!()]+(?:[.:]\d+)?", sentence), set[date]()
-    spans = (" ".join(words[at : at + count]) for at in range(len(words)) for count in range(1, 5))
-    for phrase in dict.fromkeys(spans):
+    found = set[date]()
+    for phrase in time_words.phrases(sentence, now, zone):
         for said in (phrase, f"{phrase} 9:00"):
-            reading = time_words.read_known(said, now, zone) if not phrase.isdecimal() else None
+            reading = time_words.read_known(said, now, zone)
             if isinstance(reading, time_words.At | time_words.Every | time_words.Cron):
                 found.add(time_words.upcoming(reading, now).astimezone(now.tzinfo).date())
     return found

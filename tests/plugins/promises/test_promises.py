@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from nanoclaw.plugins.promises.sentences import promised
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.examples import examples
-from tests.program import NOON, HandClock, running
+from tests.program import NOON, running
 
 PROMISE = "I'll check back tomorrow morning."
 JOB = call("cron", {"action": "add", "kind": "task", "text": "check the price", "when": "tomorrow at 9"})
@@ -46,18 +45,12 @@ def test_a_text_that_was_asked_for_promises_nothing(asked: str) -> None:
     assert promised("", f"Dear Mr X,\n{PROMISE}\nYours", NOON) == ""
 
 
-async def test_a_promise_is_sent_back_becomes_a_job_and_is_listed(tmp_path: Path) -> None:
-    clock = HandClock()
+async def test_a_promise_is_sent_back_and_becomes_a_job(tmp_path: Path) -> None:
     model = ScriptedProvider(PROMISE, JOB, PROMISE)
-    async with running(tmp_path, model, clock=clock) as here:
+    async with running(tmp_path, model) as here:
         assert await here.ask("The price is still too high.") == PROMISE
         assert here.rows("SELECT text FROM jobs") == [("check the price",)]
         assert "nothing wakes you then" in str(model.requests[1].history[-1])
-        listed = await here.ask("/promises")
-        assert listed == f"- 2026-03-06 12:00 “{PROMISE}” (task 1 for Sat 7 Mar 2026, 09:00)"
-        clock.now += timedelta(days=1)
-        await here.ask("/cron remove 1")
-        assert "(job 1 is over)" in await here.ask("/promises")
 
 
 async def test_telling_of_a_job_that_stands_costs_no_second_request(tmp_path: Path) -> None:
@@ -75,7 +68,6 @@ async def test_a_promise_is_taken_back_by_the_model_or_by_a_note(tmp_path: Path)
         assert await here.ask("And the other one too.") == (
             f"{PROMISE}\n\n(nanoclaw: nothing was set for “{PROMISE}”.)"
         )
-        assert await here.ask("/promises") == "Nothing was promised here."
         assert await here.ask("Fine?") == "Yes."
     assert len(model.requests) == 5
 
