@@ -50,7 +50,7 @@ torture: .venv/dev
 	@broken=0; $(BIN)/pytest -m hypothesis --hypothesis-profile=random || broken=1; \
 	for part in $(TORTURE); do $(BIN)/python -m tests.$$part || broken=1; done; exit $$broken
 
-docs: .venv/dev
+docs: .venv/dev .venv/browser
 	$(BIN)/python docs/make/config.py
 	$(BIN)/python docs/make/core.py
 	$(BIN)/python docs/make/picture.py

@@ -1,4 +1,5 @@
-"""Draw docs/pictures/chat-light.svg and chat-dark.svg: the real program in a terminal, answered by a scripted model."""
+"""Draw docs/pictures: the real program in a terminal (chat-light.svg, chat-dark.svg) and in a browser (page-light.png,
+page-dark.png), answered by a scripted model."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -36,6 +39,7 @@ TALK = {
     "Delete the old screenshots in my Pictures": "“/yes 1”",
 }
 """What is typed, each with a text that the screen shows when it is time for the next."""
+PAGE_TALK = TALK | {"Delete the old screenshots in my Pictures": "delete them"}
 
 MODEL = """
 from nanoclaw.core.plugin import Plugin
@@ -66,6 +70,8 @@ timezone = "Europe/Berlin"
 [plugins]
 enabled = ["demo"]
 unpinned = "load"
+[page]
+port = 0
 """
 
 USUAL = ["24292f", "cf222e", "116329", "9a6700", "0969da", "8250df", "1b7c83", "6e7781"]
@@ -102,14 +108,17 @@ def talk() -> None:
     sys.exit(cli.run(sys.argv[2:]))
 
 
-def screen() -> Screen:
-    """The screen after the whole talk."""
+COMMAND = [sys.executable, __file__, "talk"]
+
+
+@contextmanager
+def home() -> Iterator[dict[str, str]]:
+    """The environment of a person with a home of their own."""
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        (home / "Pictures").mkdir()
+        pictures, root = Path(folder) / "Pictures", Path(folder) / ".nanoclaw"
+        pictures.mkdir()
         for day in (3, 4, 5):
-            (home / "Pictures" / f"screenshot-{day}.png").touch()
-        root = home / ".nanoclaw"
+            (pictures / f"screenshot-{day}.png").touch()
         (root / "plugins").mkdir(parents=True)
         (root / "workspace").mkdir()
         (root / "config.toml").write_text(SETTINGS)
@@ -117,13 +126,18 @@ def screen() -> Screen:
         (root / "plugins" / "demo.py").write_text(MODEL)
         (root / "workspace" / "trip.md").write_text("# Lisbon\n\nFriday to Sunday\n")
         environment = {"HOME": folder, "PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8"}
-        command = [sys.executable, __file__, "talk"]
-        subprocess.run([*command, "-m", "/help"], env=environment, check=True, capture_output=True)  # the first start
+        subprocess.run([*COMMAND, "-m", "/help"], env=environment, check=True, capture_output=True)  # the first start
+        yield environment
+
+
+def screen() -> Screen:
+    """The screen after the whole talk."""
+    with home() as environment:
         process, terminal = pty.fork()
         if process == 0:
             termios.tcsetwinsize(0, (ROWS, COLUMNS))
-            os.chdir(folder)
-            os.execve(sys.executable, command, environment)
+            os.chdir(environment["HOME"])
+            os.execve(sys.executable, COMMAND, environment)
         shown = Coloured(COLUMNS, ROWS)
         try:
             _wait(terminal, shown, "›")
@@ -135,6 +149,47 @@ def screen() -> Screen:
             os.waitpid(process, 0)
             os.close(terminal)
         return shown
+
+
+def pages() -> dict[str, bytes]:
+    """The page after the same talk, light and dark."""
+    from playwright.sync_api import sync_playwright
+
+    from nanoclaw.plugins.browse.chromium import executable
+
+    with home() as environment, sync_playwright() as driver:
+        folder = environment["HOME"]
+        gateway = subprocess.Popen(
+            [*COMMAND, "web"], env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            assert gateway.stdout
+            link = next(found[0] for line in gateway.stdout if (found := re.search(r"http://\S+#\S+", line)))
+            path = executable("", environment["PATH"])
+            chromium = driver.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0)
+            size = {"width": 1080, "height": 900}
+            page = chromium.new_page(viewport=size, timezone_id="Europe/Berlin", locale="en-GB")
+            page.clock.install(time=BEGUN)
+            page.goto(link)
+            field = page.locator("textarea")
+            for said, answer in PAGE_TALK.items():
+                field.fill(said)
+                field.press("Enter")
+                page.get_by_text(answer).last.wait_for()
+                page.wait_for_timeout(1000)
+            page.locator(".tool summary").click()
+            page.locator(".diff").wait_for()
+            page.locator(".log").evaluate("log => { log.scrollTop = log.scrollHeight }")
+            field.focus()
+            found = dict[str, bytes]()
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                found[f"page-{scheme}.png"] = page.screenshot()
+            chromium.close()
+            return found
+        finally:
+            gateway.terminate()
+            gateway.wait(10)
 
 
 def _wait(terminal: int, shown: Screen, text: str) -> None:
@@ -196,3 +251,5 @@ if __name__ == "__main__":
     }
     for name, theme in themes.items():
         (DOCS / "pictures" / f"{name}.svg").write_text(draw(lines, theme, name), encoding="utf-8")
+    for name, picture in pages().items():
+        (DOCS / "pictures" / name).write_bytes(picture)
