@@ -57,7 +57,6 @@ async def fetch(
     most_bytes: int,
     *,
     allow: Collection[str] = (),
-    loopback: bool = False,
     agent: str = "nanoclaw",
     redirects: int = 0,
     headers: Mapping[str, str] = _EMPTY,
@@ -74,11 +73,11 @@ async def fetch(
     for left in range(redirects, -1, -1):
         try:
             host = host_of(url)
-            addresses = await public_addresses(host.host, host.port, allow=allow, loopback=loopback)
+            addresses = await public_addresses(host.host, host.port, allow=allow)
         except NotPublic as error:
             if url == first:
                 raise
-            raise NotPublic(f"it leads to {shown(url)}, and {error}", is_loopback=error.is_loopback) from None
+            raise NotPublic(f"it leads to {shown(url)}, and {error}") from None
         try:
             asked = httpx.Request(
                 "POST" if send is not None else "GET", _plain(url, host), headers=headers, content=send

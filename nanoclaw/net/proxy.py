@@ -64,7 +64,7 @@ class JudgingProxy:
             said = f'{error}. The person can open it in config.toml: [net] allow = ["{name}:{port}"]'
             if len(self.refusals) < TOLD:
                 self.refusals[said] = None
-            raise NotPublic(said, is_private=error.is_private, is_loopback=error.is_loopback) from None
+            raise NotPublic(said, is_private=error.is_private) from None
         except NetError as error:
             self._failed(host, str(error))
             raise

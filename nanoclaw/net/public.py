@@ -68,12 +68,11 @@ class NotReached(NetError):
 
 
 class NotPublic(NetError):
-    """An address that is private, malformed or of another kind. `is_private`: it could be allowed; `is_loopback`: it is
-    this machine's own."""
+    """An address that is private, malformed or of another kind. `is_private`: it could be allowed."""
 
-    def __init__(self, text: str, *, is_private: bool = False, is_loopback: bool = False) -> None:
+    def __init__(self, text: str, *, is_private: bool = False) -> None:
         super().__init__(text)
-        self.is_private, self.is_loopback = is_private, is_loopback
+        self.is_private = is_private
 
 
 class WebHost(NamedTuple):
@@ -187,17 +186,16 @@ def is_allowed(host: str, port: int, allow: Collection[str]) -> bool:
     return not {mine, f"{mine} {port}"}.isdisjoint(check_allowed(one) for one in allow)
 
 
-async def public_addresses(host: str, port: int, *, allow: Collection[str] = (), loopback: bool = False) -> list[str]:
-    """The addresses of a name, resolved once. All of them must be public, unless `allow` names it or, with `loopback`,
-    they are this machine's. Raises NetError."""
+async def public_addresses(host: str, port: int, *, allow: Collection[str] = ()) -> list[str]:
+    """The addresses of a name, resolved once. All of them must be public, unless `allow` names it. Raises NetError."""
     addresses = list(dict.fromkeys(await _addresses(host, port)))
     if not is_allowed(host, port, allow):
         for address in addresses:
             ip = _number(address)
-            if not is_public(ip) and not (ip.is_loopback and loopback):
+            if not is_public(ip):
                 where = "this machine" if ip.is_loopback or ip.is_unspecified else "private"
                 text = f"{host} is at {ip}, which is {where}. Only public pages are read"
-                raise NotPublic(text, is_private=True, is_loopback=ip.is_loopback)
+                raise NotPublic(text, is_private=True)
     return addresses
 
 

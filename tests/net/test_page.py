@@ -9,7 +9,7 @@ import pytest
 
 from nanoclaw.net.page import fetch
 from nanoclaw.net.public import NetError, NotPublic, is_allowed, public_addresses
-from tests.net.web_server import reply, serving
+from tests.net.web_server import opened, reply, serving
 
 
 async def test_a_page_is_asked_for_plainly_and_read() -> None:
@@ -17,7 +17,7 @@ async def test_a_page_is_asked_for_plainly_and_read() -> None:
         b"<html><head><title>Shop</title><style>a{}</style></head><body><h1>Lamp</h1><p>10 &euro;<script>t=1</script>"
     )
     async with serving(reply(html, "text/html; charset=utf-8")) as (address, asked):
-        assert (await fetch(f"{address}/a b?c=ä", 10_000, loopback=True)).text == "Shop\nLamp\n10 €"
+        assert (await fetch(f"{address}/a b?c=ä", 10_000, allow=opened(address))).text == "Shop\nLamp\n10 €"
         head = asked[0].decode().split("\r\n")
         assert head[0] == "GET /a%20b?c=%C3%A4 HTTP/1.1"
         assert not any(line.lower().startswith(("cookie", "authorization")) for line in head)
@@ -37,7 +37,7 @@ def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
     async def ask() -> None:
         async with serving(answer) as (address, asked):
             with pytest.raises(NetError) as failed:
-                await fetch(address, 10_000, loopback=True)
+                await fetch(address, 10_000, allow=opened(address))
             assert said in str(failed.value)
             assert len(asked) == 1  # no redirect is followed
 
@@ -77,13 +77,13 @@ async def test_a_name_that_leads_to_an_allowed_place_is_not_allowed_by_that(monk
 
 async def test_an_endless_page_is_cut() -> None:
     async with serving(reply(b"x" * 3_000_000)) as (address, _):
-        assert len((await fetch(address, 100_000, loopback=True)).body) == 100_000
+        assert len((await fetch(address, 100_000, allow=opened(address))).body) == 100_000
 
 
 async def test_chunks_that_nobody_asked_for_are_joined() -> None:
     chunked = reply(b"5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n", more="Transfer-Encoding: chunked\r\n")
     async with serving(chunked) as (address, _):
-        assert (await fetch(address, 10_000, loopback=True)).text == "hello!"
+        assert (await fetch(address, 10_000, allow=opened(address))).text == "hello!"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,6 @@ def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: py
 def test_what_is_no_plain_address_is_refused(address: str) -> None:
     async def ask() -> None:
         with pytest.raises(NotPublic):
-            await fetch(address, 1_000, loopback=True)
+            await fetch(address, 1_000, allow=opened(address))
 
     asyncio.run(ask())

@@ -12,7 +12,7 @@ import pytest
 from nanoclaw.net.page import fetch
 from nanoclaw.net.proxy import JudgingProxy
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, is_public, public_addresses, shown
-from tests.net.web_server import reply, serving
+from tests.net.web_server import opened, reply, serving
 
 NAMES = {
     "ours.test": ["127.0.0.1"],
@@ -277,7 +277,7 @@ async def test_a_page_is_asked_for_past_every_proxy_of_the_environment(monkeypat
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy)
         monkeypatch.setenv("no_proxy", "")
-        assert (await fetch(address, 100, loopback=True)).text == "page"
+        assert (await fetch(address, 100, allow=opened(address))).text == "page"
         with pytest.raises(NotPublic):
             await fetch("http://10.0.0.1/", 100)
         assert asked == []
@@ -325,7 +325,7 @@ async def test_where_a_page_leads_is_told_without_name_and_password() -> None:
         moved = reply(b"", status="302 Found", more=f"Location: {more}\r\n")
         async with serving(*[moved] * 2) as (address, _):
             with pytest.raises(NetError) as error:
-                await fetch(address, 100, loopback=True, redirects=redirects)
+                await fetch(address, 100, allow=opened(address), redirects=redirects)
             assert "hidden" not in str(error.value)
             assert "127.0.0.1" in str(error.value)
 

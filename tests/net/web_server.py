@@ -27,5 +27,10 @@ async def serving(*replies: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
         server.close()
 
 
+def opened(address: str) -> tuple[str]:
+    """The setting net.allow that lets a server be reached."""
+    return (address.partition("//")[2],)
+
+
 def reply(body: bytes, kind: str = "text/plain", status: str = "200 OK", more: str = "") -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{more}\r\n".encode() + body

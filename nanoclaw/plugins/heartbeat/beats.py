@@ -71,10 +71,11 @@ class Beats:
         """Until cancelled. A beat that fails is logged, and the next one comes."""
         while True:
             await self._wait()
-            target, access = self.target(), self._host.get("access")
-            await self._host.conversations.free((access.conversation_of(target) if access else None) or target)
             try:
-                await self.beat()
+                target, access = self.target(), self._host.get("access")
+                await self._host.conversations.free((access.conversation_of(target) if access else None) or target)
+                if self._times.hours.has(self._host.now()):
+                    await self.beat()
             except NanoclawError as error:
                 self._host.log.error("a heartbeat failed and the next one tries again: {}", error)
 
@@ -82,7 +83,7 @@ class Beats:
         """Until the next beat."""
         due: datetime | None = None
         while True:
-            now = self._local()
+            now = self._host.now()
             following = self.following(now)
             due = following if due is None or (following and following < due) else due
             left = (due.astimezone(UTC) - now.astimezone(UTC)).total_seconds() if due else LONGEST_SLEEP
@@ -95,18 +96,13 @@ class Beats:
         every, hours = self._times.every, self._times.hours
         if every is None:
             return None
-        local = self._local(now)
-        if hours.has(local):
-            began = hours.began(local).astimezone(UTC)
-            count = math.floor((local.astimezone(UTC) - began) / every) + 1
-            following = (began + count * every).astimezone(local.tzinfo)
-            if following < hours.begins(local) and hours.has(following):
+        if hours.has(now):
+            began = hours.began(now).astimezone(UTC)
+            count = math.floor((now.astimezone(UTC) - began) / every) + 1
+            following = (began + count * every).astimezone(now.tzinfo)
+            if following < hours.begins(now) and hours.has(following):
                 return following
-        return hours.begins(local)
-
-    def _local(self, now: datetime | None = None) -> datetime:
-        now = now or self._host.now()
-        return now.astimezone(self._times.zone) if self._times.zone else now
+        return hours.begins(now)
 
     # --- a beat ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +129,7 @@ class Beats:
         return Beat(tuple(found), "")
 
     async def _look(self) -> list[Triaged]:
-        return await triage(self._probe, tables.states(self._host), self._local())
+        return await triage(self._probe, tables.states(self._host), self._host.now())
 
     def report(self, turn: int, notify: bool, text: str) -> None:
         """Take what the model has to say at the end of a beat."""

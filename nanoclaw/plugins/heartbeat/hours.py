@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
-from nanoclaw.clock import clock
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address
 
@@ -39,28 +38,22 @@ class Hours(NamedTuple):
 
 
 class HeartbeatTimes(NamedTuple):
-    """`every` is None when heartbeats are off; `zone` is None for the person's; `target` is None for the conversation
-    that was used last."""
+    """`every` is None when heartbeats are off; `target` is None for the conversation that was used last."""
 
     every: timedelta | None
     hours: Hours
-    zone: tzinfo | None = None
     target: Address | None = None
 
 
-def times_of(every: str, active: str, timezone: str = "", target: str = "") -> HeartbeatTimes:
+def times_of(every: str, active: str, target: str = "") -> HeartbeatTimes:
     """The times that a configuration asks for. Raises ConfigError naming the key and what to write."""
-    try:
-        zone = clock(timezone, {}, key="heartbeat.timezone").zone if timezone else None
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
     channel, _, chat = target.partition(":")
     if target and not (channel and chat):
         raise ConfigError(
             f"heartbeat.target is {target!r}: write channel:chat, such as 'terminal:main', or leave it "
             "out for the conversation that was used last."
         )
-    return HeartbeatTimes(_every(every), _hours(active), zone, Address(channel, chat) if target else None)
+    return HeartbeatTimes(_every(every), _hours(active), Address(channel, chat) if target else None)
 
 
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}

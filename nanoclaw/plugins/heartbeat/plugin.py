@@ -28,15 +28,13 @@ class HeartbeatSettings(NamedTuple):
 
     every: str = "30m"  # time between two checks, such as "30m" or "2h"; "0": never
     active: str = "08:00-22:00"  # hours of the day in which it checks
-    timezone: str = ""  # time zone of these hours; empty: yours
     target: str = ""  # conversation that gets the news, such as "terminal:main"; empty: the one you used last
-    loopback: bool = False  # let the checklist watch pages on this machine
 
     def check(self) -> None:
         self.times()
 
     def times(self) -> HeartbeatTimes:
-        return times_of(self.every, self.active, self.timezone, self.target)
+        return times_of(self.every, self.active, self.target)
 
 
 class Heartbeat(Plugin):
@@ -69,9 +67,9 @@ class Heartbeat(Plugin):
         given = host.environment
         granted = {name: given[name] for name in host.setting("skills.environment") or () if name in given}
         environment = {**clean_environment(given, host.redact.values), **granted}
-        loopback, allow = self._settings.loopback, host.setting("net.allow")
+        allow = host.setting("net.allow")
         shell = self._host.get("shell")
-        return Probe(host.reach, environment, host.redact, self._refusal, loopback, allow, shell)
+        return Probe(host.reach, environment, host.redact, self._refusal, allow, shell)
 
     def _refusal(self, command: str) -> str:
         rules = self._host.get("rules")

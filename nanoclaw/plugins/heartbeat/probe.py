@@ -49,15 +49,14 @@ class Probe:
         environment: Mapping[str, str],
         redact: Callable[[str], str] = str,
         refusal: Callable[[str], str] | None = None,
-        loopback: bool = False,
         allow: tuple[str, ...] = (),
         shell: Any = None,
     ) -> None:
         """`environment` is all that commands see; `shell` prepares and bounds them, if it is there. `redact` takes
-        secrets out of what is kept; `refusal(command)` says why one must not run. Pages on this machine are read with
-        `loopback` only, and of private places what `allow` names."""
+        secrets out of what is kept; `refusal(command)` says why one must not run. Of private places
+        pages are read that `allow` names."""
         self.root, self.reach, self._redact, self._refusal = reach.root, reach, redact, refusal
-        self._loopback, self._allow, self._shell = loopback, allow, shell
+        self._allow, self._shell = allow, shell
         self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
     async def read(self, watch: Watch) -> Reading:
@@ -141,9 +140,9 @@ class Probe:
 
         try:
             async with asyncio.timeout(PAGE_SECONDS):
-                return (await fetch(address, PAGE_BYTES, allow=self._allow, loopback=self._loopback)).text
+                return (await fetch(address, PAGE_BYTES, allow=self._allow)).text
         except NotPublic as error:
-            raise ToolError(f"{error}{': heartbeat.loopback allows it' if error.is_loopback else ''}") from None
+            raise ToolError(f"{error}{': net.allow can open it' if error.is_private else ''}") from None
         except TimeoutError:
             raise ToolError(f"it gave no complete answer within {PAGE_SECONDS:.0f} s") from None
 

@@ -46,14 +46,13 @@ async def beating(
     checklist: str | None = None,
     every: str = "30m",
     active: str = "08:00-22:00",
-    timezone: str = "",
     target: str = "",
     wakes: bool = True,
     more: str = "",
     **options: Any,
 ) -> AsyncIterator[Program]:
     """A program whose heart beats on the dial."""
-    chosen = {"every": every, "active": active, "timezone": timezone, "target": target}
+    chosen = {"every": every, "active": active, "target": target}
     settings = "[heartbeat]\n" + "".join(f'{key} = "{value}"\n' for key, value in chosen.items() if value) + more
     with patch.object(Beats, "sleep", dial.sleep):
         async with running(root, *providers, clock=dial, settings=settings, wakes=wakes, **options) as home:
@@ -163,14 +162,6 @@ async def test_active_hours_may_go_over_midnight(tmp_path: Path) -> None:
     async with beating(tmp_path, dial, model, checklist="- every 1m look", every="2h", active="22:00-06:00"):
         await dial.pass_(days=1, minutes=1)
         assert at(model) == ["06 02:00", "06 04:00", "06 22:00", "07 00:00"]
-
-
-async def test_active_hours_are_those_of_their_own_zone(tmp_path: Path) -> None:
-    dial, model = Dial(MIDNIGHT), ScriptedProvider(*[quiet() for _ in range(9)])
-    zone = "America/New_York"
-    async with beating(tmp_path, dial, model, checklist="- every 1m look", every="12h", timezone=zone):
-        await dial.pass_(days=1)
-        assert at(model) == ["06 02:00", "06 14:00"]  # 20:00 the evening before, and 08:00, in New York
 
 
 async def test_a_restart_does_not_move_the_beats(tmp_path: Path) -> None:
@@ -621,8 +612,7 @@ async def test_the_command_looks_and_asks_at_once(tmp_path: Path) -> None:
         (("30m", "24:00-08:00"), "heartbeat.active"),
         (("30m", "08:60-22:00"), "heartbeat.active"),
         (("30m", "08:00-08:00"), "'00:00-24:00' for always"),
-        (("30m", "08:00-22:00", "Europe/Berln"), "(heartbeat.timezone in config.toml). Did you mean 'Europe/Berlin'"),
-        (("30m", "08:00-22:00", "", "terminal"), "heartbeat.target is 'terminal': write channel:chat"),
+        (("30m", "08:00-22:00", "terminal"), "heartbeat.target is 'terminal': write channel:chat"),
     ],
 )
 def test_a_bad_setting_is_refused_with_what_to_write(values: tuple[str, ...], said: str) -> None:
