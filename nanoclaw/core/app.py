@@ -23,7 +23,7 @@ from nanoclaw.core.conversation import Actors, QueuePolicy, not_begun
 from nanoclaw.core.delivery import Delivery, Outbox
 from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
-from nanoclaw.core.model_call import Calibration, ModelCalls, Models
+from nanoclaw.core.model_call import ModelCalls, Models
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
@@ -34,6 +34,7 @@ from nanoclaw.core.turn import TurnParts
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.redaction import Redactor
 from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
+from nanoclaw.tokens.tokens import Calibration
 
 RESTART_SECONDS = 5.0
 """Pause before background work of a plugin that failed is restarted."""

@@ -232,16 +232,16 @@ class Chain:
             except FAULTS as error:
                 self.fault(one, "after_model", error)
 
-    def filters(self, turn: Turn) -> Filter | None:
-        """The filters of one answer's stream, chained; None if there are none."""
-        made = list[tuple[Filter, Callable[[BaseException], None]]]()
+    def filters(self, turn: Turn) -> list[tuple[Plugin, Filter]]:
+        """The filters of one answer's stream, one behind the other."""
+        made = list[tuple[Plugin, Filter]]()
         for one in self._about("stream", turn):
             try:
                 if found := one.stream(turn):
-                    made.append((found, partial(self.fault, one, "stream")))
+                    made.append((one, found))
             except FAULTS as error:
                 self.fault(one, "stream", error)
-        return Filters(made) if made else None
+        return made
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -370,35 +370,6 @@ class Chain:
         except FAULTS as error:
             self.fault(one, hook, error)
         return None
-
-
-class Filters:
-    """Filters of a stream, one behind the other. If one raises, it passes everything through from then on."""
-
-    def __init__(self, filters: Sequence[tuple[Filter, Callable[[BaseException], None]]]) -> None:
-        """Each with what is called when it raises."""
-        self._filters, self._failed = filters, set[Filter]()
-
-    def feed(self, text: str) -> str:
-        for one, fault in self._filters:
-            text = self._passed(one, fault, text) if text else ""
-        return text
-
-    def end(self) -> str:
-        text = ""
-        for one, fault in self._filters:
-            text = (self._passed(one, fault, text) if text else "") + self._passed(one, fault, None)
-        return text
-
-    def _passed(self, one: Filter, fault: Callable[[BaseException], None], text: str | None) -> str:
-        """Feed a filter, or end it without a text; the text that it passes on."""
-        try:
-            if one not in self._failed:
-                return one.end() if text is None else one.feed(text)
-        except FAULTS as error:
-            self._failed.add(one)
-            fault(error)
-        return text or ""
 
 
 def _is_about(heard: Hears, origin: str, channel: str, calls: Iterable[tuple[str, str]] | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Protocol, runtime_checkable
@@ -15,13 +15,10 @@ from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, Syste
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
 from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
 from nanoclaw.core.store.sessions import Call
-from nanoclaw.tokens.tokens import estimate
+from nanoclaw.tokens.tokens import Calibration, estimate
 
 MOST_TOKENS = 1_000_000_000
 """Most tokens that one request can report, far beyond what any model takes."""
-
-LOWEST, HIGHEST = 0.5, 2.0
-"""The most by which a model's own count may differ from our estimate before it is considered a mistake."""
 
 LONGEST_ANSWER = 400_000
 """Most characters of one answer that are shown and kept."""
@@ -186,10 +183,14 @@ class ModelCall:
         return answer
 
     def _account(self, request: ModelRequest, answer: AssistantMessage | None) -> None:
-        is_first = self.usage == Usage()
-        if answer and answer.model:
-            self.model = answer.model
-        call = self._model_calls.calibration.call(request, self.model, answer, self.said, is_first)
+        """Record the usage of a request. If the provider reported none (no `answer`: it was cut off) it is estimated;
+        if it did, the first one of a turn calibrates the estimate."""
+        is_first, calibration = self.usage == Usage(), self._model_calls.calibration
+        self.model = (answer.model if answer else "") or self.model
+        if answer and answer.usage and not is_first:
+            call = Call(self.model, answer.usage)
+        else:
+            call = counted(calibration, request, self.model, answer, self.said)
         self._log.called(call._replace(is_local=self._model_calls.models.is_local(self.model)))
 
 
@@ -204,53 +205,15 @@ def _bounded(answer: AssistantMessage) -> AssistantMessage:
     return answer._replace(text=answer.text[:LONGEST_ANSWER] + cut)
 
 
-class Calibration:
-    """The factor between each model's own count and the estimate; the newest requests weigh most."""
-
-    def __init__(self, past: Callable[[str], Iterable[tuple[int, int]]] = lambda model: ()) -> None:
-        """`past(model)` gives earlier pairs of an estimate and the provider's count, oldest first."""
-        self._past = past
-        self._learned: dict[str, tuple[float, int]] = {}
-
-    def factor(self, model: str) -> float:
-        """Factor to multiply an estimate with; 1.0 for a model that never told its count."""
-        return self._known(model)[0]
-
-    def learn(self, model: str, estimated: int, reported: int) -> None:
-        self._learned[model] = _learned(self._known(model), estimated, reported)
-
-    def refused(self, model: str, counted: int, window: int) -> None:
-        """A request that we `counted` as smaller than the window was too long for it: count more from now on."""
-        factor, samples = self._known(model)
-        if 0 < counted < window:
-            self._learned[model] = (min(HIGHEST, factor * window / counted), samples)
-
-    def call(self, request: ModelRequest, model: str, answer: AssistantMessage | None, said: str, first: bool) -> Call:
-        """The usage record of a request. If the provider reported none (no `answer`: it was cut off after it had `said`
-        something) it is estimated; if it did, the `first` one of a turn calibrates the estimate."""
-        usage = answer.usage if answer else None
-        if usage and not first:
-            return Call(model, usage)
-        estimated = estimate_request(request, model)
-        if usage:
-            self.learn(model, estimated, usage.input_tokens)
-            return Call(model, usage, estimated)
-        factor = self.factor(model)
-        out = estimate_message(answer) - MESSAGE if answer else estimate(said)
-        return Call(model, Usage(round(estimated * factor), round(out * factor)), is_reported=False)
-
-    def _known(self, model: str) -> tuple[float, int]:
-        if model not in self._learned:
-            known = (1.0, 0)
-            for estimated, reported in self._past(model):
-                known = _learned(known, estimated, reported)
-            self._learned[model] = known
-        return self._learned[model]
-
-
-def _learned(known: tuple[float, int], estimated: int, reported: int) -> tuple[float, int]:
-    factor, samples = known
-    if estimated <= 0 or reported <= 0:
-        return known
-    ratio = min(HIGHEST, max(LOWEST, reported / estimated))
-    return factor + (ratio - factor) * max(0.2, 1 / (samples + 1)), samples + 1
+def counted(
+    calibration: Calibration, request: ModelRequest, model: str, answer: AssistantMessage | None, said: str
+) -> Call:
+    """The usage of a request beside our own count of it, which learns from the provider's, or stands in its place: for
+    an answer without one, and for what was `said` when it was cut off."""
+    estimated, usage = estimate_request(request, model), answer.usage if answer else None
+    if usage:
+        calibration.learn(model, estimated, usage.input_tokens)
+        return Call(model, usage, estimated)
+    factor = calibration.factor(model)
+    out = estimate_message(answer) - MESSAGE if answer else estimate(said)
+    return Call(model, Usage(round(estimated * factor), round(out * factor)), is_reported=False)

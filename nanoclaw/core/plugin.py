@@ -358,11 +358,12 @@ class Conversations(Protocol):
     def reset(self, conversation: Address, tx: Tx) -> Sequence[str]: ...
     # Send a turn of the newest context, and all after it, to the model no more; the texts that were waiting.
     def take_back(self, conversation: Address, turn: int, tx: Tx) -> Sequence[str]: ...
-    def add(self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx) -> None: ...  # had elsewhere
+    # Add turns from elsewhere; those that the owner `had_before`, with another program, are found at their own time.
+    def add(
+        self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx, *, had_before: bool = False
+    ) -> None: ...
     async def stop(self, conversation: Address) -> None: ...  # end what runs there
     def erase(self, conversation: Address, tx: Tx) -> Sequence[str]: ...  # all but its cost; the texts that were said
-    # Add a turn that another program had, which search finds at its own time.
-    def archive(self, conversation: Address, asked: UserMessage, answers: Sequence[Message], tx: Tx) -> None: ...
     def leaves(self, conversation: Address) -> bool: ...  # the program ends, and the next start goes on there
     async def free(self, conversation: Address) -> None: ...  # wait until nothing is being answered there
     def reload(self) -> None: ...  # take up what another hand changed in the store

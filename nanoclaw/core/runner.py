@@ -14,7 +14,7 @@ from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, Judged, Toolbox
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.commands import NOT_NOW, Accepted
-from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import FAULTS, ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, Reason, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import (
     Address,
@@ -27,7 +27,7 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, MakeCalls, Profile
+from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, MakeCalls, Plugin, Profile
 from nanoclaw.core.profiles import profile_of
 from nanoclaw.core.prompt_snapshot import Manifest, Preview, manifest
 from nanoclaw.core.store.db import Transaction
@@ -169,7 +169,7 @@ class Runner:
         try:
             yield turn
         finally:
-            await turn.journal.flush()
+            await turn.journal.change(lambda tx: None)
 
     # --- its end -----------------------------------------------------------------------------------------------------
 
@@ -538,16 +538,15 @@ class Stream:
 
     def __init__(self, turn: RunningTurn, chain: Chain) -> None:
         self._turn, self._chain = turn, chain
-        self._filter: Filter | None = None
-        self._is_open = False
+        self._filters: list[tuple[Plugin, Filter]] | None = None  # while an answer comes
         self.has_begun = False
         """Something of the turn was shown, or a tool was started."""
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TextDelta):
-            if not self._is_open:
-                self._filter, self._is_open = self._chain.filters(self._turn), True
-            self._pass(self._filter.feed(event.text) if self._filter else event.text)
+            if self._filters is None:
+                self._filters = self._chain.filters(self._turn)
+            self._pass(event.text)
             return
         if isinstance(event, ToolStarted):
             self.end()
@@ -556,11 +555,19 @@ class Stream:
 
     def end(self) -> None:
         """The answer has ended: show text that was held back."""
-        if self._is_open and self._filter:
-            self._pass(self._filter.end())
-        self._filter, self._is_open = None, False
+        self._pass("", is_end=True)
+        self._filters = None
 
-    def _pass(self, text: str) -> None:
+    def _pass(self, text: str, *, is_end: bool = False) -> None:
+        """Show what the filters pass on, the last of them at the end all that they hold back. One that raises passes
+        everything through from then on."""
+        for one in list(self._filters or ()):
+            plugin, through = one
+            try:
+                text = (through.feed(text) if text else "") + (through.end() if is_end else "")
+            except FAULTS as error:
+                self._filters = [other for other in self._filters or () if other is not one]
+                self._chain.fault(plugin, "stream", error)
         if text:
             self.has_begun = True
             self._turn.show(TextDelta(text))

@@ -71,10 +71,12 @@ class ConversationStore:
             self._app.inbox.done((paused.turn.row,))
         return paused.turn.texts if paused else ()
 
-    def add(self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx) -> None:
+    def add(
+        self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Tx, *, had_before: bool = False
+    ) -> None:
         assert isinstance(tx, Transaction)
         for messages in turns:
-            self.of(conversation).add_turn(tx, "", messages)
+            self.of(conversation).add_turn(tx, "", messages, had_before=had_before)
 
     def erase(self, conversation: Address, tx: Tx) -> Sequence[str]:
         """Keep only the cost of a conversation; the texts of its messages."""
@@ -93,16 +95,6 @@ class ConversationStore:
         tx.execute("DELETE FROM outbox WHERE channel = ? AND chat = ? AND state = 'delivered'", *conversation)
         tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
         return [text for _, text in rows]
-
-    def archive(self, conversation: Address, asked: UserMessage, answers: Sequence[Message], tx: Tx) -> None:
-        assert isinstance(tx, Transaction)
-        session, turn = self.of(conversation), self._app.sessions.next_turn()
-        ended = answers[-1].at if answers else asked.at
-        inbound = Inbound(Address("program", str(conversation)), "owner", f"archive/{turn}", asked, role="owner")
-        row = tx.accept(inbound._replace(conversation=conversation), "done")
-        sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'told')"
-        tx.execute(sql, turn, session.id, row, asked.at.isoformat(), ended.isoformat())
-        session.insert(tx, turn, [asked, *answers])
 
     async def stop(self, conversation: Address) -> None:
         actor = self._app.conversations.of(conversation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 LONG_SIDE = 1568
 """Pixels; models shrink a larger picture to about this before they look at it."""
 
@@ -51,7 +53,8 @@ def _jpeg_pixels(data: bytes) -> tuple[int, int] | None:
 
 
 def _class_of(byte: int) -> str:
-    """One letter for each kind of byte; those from 0xC2 on begin a character of some script."""
+    """One letter for each kind of byte; those from collections.abc import Callable, Iterable
+    from 0xC2 on begin a character of some script."""
     if byte < 128:
         sign = chr(byte)
         if sign.isalpha():
@@ -92,3 +95,45 @@ _BEYOND = (
     *((b"!", 0.53), (b"e", 0.41), (b"o", 1.76), (b"G", 0.41), (b"R", 0.3), (b"H", 0.46), (b"Q", 0.38), (b"I", 0.39)),
     *((b"V", 0.12), (b"J", 0.7), (b"Z", 0.78), (b"K", 0.76), (b"F", 0.79), (b"E", 1.99)),
 )
+
+
+LOWEST, HIGHEST = 0.5, 2.0
+"""The most by which a model's own count may differ from our estimate before it is considered a mistake."""
+
+
+class Calibration:
+    """The factor between each model's own count and the estimate; the newest requests weigh most."""
+
+    def __init__(self, past: Callable[[str], Iterable[tuple[int, int]]] = lambda model: ()) -> None:
+        """`past(model)` gives earlier pairs of an estimate and the provider's count, oldest first."""
+        self._past = past
+        self._learned: dict[str, tuple[float, int]] = {}
+
+    def factor(self, model: str) -> float:
+        """Factor to multiply an estimate with; 1.0 for a model that never told its count."""
+        return self._known(model)[0]
+
+    def learn(self, model: str, estimated: int, reported: int) -> None:
+        self._learned[model] = _learned(self._known(model), estimated, reported)
+
+    def refused(self, model: str, counted: int, window: int) -> None:
+        """A request that we `counted` as smaller than the window was too long for it: count more from now on."""
+        factor, samples = self._known(model)
+        if 0 < counted < window:
+            self._learned[model] = (min(HIGHEST, factor * window / counted), samples)
+
+    def _known(self, model: str) -> tuple[float, int]:
+        if model not in self._learned:
+            known = (1.0, 0)
+            for estimated, reported in self._past(model):
+                known = _learned(known, estimated, reported)
+            self._learned[model] = known
+        return self._learned[model]
+
+
+def _learned(known: tuple[float, int], estimated: int, reported: int) -> tuple[float, int]:
+    factor, samples = known
+    if estimated <= 0 or reported <= 0:
+        return known
+    ratio = min(HIGHEST, max(LOWEST, reported / estimated))
+    return factor + (ratio - factor) * max(0.2, 1 / (samples + 1)), samples + 1

@@ -21,11 +21,10 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.model_call import Calibration
+from nanoclaw.core.model_call import counted
 from nanoclaw.core.provider import chat_messages, estimate_request
-from nanoclaw.core.store.sessions import Call
 from nanoclaw.providers.scripted import Say, ScriptedProvider
-from nanoclaw.tokens.tokens import estimate, image_tokens
+from nanoclaw.tokens.tokens import Calibration, estimate, image_tokens
 from tests.examples import examples
 from tests.program import NOON, bare
 
@@ -136,22 +135,21 @@ def test_what_was_learned_before_is_taken_up() -> None:
 REQUEST = ModelRequest(SystemPrompt("You are kind. " * 50), (UserMessage("hello", NOON),))
 
 
-def test_a_call_whose_usage_was_reported_is_kept_as_it_is_and_learned_from_once_a_turn() -> None:
+def test_a_call_whose_usage_was_reported_is_kept_as_it_is_and_learned_from() -> None:
     calibration = Calibration()
     answer = AssistantMessage("hi", NOON, usage=Usage(300, 2, 100))
-    first = calibration.call(REQUEST, "a/b", answer, "", True)
+    first = counted(calibration, REQUEST, "a/b", answer, "")
     assert (first.usage, first.is_reported) == (Usage(300, 2, 100), True)
     assert calibration.factor("a/b") == pytest.approx(300 / first.estimated)
-    assert calibration.call(REQUEST, "a/b", answer, "", False) == Call("a/b", Usage(300, 2, 100))
 
 
 def test_a_call_without_a_report_is_counted_with_what_was_learned() -> None:
     calibration = Calibration()
-    plain = calibration.call(REQUEST, "a/b", None, "I was saying", True)
+    plain = counted(calibration, REQUEST, "a/b", None, "I was saying")
     assert not plain.is_reported
     assert plain.usage.output_tokens == estimate("I was saying")
     calibration.learn("a/b", 100, 200)
-    assert calibration.call(REQUEST, "a/b", None, "", True).usage.input_tokens == 2 * plain.usage.input_tokens
+    assert counted(calibration, REQUEST, "a/b", None, "").usage.input_tokens == 2 * plain.usage.input_tokens
 
 
 async def test_a_program_learns_across_its_turns(tmp_path: Path) -> None:

@@ -295,13 +295,17 @@ class Session:
             messages += [about, AssistantMessage(text, tx.now)]
         self.add_turn(tx, key, messages)
 
-    def add_turn(self, tx: Transaction, key: str, messages: Sequence[Message]) -> None:
-        """Add messages to the history that no turn has brought here; '' is a `key` of their own."""
-        turn, now = self._next_turn(), tx.now.isoformat()
-        sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, '{}', 'done', ?)"
-        row = tx.db.execute(f"{sql} RETURNING id", ("program", self.key, key or f"added/{turn}", now)).fetchone()[0]
+    def add_turn(self, tx: Transaction, key: str, messages: Sequence[Message], *, had_before: bool = False) -> None:
+        """Add messages to the history that no turn has brought here; '' is a `key` of their own. A turn that the owner
+        `had_before` elsewhere is found at its own time."""
+        turn, body = self._next_turn(), '{"origin": "person", "role": "owner"}' if had_before else "{}"
+        began, ended = (messages[0].at, messages[-1].at) if had_before else (tx.now, tx.now)
+        sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, ?, 'done', ?)"
+        values = ("program", self.key, key or f"added/{turn}", body, tx.now.isoformat())
+        ((row,),) = tx.execute(f"{sql} RETURNING id", *values)
         sql = "INSERT INTO turns (id, session, inbox, started, ended, reason) VALUES (?, ?, ?, ?, ?, 'told')"
-        tx.db.execute(sql, (turn, self.id, row, now, now))
+        tx.execute(sql, turn, self.id, row, began.isoformat(), ended.isoformat())
+        tx.execute("UPDATE inbox SET turn = ? WHERE id = ?", turn, row)
         self.insert(tx, turn, messages)
 
     def add_sent_meanwhile(self, tx: Transaction, key: str) -> None:
@@ -388,10 +392,6 @@ class TurnJournal:
                 self.session.insert(tx, cut.id, messages)
         self.session.is_in_turn = True
         return self
-
-    async def flush(self) -> None:
-        """Write what was left for the next step, where none comes."""
-        await self.change(lambda tx: None)
 
     def leave(self, told: Outbound | None = None, *, waits: bool = False) -> None:
         """Leave the turn open: for the next start, as the process ends, or while it `waits` until its model can be

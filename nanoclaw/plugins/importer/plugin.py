@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
-from nanoclaw.core.messages import Address
+from nanoclaw.core.messages import Address, Message
 from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ class Importer(Plugin):
         """Keep a conversation; its name here."""
         places = (Address(source, f"{chat}{number}") for number in ("", *(f" {n}" for n in range(2, 1_000))))
         place = next(one for one in places if not self._host.records.context(one))
-        for question, answers in turns:
-            self._host.conversations.archive(place, question, answers, tx)
+        had: list[list[Message]] = [[question, *answers] for question, answers in turns]
+        self._host.conversations.add(place, had, tx, had_before=True)
         return place.chat
 
     def _add_jobs(self, tx: Tx, jobs: Sequence[ForeignJob]) -> list[int]:
