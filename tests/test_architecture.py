@@ -434,7 +434,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         "commands.importing",
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (
-        *("cli", "clock", "scratch_folders", "sandbox.view", "spawn", "commands.health.opened"),
+        *("cli", "clock", "scratch_folders", "sandbox.view", "spawn"),
     ),
     "a package that the person named, or one to be looked at: the last name is followed by no link": (
         "packages.reading",

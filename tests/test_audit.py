@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.commands.health.opened import listening
 from nanoclaw.start.build import build
-from nanoclaw.start.config import load
 from tests.journeys.command import Home, make_owner
 from tests.program import config_of
 
@@ -52,7 +50,6 @@ def test_a_new_home_has_no_risk_and_says_which_tools_guests_have(home: Home) -> 
     said = home.run("audit", check=None).out
     assert "ok      permissions: " in said
     assert "note    tools: open to guest: " in said
-    assert "ok      ports: nothing runs, so nothing listens" in said
 
 
 def test_files_that_others_can_read_are_bad_and_said_by_name(home: Home) -> None:
@@ -125,35 +122,6 @@ def short_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def test_ports_and_sockets_of_the_process_that_runs_are_told() -> None:
-    with short_folder() as shared:
-        home = made(shared / "home")
-        app = build(load(home.variables()), provider=())  # this process owns the home
-        own, open_ = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
-        with socket.socket() as port, socket.socket() as wide, own, open_:
-            port.bind(("127.0.0.1", 0))
-            wide.bind(("0.0.0.0", 0))
-            own.bind(str(home.root / "gateway.sock"))
-            try:
-                open_.bind(str(shared / "s"))
-                shared.chmod(0o755)
-                (shared / "s").chmod(0o666)
-                (home.root / "gateway.sock").chmod(0o600)
-                port_of_this, port_of_all = port.getsockname()[1], wide.getsockname()[1]
-                for one in (port, wide, own, open_):
-                    one.listen()
-                found = [(one.risk, one.text) for one in listening(app.config)]
-            finally:
-                app.store.close()
-        assert ("note", f"port {port_of_this} listens to programs of this machine") in found
-        assert ("warning", f"port {port_of_all} listens to other machines") in found
-        assert ("note", f"{home.root / 'gateway.sock'} (600) listens to your own programs") in found
-        assert (
-            "bad",
-            f"{shared / 's'} (666) lets other users of this machine in: run chmod 600 {shared / 's'}",
-        ) in found
-
-
 def test_sockets_in_folders_that_commands_may_open_are_told(home: Home) -> None:
     with socket.socket(socket.AF_UNIX) as docker, short_folder() as folder:
         docker.bind(str(folder / "docker.sock"))
@@ -171,6 +139,11 @@ def test_a_workspace_elsewhere_that_others_can_change_is_bad(home: Home) -> None
         assert "other users of this machine can read" in audited(home)["warning", "permissions"]
         (folder / "notes").chmod(0o777)
         assert "other users of this machine can change" in audited(home, status=1)["bad", "permissions"]
+
+
+def test_a_page_that_other_machines_reach_is_told(home: Home) -> None:
+    add(home, '[page]\naddress = "0.0.0.0"\npassword = "twelve letters"\n')
+    assert "listens at 0.0.0.0" in audited(home)["warning", "page"]
 
 
 def test_tasks_that_begin_by_themselves_are_told(home: Home) -> None:

@@ -25,9 +25,6 @@ from tests.channels.mail_server import PASSWORD, USER, MailServer
 
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 ANN = "ann@lab.test"
-PIXEL = (
-    bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c000000000100010000020144003b") + b"\0" * 200
-)
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08" + b"p" * 300
 
 
@@ -472,8 +469,6 @@ async def test_files_come_with_their_size_and_are_fetched_when_asked_for(post: P
     letter = mail("See")
     letter.add_attachment(b"data" * 500, maintype="application", subtype="pdf", filename="../../größe.pdf")
     letter.add_attachment(PICTURE, maintype="image", subtype="png", cid="<logo>", disposition="inline")
-    letter.add_attachment(PIXEL, maintype="image", subtype="gif", cid="<pixel>", disposition="inline")
-    letter.add_attachment(b"tiny", maintype="image", subtype="png", filename="t.png")
     letter.add_attachment(mail("inner"))
     letter.add_attachment(b"junk", maintype="application", subtype="pgp-signature", filename="signature.asc")
     async with post.runs():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,12 +16,9 @@ from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
 TEXT_BYTES = 400_000
 """Bytes of each text that are read."""
-PEEKED_BYTES = 1500
-"""A picture up to this size is looked at: it may be a tracking pixel."""
 _TEXT_CHARACTERS = 200_000
 _QUOTE_CHARACTERS = 10_000
 _NOISE = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
-_PIXEL_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +36,7 @@ class Letter:
 
 def wanted(parts: Sequence[MailPart]) -> dict[str, int]:
     """Parts that must be read for a message, and how many bytes of each."""
-    texts = {part.section: TEXT_BYTES for part in _texts(parts)[:20]}
-    pictures = [part.section for part in parts if part.mime.startswith("image/") and part.size <= PEEKED_BYTES]
-    return {**texts, **dict.fromkeys(pictures[:20], PEEKED_BYTES * 2)}
+    return {part.section: TEXT_BYTES for part in _texts(parts)[:20]}
 
 
 def as_message(
@@ -87,13 +81,12 @@ def as_message(
 
 
 def attachments(letter: Letter) -> tuple[Attachment, ...]:
-    """The files of a mail, pictures within its text included, without signatures and tracking pixels."""
+    """The files of a mail, pictures within its text included, without signatures."""
     texts = _texts(letter.parts)
     found = [part for part in letter.parts if part not in texts and part.mime not in _NOISE]
     return tuple(
         Attachment("", _file_name(part), part.mime, f"{letter.place}/{part.section}/{part.encoding}", part.size)
         for part in found
-        if not _is_pixel(part, letter.bodies.get(part.section, b""))
     )
 
 
@@ -154,15 +147,3 @@ def _file_name(part: MailPart) -> str:
     import mimetypes
 
     return f"file-{part.section.replace('.', '-')}{mimetypes.guess_extension(part.mime) or ''}"
-
-
-def _is_pixel(part: MailPart, encoded: bytes) -> bool:
-    """A picture that is there to be fetched, not to be seen."""
-    if not part.mime.startswith("image/"):
-        return False
-    data = content(encoded, part.encoding)
-    if 0 < part.size < _PIXEL_BYTES or (encoded and len(data) < _PIXEL_BYTES):
-        return True
-    if data.startswith(b"GIF8") and len(data) >= 10:
-        return struct.unpack("<HH", data[6:10]) == (1, 1)
-    return data.startswith(b"\x89PNG") and len(data) >= 24 and struct.unpack(">II", data[16:24]) == (1, 1)

@@ -23,10 +23,8 @@ LITTLE_BYTES, FEW_BYTES = 1_000_000_000, 100_000_000
 """Free bytes below which a disk gets a note, and below which something must be done."""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_FOLDERS = ("copies", "logs", "models", "plugins", "undo")
 _OWN = ("state.db", "state.db-wal", "state.db-shm", "state.lock")
 """Files that the program must be able to write."""
-_FILES = (*_OWN, "config.toml", secrets_file.NAME, "history", "index.db", "index.db-talk")
 
 
 # --- who may read and change them ------------------------------------------------------------------------------------
@@ -78,8 +76,8 @@ def exposed_workspace(config: Config) -> Iterator[Finding]:
 
 
 def locked(config: Config) -> Iterator[Finding]:
-    """Folders and files of the home that the program cannot use because of their mode, owner or kind."""
-    shut, foreign, odd = list[Path](), list[Path](), list[Path]()
+    """Folders and files of the home that the program cannot use because of their mode or owner."""
+    shut, foreign = list[Path](), list[Path]()
     for path, found in _inside(config):
         if stat.S_ISLNK(found.st_mode):
             continue
@@ -87,9 +85,6 @@ def locked(config: Config) -> Iterator[Finding]:
             foreign.append(path)
         elif _is_shut(config, path, found):
             shut.append(path)
-        is_known = path.parent == config.home and path.name in (*_FOLDERS, *_FILES)
-        if is_known and not (stat.S_ISDIR if path.name in _FOLDERS else stat.S_ISREG)(found.st_mode):
-            odd.append(path)
 
     async def unlock() -> str:
         """The paths of the home, each folder before its content, which can be seen only then."""
@@ -110,9 +105,6 @@ def locked(config: Config) -> Iterator[Finding]:
     if not os.geteuid() and config.home.exists() and (uid := config.home.stat().st_uid):
         text = f"you are root, and {config.home} is of user {uid}, who cannot use the files that you create there"
         yield Finding(True, text, "permissions", risk="note")
-    for path in odd:
-        wanted = "folder" if path.name in _FOLDERS else "plain file"
-        yield Finding(False, f"{path} is not a {wanted}, as it must be: move it away", "permissions")
 
 
 def is_closed(config: Config) -> bool:

@@ -1,9 +1,8 @@
-"""Keys of models and tokens of channels: present, empty, or still those of an example."""
+"""Keys of models and tokens of channels: present or missing."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -13,10 +12,6 @@ from nanoclaw.installation import start_command
 from nanoclaw.start import secrets_file
 from nanoclaw.start.config import Config
 
-_BLANKS = r".*(?:…|\.\.\.).*|<.*>|\[.*\]|\{.*\}|\*{3,}|(?:\w{1,6}[-_])?x{3,}|(?:\w{1,6}[-_])?your[-_ ].*"
-_WORDS = r"(?:.*[-_ ])?(?:here|change[-_ ]?me|replace[-_ ]?me|placeholder|example|dummy|todo|api[-_ ]?key|token)"
-"""Values that are no real keys: placeholders of examples."""
-
 
 def keys(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     """A line for each wrong or missing key, and one for all others. Raises ConfigError if the configuration is
@@ -24,17 +19,15 @@ def keys(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     from nanoclaw.commands.keys import settings
 
     lacks = [*config.keys.lacking(), *filter(None, (trouble_of_model(config, one) for one in models))]
-    by_value = {one.value: one for one in settings(config) if one.source}  # a channel's is in a variable, too
-    wrong = [said for one in by_value.values() if (said := _trouble(one.name, one.source, one.value))]
-    for said in dict.fromkeys((*lacks, *wrong)):
+    good = {one.value: str(one) for one in settings(config) if one.source}  # a channel's is in a variable, too
+    for said in dict.fromkeys(lacks):
         yield Finding(False, said, "keys")
-    good = [str(one) for one in by_value.values() if not _trouble(one.name, one.source, one.value)]
-    if good or not (lacks or wrong):
-        yield Finding(True, "; ".join(good) or "none is set, and none is needed", "keys")
+    if good or not lacks:
+        yield Finding(True, "; ".join(good.values()) or "none is set, and none is needed", "keys")
 
 
 def trouble_of_model(config: Config, model: str) -> str:
-    """The reason why the key of a model cannot be the right one, and what to do; '' for none."""
+    """The reason why a model has no key, and what to do; '' for none."""
     from nanoclaw.providers import names
     from nanoclaw.providers.choose import LOCAL, place_of
 
@@ -42,19 +35,9 @@ def trouble_of_model(config: Config, model: str) -> str:
         base, key = place_of(config, model)
         if model.startswith(LOCAL) or key or not (name := names.check(model, base)[0]):
             return ""
-        if value := config.environment.get(name, ""):
-            return _trouble(name, config.keys.of_variable(name, config.environment), value)
+        if config.environment.get(name, ""):
+            return ""
         if name in os.environ and secrets_file.read(config.home / secrets_file.NAME).get(name):
             return f"{name} is empty in the environment, which hides the one in secrets.env: run unset {name}"
         return f"{name} is not set, and {model} needs it: run {start_command()} keys set {name}"
-    return ""
-
-
-def _trouble(name: str, source: str, value: str) -> str:
-    where = {"file": "config.toml" if "." in name else secrets_file.NAME}.get(source, f"the {source}")
-    value, is_chosen = value.strip(), name.lower().endswith("password")  # by a person, so it may be anything
-    if re.fullmatch(_BLANKS if is_chosen else f"{_BLANKS}|{_WORDS}", value, re.IGNORECASE):
-        return f"{name} in {where} is still an example text: replace it with the real one"
-    if not is_chosen and not (value.isascii() and value.isprintable() and " " not in value):
-        return f"{name} in {where} has a space or a character that no key has: copy it again, as one word"
     return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from nanoclaw.commands.health.keys import trouble_of_model
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
@@ -71,18 +70,5 @@ async def asked(config: Config, name: str) -> str:
         raise ProviderError(
             f"{name} did not answer within {SECONDS:.0f} s: it may be busy, or still loading. Try again later."
         ) from None
-    except ProviderError as error:
-        raise ProviderError(f"{error}{_near(config, name) if '(404)' in str(error) else ''}") from None
     finally:
         await provider.aclose()
-
-
-def _near(config: Config, name: str) -> str:
-    """A remark about a name that may be misspelt."""
-    from nanoclaw.providers import names, prices
-
-    with suppress(NanoclawError):
-        _, prefix, bare = names.check(name, "")
-        if meant := prices.near(prefix, bare):
-            return f" Did you mean {prefix}/{meant}?"
-    return ""
