@@ -69,7 +69,9 @@ class Talk:
         said = Said(f"search {words}" if words else "list", MAIN, MAIN, "owner", "owner")
         data = (await self._host.carry_out("sessions", said)).data or {}
         talks = [one for one in data.get("sessions", ()) if one["last"]]
-        return JSONResponse({"talks": talks, "found": data.get("found", []), "running": self._channel.live.running()})
+        message = self._channel.transcript.message  # None for one that was taken back
+        found = [one for one in data.get("found", ()) if message(one["conversation"], one["row"])]
+        return JSONResponse({"talks": talks, "found": found, "running": self._channel.live.running()})
 
     async def _talk(self, request: Request) -> Response:
         """A part of a conversation: the newest without a query, with it what is `before` or `after` a row, around

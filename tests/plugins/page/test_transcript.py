@@ -54,6 +54,7 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         done = await act(served, browser, "rewind", row=rows[-1], sure=True)
         assert done["text"] == "write it" and not (tmp_path / "workspace" / "bird.txt").exists()
         assert not [one for one in (await browser.talk(KEY))["items"] if one["kind"] == "broken"]
+        assert (await browser.get("/api/talks", words="write"))["found"] == []
 
 
 async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ export function menu(app) {
     const found = await act(app.key, "continue");
     await app.listed();
     app.go(found.opened);
+    tell(plain(found.html));
   });
   const remove = tried(async () => {
     if (!confirm(`Delete “${app.title()}” for good? What it cost and did stays on record.`)) return;

@@ -37,7 +37,7 @@ export function talk(main, key, app, place) {
 
   /** Load the newest part, or the one that a query names; where the reader is stays where it was, if that is loaded. */
   async function load(query = "") {
-    const before = log.firstChild && !isAtEnd() && !query && !isLater ? log.scrollTop : undefined;
+    const before = log.firstChild && !isAtEnd() && !query && !isLater ? placeOf() : undefined;
     const mine = ++loads;
     waiting = [];
     at = "";
@@ -58,8 +58,18 @@ export function talk(main, key, app, place) {
     if (!elements.size) log.append(welcome());
     if (found.draft && !field.value) (field.value = found.draft), fit();
     if (query) return show(query);
-    if (before === undefined) toEnd(true);
-    else log.scrollTop = before;
+    if (!before) return toEnd(true);
+    const there = log.querySelector(`[data-row="${before.row}"]`);
+    if (!there) return load(`&at=${before.row}`);
+    log.scrollTop += there.getBoundingClientRect().top - before.top;
+    below.hidden = isAtEnd();
+  }
+
+  /** The message that the reader sees first, and where it stands. */
+  function placeOf() {
+    const top = log.getBoundingClientRect().top;
+    const seen = [...log.querySelectorAll(":scope > [data-row]")].find((one) => one.getBoundingClientRect().bottom > top);
+    return seen && { row: seen.dataset.row, top: seen.getBoundingClientRect().top };
   }
 
   /** Show what comes last of what is loaded, and what happened while it was. */
