@@ -412,7 +412,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
     ),
     "they guard what commands do, by descriptors and without following links": (
         *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.limits", "sandbox.protect"),
-        *("sandbox.put_back", "sandbox.repositories", "sandbox.sandbox", "plugins.card.losses"),
+        *("sandbox.sandbox", "plugins.card.losses"),
     ),
     "data of the package": (
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "bootstrap_files"),

@@ -1,4 +1,5 @@
-"""Finds, in folders that commands change, the files that no command writes, and those of repositories."""
+"""Finds, in folders that commands change, the files that no command writes, and those of repositories; and what of
+such a command made."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from nanoclaw.beneath.reach import is_all_inside
 from nanoclaw.kept_files import MAY_GO, NAMES, OWN, is_harmless, is_named, who_runs
+from nanoclaw.sandbox.git_config import harmless
 
 OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
 """The same in the folder of a repository."""
@@ -34,17 +36,18 @@ LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAME
 """Errors of a path at which nothing is that a program could open: none there, a link to itself, one too long."""
 
 MOST_FILE_BYTES = 2_000_000
-_MOST_ENTRIES, _MOST_FOLDERS = 10_000, 5_000
-_MODULES_DEEP = 4
+_MOST_ENTRIES, _MOST_FOLDERS, _MOST_HOOKS, _MOST_INDEX = 10_000, 5_000, 5_000, 50_000_000
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", "site-packages", ".venv", "venv", ".cache", ".tox"})
 _SETTLED_NS = 100_000_000
 """Age of a change from which a later one is sure to have another time."""
 
 
-Kind = Literal["kept", "named", "around", "todo", "closed"]
-"""It must stay as it is; it must, and not come where it is missing with its folder; it is a folder around such, which
-must stay where it is; it is a list of what git does next, in which no command must be put; it has a name elsewhere (a
-hard link), and is nothing to be read."""
+Kind = Literal["kept", "around", "closed"]
+"""It must stay as it is, or not come; it is a folder around such, which must stay where it is; it has a name elsewhere
+(a hard link), and is nothing to be read."""
+
+Change = tuple[int, int, int]
+"""The same as long as nobody changed a file, wherever the folder around it is put."""
 
 
 class Protected(NamedTuple):
@@ -59,11 +62,17 @@ class ProtectedPaths(NamedTuple):
     is_whole: bool
 
 
-class ProtectedPlaces(NamedTuple):
-    """The same of the folders that they are in; `new` are paths that came to be there."""
+class Came(NamedTuple):
+    """Something that must not stay as it came to be: a configuration as it may stay without what is `taken`; with None
+    it must go."""
 
-    places: list[str]
-    new: list[str]
+    path: str
+    text: bytes | None = None
+    taken: tuple[str, ...] = ()
+
+
+class WhatCame(NamedTuple):
+    came: list[Came]
     is_whole: bool
 
 
@@ -86,17 +95,17 @@ class _Look(NamedTuple):
 
 class Search:
     """Finds what to protect below some folders, the first of which is the workspace. Places that were found stay known,
-    in that order: later ones don't push them out. `makes`: in repositories what is missing, and would count, is made,
-    and files with names elsewhere are found."""
+    in that order: later ones don't push them out. `links`: files with names elsewhere are found."""
 
-    def __init__(self, folders: Iterable[Path], known: Iterable[str] = (), *, makes: bool) -> None:
+    def __init__(self, folders: Iterable[Path], known: Iterable[str] = (), *, links: bool = False) -> None:
         self._tops = list(map(str, folders))
         below = tuple(f"{top}/" for top in self._tops)
-        self._known = dict.fromkeys((one for one in known if one in self._tops or one.startswith(below)), True)
-        self._makes = makes
+        self._known = dict.fromkeys(one for one in known if one in self._tops or one.startswith(below))
+        self._links = links
         self._looks: dict[str, _Look] = {}
         self._own = tuple(f"{self._tops[0]}/{name}" for name in (*OWN, MAY_GO))
         self._elsewhere: dict[tuple[int, int, int], bool] = {}
+        self._submodules: dict[str, tuple[Change, bool]] = {}
         self._looking = threading.Lock()
 
     @property
@@ -107,44 +116,50 @@ class Search:
     def find(self) -> ProtectedPaths:
         """Raises TooManyError, and OSError if it could not look."""
         with self._looking:
-            return self._find()
+            is_whole = self._look_through()
+            if len(self._known) > MOST_PLACES:
+                self._known = dict.fromkeys(one for one in self._known if one in self._looks and self._counts(one))
+            if len(self._known) > MOST_PLACES:
+                raise TooManyError(_TOO_MANY.format(os.path.dirname([*self._known][-1])))
+            found: dict[str, Kind] = dict.fromkeys(self._own, "kept")
+            for place in self._known:
+                for path, kind in self._to_protect(place):
+                    found[path] = "kept" if "kept" in (kind, found.get(path)) else kind
+                    if len(found) > MOST_PATHS:
+                        raise TooManyError(_TOO_MANY.format(place))
+            found.update(dict.fromkeys(self._linked(), "closed") if self._links else {})
+            return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
 
-    def places(self, since_ns: int, before: Collection[str]) -> ProtectedPlaces:
-        """Places with something to protect when a command that began then has ended, and what came to be there that was
-        not to be protected before. Raises OSError."""
+    def came(self, since_ns: int, before: Collection[str], moved: Collection[Change]) -> WhatCame:
+        """Find what a command that began then has made and must not stay, beside paths that were protected before:
+        those are cared for. A file that is `moved` came from such a path. Raises OSError."""
         with self._looking:
-            is_whole, new = self._look_through(since_ns), list[str]()
+            is_whole, found, done = self._look_through(since_ns), list[Came](), set[str]()
             for place in [one for one in self._looks if one in self._known and not self._is_own(one)]:
                 look = self._looks[place]
-                paths = [f"{place}/{name}" for name in look.names]
-                came = [one for one in paths if one not in before and _changed(one) >= since_ns]
-                new += (one for one in came if not is_harmless(one, read_plain))
-                if came == paths and not self._known[place]:
-                    del self._known[place]
-            return ProtectedPlaces([one for one in self._known if not self._is_own(one)], new, is_whole)
+                new = [f"{place}/{name}" for name in look.names if f"{place}/{name}" not in before]
+                new = [one for one in new if _changed(one) >= since_ns and not is_harmless(one, read_plain)]
+                found += map(Came, new)
+                for git in self._repositories(place) if look.git else ():
+                    if git not in done:
+                        done.add(git)
+                        found += self._of_new(git, since_ns, before, moved)
+            return WhatCame(found, is_whole)
 
     def _is_own(self, path: str) -> bool:
         return any(path == one or path.startswith(f"{one}/") for one in self._own)
 
-    def _find(self) -> ProtectedPaths:
-        is_whole = self._look_through()
-        if len(self._known) > MOST_PLACES:
-            self._known = {one: had for one, had in self._known.items() if os.path.lexists(one)}
-        if len(self._known) > MOST_PLACES:
-            raise TooManyError(_TOO_MANY.format(os.path.dirname([*self._known][-1])))
-        found: dict[str, Kind] = dict.fromkeys(self._own, "kept")
-        for place in self._known:
-            for path, kind in () if self._is_own(place) else self._to_protect(place):
-                found[path] = "kept" if "kept" in (kind, found.get(path)) else kind
-                if len(found) > MOST_PATHS:
-                    raise TooManyError(_TOO_MANY.format(place))
-        found.update(dict.fromkeys(self._linked(), "closed") if self._makes else {})
-        return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
+    def _counts(self, place: str) -> bool:
+        return bool(self._looks[place].git or self._looks[place].names)
+
+    def _top_of(self, path: str) -> str:
+        """The folder of `folders` around a path; '' for none."""
+        return next((top for top in self._tops if path == top or path.startswith(f"{top}/")), "")
 
     def _look_through(self, since_ns: int = 0) -> bool:
         """Find new places; False if not all folders were looked through. Folders that were changed since some time are,
-        how deep they ever lie."""
-        waiting = deque((top, 0) for top in self._tops)
+        how deep they ever lie, and after a command all below a repository with submodules: git works in these."""
+        waiting = deque((top, 0, False) for top in self._tops)
         looked, old, looks, is_whole = 0, 0, dict[str, _Look](), True
         for place in self._known:
             if look := self._look(place):
@@ -153,8 +168,8 @@ class Search:
             if (looked := looked + 1) > LOOKED_THROUGH + (MADE if since_ns else 0):
                 is_whole = False
                 break
-            path, depth = waiting.popleft()
-            if old >= LOOKED_THROUGH and _changed(path) < since_ns:
+            path, depth, is_all = waiting.popleft()
+            if old >= LOOKED_THROUGH and not is_all and _changed(path) < since_ns:
                 is_whole = False
                 continue
             look = looks.get(path) or self._look(path)
@@ -164,13 +179,15 @@ class Search:
             looks[path] = look
             is_whole = is_whole and look.is_whole
             if look.git or look.names:
-                self._known[path] = bool(look.git) or self._known.get(path, False)
-            if look.git != "bare" and depth < DEEP:
-                waiting.extend((f"{path}/{name}", depth + 1) for name in look.folders)
+                self._known.setdefault(path)
+            is_all = is_all or bool(since_ns and look.git and self._has_submodules(path))
+            if look.git != "bare" and (depth < DEEP or is_all):
+                waiting.extend((f"{path}/{name}", depth + 1, is_all) for name in look.folders)
             elif since_ns:
-                waiting.extend((one, depth + 1) for one in _made(path, look.folders, since_ns))
+                waiting.extend((one, depth + 1, False) for one in _made(path, look.folders, since_ns))
             if since_ns:
-                waiting.extend((one, depth + 1) for one in _made(path, look.others, since_ns))
+                others = [f"{path}/{one}" for one in look.others] if is_all else _made(path, look.others, since_ns)
+                waiting.extend((one, depth + 1, is_all) for one in others)
         self._looks = looks
         return is_whole
 
@@ -178,13 +195,13 @@ class Search:
         """Look into a folder, again only when it has changed; None if there is none."""
         try:
             at = os.stat(path, follow_symlinks=False)
-            change = (at.st_ino, at.st_ctime_ns)
-            if (known := self._looks.get(path)) and known.change == change:
+            known_change = (at.st_ino, at.st_ctime_ns)
+            if (known := self._looks.get(path)) and known.change == known_change:
                 return known
             with os.scandir(path) as entries:
                 there = list(islice(entries, _MOST_ENTRIES + 1))
                 seen = {one.name: one.is_dir(follow_symlinks=False) for one in there}
-                linked = [one.name for one in there if self._makes and not seen[one.name] and _is_linked(one.path)]
+                linked = [one.name for one in there if self._links and not seen[one.name] and _is_linked(one.path)]
         except PermissionError:
             return None
         except OSError as error:
@@ -199,15 +216,15 @@ class Search:
         git: Literal["", "folder", "file", "bare"] = ""
         if ".git" in seen:
             git = "folder" if seen[".git"] else "file"
-        elif _is_repository(seen):
-            git = "bare"
+        elif {"objects", "refs"} <= seen.keys() or {"HEAD", "commondir"} <= seen.keys():
+            git = "bare"  # or the folder of a working tree whose repository is elsewhere
         inner = [name for name, is_folder in seen.items() if is_folder and name != ".git"]
         folders = tuple(name for name in inner if name not in _SKIPPED | NAMES)
         others = tuple(name for name in inner if name in _SKIPPED | NAMES)
-        top = next(one for one in self._tops if path == one or path.startswith(f"{one}/"))
-        names = () if _IN_PACKAGES.search(path, len(top)) else tuple(one for one in seen if is_named(one))
+        in_packages = _IN_PACKAGES.search(path, len(self._top_of(path)))
+        names = () if in_packages else tuple(one for one in seen if is_named(one))
         settled = time.time_ns() - at.st_ctime_ns > _SETTLED_NS
-        return _Look(change if settled else (0, 0), folders, others, names, git, tuple(linked), is_whole)
+        return _Look(known_change if settled else (0, 0), folders, others, names, git, tuple(linked), is_whole)
 
     def _linked(self) -> Iterator[str]:
         """Files with names outside of the folders; of very many only the first ones."""
@@ -224,70 +241,101 @@ class Search:
     def who_runs(self, path: Path) -> str:
         """The program that runs a file later, '' for none. `path` is free of links, and in one of the folders; its file
         need not be there. Raises OSError if it could not look."""
-        top = next(one for one in self._tops if path.is_relative_to(one))
-        parts = path.relative_to(top).parts
+        parts = path.relative_to(self._top_of(str(path))).parts
         if who := who_runs(parts):
             return who
         for many in range(len(parts)):  # what the configuration of a repository around it names
-            place = str(Path(top, *parts[:many]))
+            place = str(Path(self._top_of(str(path)), *parts[:many]))
             if (look := self._look(place)) and look.git:
                 self._looks[place] = look
-                if any(kind in ("kept", "named") and path.is_relative_to(one) for one, kind in self._to_protect(place)):
+                if any(kind == "kept" and path.is_relative_to(one) for one, kind in self._to_protect(place)):
                     return "git"
         return ""
 
     # --- what counts in a place --------------------------------------------------------------------------------------
 
     def _to_protect(self, place: str) -> Iterator[tuple[str, Kind]]:
-        """Paths, outer ones first."""
         look = self._looks.get(place)
-        top = next(one for one in self._tops if place == one or place.startswith(f"{one}/"))
-        if look and look.git:  # else its folder could be put elsewhere, and another one in its place
-            between = Path(place).relative_to(top).parts
-            for many in range(1, len(between) + 1):
-                yield str(Path(top, *between[:many])), "around"
-        for name in look.names if look else ():
-            yield f"{place}/{name}", "kept"
-        if look and look.git == "file":
-            yield f"{place}/.git", "kept"
-        elif look and look.git == "bare":
-            yield from self._of_repository(place, place, top)
-        elif self._known.get(place, True):  # also of one that is gone, maybe only for now
-            yield from self._of_repository(f"{place}/.git", place, top)
-
-    def _of_repository(self, git: str, place: str, top: str, depth: int = 0) -> Iterator[tuple[str, Kind]]:
-        yield git, "around"
-        config = read_plain(f"{git}/config").decode("utf-8", "replace")
-        if self._makes and os.path.isdir(git) and not os.path.islink(git):
-            _make(git, has_worktree_config="worktreeconfig" in config.lower())
-        for path in [f"{git}/{name}" for name in OF_REPOSITORIES]:
-            yield path, "kept"
-            if os.path.islink(path) and (real := os.path.realpath(path)).startswith(f"{top}/"):
-                yield real, "kept"
-        yield f"{git}/rebase-merge/git-rebase-todo", "todo"
-        for name, key in _NAMED.findall(config):
-            path = os.path.normpath(os.path.join(place if name.lower() == "hookspath" else git, _unquoted(key)))
-            if path.startswith(f"{top}/") and not path.startswith(f"{git}/"):
-                yield path, "named"
-        for name in folders_in(f"{git}/worktrees"):
-            yield f"{git}/worktrees", "around"
-            yield f"{git}/worktrees/{name}", "around"
-            yield f"{git}/worktrees/{name}/commondir", "kept"
-            yield f"{git}/worktrees/{name}/config.worktree", "kept"
-        yield from self._of_modules(f"{git}/modules", place, top, depth)
-
-    def _of_modules(self, folder: str, place: str, top: str, depth: int) -> Iterator[tuple[str, Kind]]:
-        """The same of submodules, whose repositories are in that of the outer one; their names may have slashes."""
-        if depth >= _MODULES_DEEP:
-            yield folder, "kept"
+        if look is None or self._is_own(place):
             return
-        for name in folders_in(folder):
-            yield folder, "around"
-            inner = f"{folder}/{name}"
-            if any(os.path.lexists(f"{inner}/{part}") for part in ("HEAD", "config", "hooks")):
-                yield from self._of_repository(inner, place, top, depth + 1)
+        for name in look.names:
+            yield f"{place}/{name}", "kept"
+        if look.git == "file":
+            yield f"{place}/.git", "kept"
+        for git in self._repositories(place) if look.git else ():
+            for one in (place, git):  # else its folder could be put elsewhere, and another one in its place
+                top = self._top_of(one)
+                yield from (
+                    (str(folder), "around") for folder in (*Path(one).parents, one) if len(str(folder)) > len(top)
+                )
+            for path in [f"{git}/{name}" for name in OF_REPOSITORIES]:
+                yield path, "kept"
+                if os.path.islink(path) and self._top_of(real := os.path.realpath(path)):
+                    yield real, "kept"
+            for name, key in _NAMED.findall(read_plain(f"{git}/config").decode("utf-8", "replace")):
+                value = key.strip('"').replace("\0", "")
+                path = os.path.normpath(os.path.join(place if name.lower() == "hookspath" else git, value))
+                if self._top_of(path) not in ("", path) and not path.startswith(f"{git}/"):
+                    yield path, "kept"
+
+    def _repositories(self, place: str) -> Iterator[str]:
+        """Folders that git takes for that of the repository at a place, for those of its configuration, of its working
+        trees and of its submodules, whose names may have slashes. Raises OSError if they are too many."""
+        git = f"{place}/.git"
+        if not os.path.lexists(git):
+            git = place
+        elif not os.path.isdir(git):
+            git = _named_in(git, "gitdir: ")
+        waiting, seen = [(git, True)], set[str]()
+        for git, is_one in waiting:  # more come meanwhile
+            real = os.path.realpath(git)
+            if not git or real in seen or not self._top_of(real) or not os.path.isdir(real):
+                continue
+            seen.add(real)
+            if len(waiting) > _MOST_FOLDERS:
+                raise OSError(errno.E2BIG, "too many repositories in one", place)
+            if is_one or any(os.path.lexists(f"{real}/{part}") for part in ("HEAD", "config", "hooks", "commondir")):
+                yield real
+                waiting.append((_named_in(f"{real}/commondir"), True))
+                waiting += [(f"{real}/worktrees/{name}", True) for name in folders_in(f"{real}/worktrees")]
+                waiting += [(f"{real}/modules/{name}", False) for name in folders_in(f"{real}/modules")]
             else:
-                yield from self._of_modules(inner, place, top, depth + 1)
+                waiting += [(f"{real}/{name}", False) for name in folders_in(real)]
+
+    def _has_submodules(self, place: str) -> bool:
+        """True if the index of a repository may have some; what is none may be taken for one."""
+        git = next(self._repositories(place), "")
+        if not (at := found_at(index := f"{git}/index")):
+            return False
+        known = self._submodules.get(index)
+        if known is None or known[0] != change(at):
+            data = read_plain(index, _MOST_INDEX)
+            found = len(data) > _MOST_INDEX or bool(_SUBMODULE.search(data))
+            known = self._submodules[index] = change(at), found
+        return known[1]
+
+    def _of_new(self, git: str, since_ns: int, before: Collection[str], moved: Collection[Change]) -> Iterator[Came]:
+        """Find what git would run of a repository, as far as that was not there before."""
+        for path in [f"{git}/{name}" for name in ("config", "config.worktree")]:
+            if path in before or not (at := found_at(path)) or change(at) in moved:
+                continue
+            if not stat.S_ISREG(at.st_mode) or at.st_size > MOST_FILE_BYTES:
+                yield Came(path)
+                continue
+            read = read_plain(path).decode("utf-8", "surrogateescape")
+            text, taken = harmless(read, lambda where: bool(self._top_of(os.path.realpath(os.path.join(git, where)))))
+            if taken:
+                yield Came(path, text.encode("utf-8", "surrogateescape"), taken)
+        if (hooks := f"{git}/hooks") not in before and (at := found_at(hooks)):
+            names = names_in(hooks, _MOST_HOOKS) if stat.S_ISDIR(at.st_mode) else []
+            if not stat.S_ISDIR(at.st_mode) or len(names) == _MOST_HOOKS:  # one of the others might be run
+                yield Came(hooks)
+            else:
+                new = [f"{hooks}/{name}" for name in names if not name.endswith(".sample")]
+                yield from (Came(one) for one in new if (at := found_at(one)) and change(at) not in moved)
+        todo = f"{git}/rebase-merge/git-rebase-todo"
+        if _changed(todo) >= since_ns and _RUNS.search(read_plain(todo)):
+            yield Came(todo)
 
 
 _IN_PACKAGES = re.compile(rf"/(?:{'|'.join(map(re.escape, sorted(_SKIPPED)))})(?:/|$)")
@@ -296,15 +344,25 @@ _IN_PACKAGES = re.compile(rf"/(?:{'|'.join(map(re.escape, sorted(_SKIPPED)))})(?
 _NAMED = re.compile(r"^[ \t]*(hookspath|path)[ \t]*=[ \t]*(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 """Keys of a configuration of git whose values it runs, or reads as part of itself."""
 
+_SUBMODULE = re.compile(rb"\x00\x00\xe0\x00|link\0\0")
+"""In an index: the mode of a submodule, or that further entries are in another file."""
 
-def _unquoted(value: str) -> str:
-    return value.strip('"').replace("\0", "")
+_RUNS = re.compile(rb"(?m)^[ \t]*(?:exec|x)[ \t]")
+"""A command in the list of what git does next."""
 
 
-def _is_repository(names: Iterable[str]) -> bool:
-    """True for the folder of one, or of a working tree of one that is elsewhere."""
-    there = set(names)
-    return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
+def change(at: os.stat_result) -> Change:
+    return at.st_ino, at.st_ctime_ns, at.st_size
+
+
+def _named_in(path: str, before: str = "") -> str:
+    """A folder that is named in a file, as seen from there; '' for none. A link leads to the file, or is the folder."""
+    real = os.path.realpath(path)
+    if os.path.isdir(real):
+        return real
+    read = os.fsdecode(read_plain(real)).rstrip("\r\n")
+    is_one = read.startswith(before) and read != before and "\0" not in read
+    return os.path.join(os.path.dirname(path), read.removeprefix(before)) if is_one else ""
 
 
 def _made(path: str, names: Iterable[str], since_ns: int) -> list[str]:
@@ -325,20 +383,6 @@ def _is_linked(path: str) -> bool:
     return bool((at := found_at(path)) and at.st_nlink > 1)
 
 
-def _make(git: str, *, has_worktree_config: bool) -> None:
-    """Create the files that git would obey as soon as they existed."""
-    with suppress(FileExistsError):
-        os.mkdir(f"{git}/hooks")
-    texts = {"commondir": b".\n"}  # names the folder of the configuration: here, as without it
-    if has_worktree_config:
-        texts["config.worktree"] = b""
-    for name, text in texts.items():
-        with suppress(FileExistsError):
-            made = os.open(f"{git}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            os.write(made, text)
-            os.close(made)
-
-
 def folders_in(path: str) -> list[str]:
     with suppress(OSError), os.scandir(path) as entries:
         return [one.name for one in islice(entries, _MOST_FOLDERS) if one.is_dir(follow_symlinks=False)]
@@ -357,8 +401,9 @@ def names_in(path: str, most: int) -> list[str]:
         raise
 
 
-def read_plain(path: str) -> bytes:
-    """The content of a file, b'' if there is none; never that of one that a link leads to."""
+def read_plain(path: str, most: int = MOST_FILE_BYTES) -> bytes:
+    """The content of a file, b'' if there is none; never that of one that a link leads to. Of a larger one a byte more
+    than `most`."""
     try:
         at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:
@@ -368,7 +413,7 @@ def read_plain(path: str) -> bytes:
             return b""
         raise
     with open(at, "rb") as file:
-        return file.read(MOST_FILE_BYTES + 1) if stat.S_ISREG(os.fstat(at).st_mode) else b""
+        return file.read(most + 1) if stat.S_ISREG(os.fstat(at).st_mode) else b""
 
 
 def stat_of(path: str) -> os.stat_result | None:

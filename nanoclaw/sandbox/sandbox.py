@@ -23,9 +23,8 @@ from nanoclaw.beneath.reach import has_name_in
 from nanoclaw.kept_files import MAY_GO
 from nanoclaw.sandbox import landlock, seatbelt, seccomp, view
 from nanoclaw.sandbox.launch import Task
-from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened, read_plain
+from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
 from nanoclaw.sandbox.put_back import Copies, Snapshot
-from nanoclaw.sandbox.repositories import MadeRepositories
 from nanoclaw.sandbox.view import Grants, Visible
 
 Level = Literal["none", "files", "files+net", "full"]
@@ -119,9 +118,8 @@ class Encloser:
         for name in ("memory", "skills"):  # what is there can be kept from a command while it runs
             with suppress(OSError):
                 (grants.workspace / name).mkdir()
-        self._search = Search(grants.writable, known, makes=strength.level == "full")
+        self._search = Search(grants.writable, known, links=strength.level == "full")
         self._copies = Copies(grants.writable, aside)
-        self._repositories = MadeRepositories(grants.writable, read_plain)
         self.has_searched_all = True
         self._seen = view.places(grants)
         self._links = view.links(grants, self._seen)
@@ -162,17 +160,13 @@ class Encloser:
                         return entry.path
         return ""
 
-    def _put_back(
-        self, snapshot: Snapshot, protected: Sequence[Protected], mounted: Collection[str], began_ns: int
-    ) -> str:
-        """Undo what a command must not have done; a few words about that. Raises nothing. What is `mounted` it could
-        not change; a path that is neither that nor in the snapshot may have a repository that it made."""
-        told, before = [snapshot.put_back()], {str(one.path) for one in protected}
+    def _put_back(self, snapshot: Snapshot, protected: Sequence[Protected], began_ns: int) -> str:
+        """Undo what a command must not have done; a few words about that. Raises nothing."""
+        told, before = [snapshot.put_back()], {str(path) for path, kind in protected if kind == "kept"}
         try:
-            places, new, is_whole = self._search.places(began_ns, before)
+            came, is_whole = self._search.came(began_ns, before, snapshot.changes)
             self.has_searched_all = self.has_searched_all and is_whole
-            told.append(snapshot.put_away(new))
-            told.append(snapshot.remove_executable(self._repositories.judged(places, snapshot.kept.union(mounted))))
+            told.append(snapshot.put_away(came))
         except OSError as error:
             told.append(f"not looked for new repositories: {error.strerror}")
         return "; ".join(filter(None, told))
@@ -210,10 +204,10 @@ class Encloser:
         options += ["--cap-drop", "ALL", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]  # root owns these
         options += ["--dev", "/dev", "--symlink", "../tmp", "/var/tmp"]
         options += ["--dir", "/run", *self._places(limits)]
-        others, mounted = list[Protected](), list[str]()
+        others = list[Protected]()
         try:
             for one in sorted(protected, key=lambda one: len(one.path.parts)):  # a mount hides those below
-                if one.kind == "todo" or one.path.name == MAY_GO or len(given) >= MOUNTED:
+                if one.path.name == MAY_GO or len(given) >= MOUNTED:
                     others.append(one)
                 elif (descriptor := opened(grants.writable, one.path)) < 0:
                     others.append(one)  # nothing to be kept as it is, and nothing that may come
@@ -226,9 +220,8 @@ class Encloser:
                     else:
                         how = "--bind" if one.kind == "around" else "--ro-bind"
                         options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
-                        mounted += [str(one.path)] if one.kind != "around" else []
             began_ns = time.time_ns() - _SETTLED_NS
-            put_back = partial(self._put_back, self._copies.snapshot(others), protected, mounted, began_ns)
+            put_back = partial(self._put_back, self._copies.snapshot(others), protected, began_ns)
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
@@ -296,7 +289,7 @@ class Encloser:
         is_mac = self.strength.bwrap == seatbelt.PROGRAM
         rules = [] if is_mac else self._rules
         began_ns = time.time_ns() - _SETTLED_NS
-        put_back = partial(self._put_back, self._copies.snapshot(protected), protected, (), began_ns)
+        put_back = partial(self._put_back, self._copies.snapshot(protected), protected, began_ns)
         folder = os.path.realpath(scratch_folders.make("exec"))
         written, git = Path(folder, "tmp"), Path(folder, "gitconfig")
         written.mkdir()

@@ -27,7 +27,7 @@ _RULES = {
     "read": "(allow file-read* file-map-executable (subpath {}))",
     "write": "(allow file-read* file-map-executable file-write* (subpath {}))",
     **dict.fromkeys(("empty", "scratch"), "(deny file-read* file-map-executable file-write* (subpath {}))"),
-    **dict.fromkeys(("kept", "named"), "(deny file-write* (literal {0}) (subpath {0}))"),
+    "kept": "(deny file-write* (literal {0}) (subpath {0}))",
     "closed": "(deny file-read* file-write* (literal {}))",
 }
 _WALK = "(allow file-read-metadata (vnode-type DIRECTORY) (vnode-type SYMLINK))"  # or no path such as /etc/x is found

@@ -208,9 +208,11 @@ ATTACKS = (
     "rm -f linked/.git/hooks; mkdir linked/.git/hooks; echo x > linked/.git/hooks/pre-commit; echo x > linked/kept/y",
     "echo x > .husky/pre-commit; chmod 777 .husky/pre-commit; rm -rf .husky; ln -s /tmp .husky",
     "echo x > .claude/settings.json; touch .claude/new; rm -rf .vscode; touch .vscode; mv .envrc e; ln -s e .envrc",
+    "cp -r top/.git g3; rm -rf top/.git; mv g3 top/.git; echo x >> top/.git/config; touch top/.git/config.worktree",
+)
+MOVED = (
     "mv top/.git g; ln -s ../g top/.git; echo x > g/hooks/pre-commit; echo x >> g/config",
     "rm -f top/libs/part/.git; echo x > top/libs/part/.git; mv top/libs/part p2; echo x >> top/.git/config",
-    "cp -r top/.git g3; rm -rf top/.git; mv g3 top/.git; echo x >> top/.git/config; touch top/.git/config.worktree",
 )
 
 
@@ -237,7 +239,7 @@ def test_repositories_of_all_kinds_and_what_their_configuration_names_stay_as_th
     (place.workspace / "linked" / ".git" / "hooks").symlink_to("../kept")
     place.run("true")
     before = place.state(*KEPT)
-    for attack in ATTACKS:
+    for attack in (*ATTACKS, *(MOVED if level == "full" else ())):
         ended = place.run(attack)
         assert place.state(*KEPT) == before, f"{attack}: {ended}"
         assert level == "full" or ended.remark.startswith("put back: "), attack
@@ -264,10 +266,11 @@ def test_a_list_of_what_git_does_next_gets_no_commands(tmp_path: Path, level: st
     place.git("init", "-q", "app")
     todo = place.workspace / "app" / ".git" / "rebase-merge" / "git-rebase-todo"
     todo.parent.mkdir()
-    todo.write_text("pick 1\nexec make test\n")
-    ended = place.run(f"printf 'exec touch /x\\npick 2\\n' >> {todo}")
-    assert todo.read_text() == "pick 1\nexec make test\n# exec touch /x\npick 2\n"
-    assert ended.remark == "put back: app/.git/rebase-merge/git-rebase-todo"
+    todo.write_text("pick 1\n")
+    assert place.run(f"echo pick 2 >> {todo}").remark == ""
+    ended = place.run(f"printf 'exec touch /x\\npick 3\\n' >> {todo}")
+    assert not todo.exists()
+    assert ended.remark == "put away, as write_file must ask for it: app/.git/rebase-merge/git-rebase-todo"
 
 
 @at_each_level
@@ -292,21 +295,30 @@ def test_work_on_repositories_goes_on(tmp_path: Path, level: str) -> None:
         assert (ended.status, ended.remark) == (0, ""), (command, ended)
 
 
+@at_each_level
+def test_a_repository_that_was_removed_stays_so(tmp_path: Path, level: str) -> None:
+    place = Place(tmp_path, level)
+    place.git("init", "-q", "app")
+    place.run("true")
+    assert place.run("cp -r app/.git g; rm -rf app/.git/*; ls app/.git").status == 0
+    ended = place.run("mkdir other; cp -r g other/.git; echo x > other/.git/hooks/pre-commit")
+    assert ended.remark == "put away, as write_file must ask for it: other/.git/hooks/pre-commit"
+
+
 @at_landlock
-def test_a_repository_that_was_removed_stays_so_and_one_that_comes_again_is_as_it_was(tmp_path: Path) -> None:
+def test_of_a_repository_that_was_moved_what_came_is_put_away_and_what_it_had_stays(tmp_path: Path) -> None:
     place = Place(tmp_path, "files+net")
     place.git("init", "-q", "app")
-    place.git("init", "-q", "other")
+    place.git("-C", "app", "config", "core.editor", "vi")
+    hooks = place.workspace / "app" / ".git" / "hooks"
+    (hooks / "pre-push").write_text("mine")
     place.run("true")
-    before = place.state("other/.git/hooks", "other/.git/config")
-    ended = place.run("rm -rf app; mkdir -p m; tar cf g.tar -C other .git; rm -rf other/.git")
-    assert not (place.workspace / "app").exists() and ended.remark == ""
-    ended = place.run("tar xf g.tar -C other; echo x > other/.git/hooks/pre-commit")
-    assert place.state("other/.git/hooks", "other/.git/config") == before
-    assert ended.remark == "put back: other/.git/hooks/pre-commit"
-    ended = place.run("mkdir -p m/n; mv other m/n/g; echo x > m/n/g/.git/hooks/pre-commit")
-    assert place.state("other/.git/hooks", "other/.git/config") == before
-    assert ended.remark == "put back: other, other/.git/hooks/pre-commit"
+    moved = place.workspace / "m" / "app" / ".git"
+    assert place.run("mkdir m; mv app m").remark == ""
+    assert (moved / "hooks" / "pre-push").exists() and "vi" in (moved / "config").read_text()
+    ended = place.run("mv m/app/.git g; ln -s ../../g m/app/.git; echo x > g/hooks/pre-commit; echo >> g/config")
+    assert "put away, as write_file must ask for it: g/config (core.editor), g/hooks/pre-commit" in ended.remark
+    assert (place.workspace / "g" / "hooks" / "pre-push").read_text() == "mine"
 
 
 @at_each_level

@@ -142,7 +142,7 @@ class Files(Plugin):
         place = next(one for one in _innermost_first(self._reach.writable) if target.is_relative_to(one))
         is_here = place == self._root.resolve()
         shown = as_code(str(target.relative_to(place) if is_here else target))
-        if who := Search([place], makes=False).who_runs(target):
+        if who := Search([place]).who_runs(target):
             return Ask(f"{_ASKED[call.name]} {shown}? It would be run by {who} later, with your rights.")
         if is_here:
             return None

@@ -41,7 +41,7 @@ class Places:
         self._home = Path(host.environment.get("HOME") or Path.home())
         self._kept: dict[str, str] | None = None
         self._lister = FileLister(most=MOST_ENTRIES)
-        self._search = Search([Path(self._top)], makes=False)  # it knows the folders that have not changed
+        self._search = Search([Path(self._top)])  # it knows the folders that have not changed
         self._found: list[str] = []
 
     # --- which they are ----------------------------------------------------------------------------------------------
