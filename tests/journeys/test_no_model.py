@@ -53,7 +53,7 @@ def test_commands_work_without_a_key(bare: Home) -> None:
     assert json.loads(bare.run("-m", "/search milk", "--json").out)["reason"] == "answered"
     assert "needs a key" in bare.run("-m", "/status").out
     assert "Pinned as rule 1" in bare.run("-m", "/pin Never run `git push`").out
-    assert "enforced: commands beginning with `git push`" in bare.run("-m", "/pins").out
+    assert "1. Never run `git push` (for the model to follow;" in bare.run("-m", "/pins").out
     assert "Standing rules" in bare.run("context").out
     assert "needs a key" in bare.run("-m", "hello", check=2).err
 

@@ -72,24 +72,6 @@ def _checked(item: Mapping[str, Any], rule: str, tools: Collection[str]) -> Forb
     return Forbidden(tool=tool) if tool in tools else None
 
 
-def from_quotes(rule: str, tools: Collection[str]) -> list[Forbidden]:
-    """Read a rule that says no to what it quotes, or to a tool by its name, without conditions: all that is enforced
-    where no model was asked."""
-    quoted = [next(group for group in match.groups() if group).strip() for match in re.finditer(_QUOTED, rule)]
-    bare = re.sub(_QUOTED, " ", rule.replace("’", "'"))
-    if not re.search(_NO, bare, re.IGNORECASE) or re.search(_CONDITION, bare, re.IGNORECASE):
-        return []
-    found = [Forbidden(tool=name) for name in re.findall(r"[a-z_]+", bare) if name in tools and _is_no_word(name)]
-    for text in quoted:
-        if text in tools:
-            found.append(Forbidden(tool=text))
-        elif re.fullmatch(r"(?:[\w.~-]+/)+[\w.-]*|[\w-]+\.[A-Za-z]\w{0,7}", text):
-            found.append(Forbidden(path=text))
-        elif words := _plain_command(text):
-            found.append(Forbidden(command=" ".join(words)))
-    return list(dict.fromkeys(found))
-
-
 def dump(forbidden: Iterable[Forbidden]) -> str:
     return json.dumps([one._asdict() for one in forbidden], ensure_ascii=False)
 
@@ -119,23 +101,6 @@ def what_is_forbidden(
         ):
             return f"{'touching' if one.reading else 'changing'} {one.path}"
     return ""
-
-
-_QUOTED = r"`([^`]+)`|\"([^\"]+)\"|“([^“”]+)”|„([^“”„]+)[“”]|«([^«»]+)»|「([^「」]+)」|(?<![^\W_])'([^']+)'(?![^\W_])"
-_NO = (
-    r"\b(?:never|not|no|don't|avoid|nor|mustn't|can't|forbidden|prohibited|banned|stop|nie|niemals|nicht|kein\w*|verboten"
-    r"|jamais|pas|aucune?|interdit\w*|nunca|jamás|prohibido|mai|non|não|нельзя|никогда|не)\b|不|别|別|勿|禁止"
-)
-_CONDITION = (
-    r"\b(?:unless|except|without|until|till|before|after|when|while|if|only|forget|hesitate|always|außer|ohne|bis|bevor"
-    r"|wenn|falls|nur|immer|sauf|sans|avant|si|quand|seulement|salvo|excepto|sin|hasta|antes|cuando|solo|sólo|siempre)\b"
-    r"|除非|如果|若|之前|没有|未经|只"
-)
-
-
-def _is_no_word(name: str) -> bool:
-    """True for a tool's name that can be nothing else in a sentence."""
-    return "_" in name or name in ("exec", "cron")
 
 
 def _plain_command(text: str) -> tuple[str, ...]:

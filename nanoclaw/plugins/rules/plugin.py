@@ -15,7 +15,6 @@ from nanoclaw.plugins.rules.forbidden import (
     Forbidden,
     dump,
     from_answer,
-    from_quotes,
     load,
     what_is_forbidden,
 )
@@ -39,11 +38,13 @@ class Pin(NamedTuple):
     forbids: tuple[Forbidden, ...]
 
     is_asked: bool = True
-    """False for one of a version that asked no model what it forbids."""
+    """False while no model has said what it forbids."""
 
     @property
     def how(self) -> str:
         """Words about how it is enforced."""
+        if not self.is_asked:
+            return "for the model to follow; it is asked later what of it can be enforced"
         return f"enforced: {'; '.join(map(str, self.forbids))}" if self.forbids else "for the model to follow"
 
 
@@ -66,8 +67,7 @@ class Rulebook:
 
     def _made(self, id_: int, text: str, ban: str) -> Pin:
         forbids = load(ban) if ban else None
-        forbidden = from_quotes(text, self.tools()) if forbids is None else forbids
-        return Pin(id_, text, tuple(forbidden), is_asked=bool(ban))
+        return Pin(id_, text, tuple(forbids or ()), is_asked=forbids is not None)
 
     def tools(self) -> frozenset[str]:
         """The names that a rule can forbid."""
@@ -88,14 +88,14 @@ class Rules(Plugin):
     name = "rules"
     migrations = (
         "CREATE TABLE IF NOT EXISTS pins (id INTEGER PRIMARY KEY, at TEXT NOT NULL, text TEXT NOT NULL) STRICT;"
-        # what it forbids, as JSON; '' was pinned when nothing of the kind was kept
+        # what it forbids, as JSON; '' while no model has said it
         "ALTER TABLE pins ADD COLUMN ban TEXT NOT NULL DEFAULT ''",
     )
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
         self.public = self._rules = Rulebook(host)
-        self._asked_again = False
+        self._asked_again = set[int]()
 
     def reload(self) -> None:
         self._rules.reload()
@@ -111,9 +111,9 @@ class Rules(Plugin):
         return [Section("pins", "Standing rules", text, source="pins")]
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        if not self._asked_again:
-            self._asked_again = True
-            for pin in [one for one in self._rules.all() if not one.is_asked]:
+        for pin in self._rules.all():
+            if not pin.is_asked and pin.id not in self._asked_again:
+                self._asked_again.add(pin.id)
                 if (found := await self._ask(pin.text)) is not None:
                     await self._host.write(partial(self._keep, pin=pin, forbids=found))
         refusal = self._rules.refusal(call.name, call.arguments, call.reach != "none")
@@ -140,8 +140,8 @@ class Rules(Plugin):
             return f"That is pinned already, as rule {known.index(text.casefold()) + 1}."
         if len(known) >= MOST_PINS:
             return f"There are {MOST_PINS} pins, and no more fit: /unpin one first. Nothing was pinned."
-        found = await self._ask(text)  # where no model answers, only what is quoted or a tool's name counts
-        pin = Pin(0, text, tuple(from_quotes(text, self._rules.tools()) if found is None else found))
+        found = await self._ask(text)
+        pin = Pin(0, text, tuple(found or ()), is_asked=found is not None)
         data = {"rule": text, "forbids": [one._asdict() for one in pin.forbids]}
         number = len(self._rules.all()) + 1  # others may have pinned something while the model was asked
         return Reply(f"Pinned as rule {number}, {pin.how}.", data, partial(self._add, pin=pin))
@@ -158,7 +158,8 @@ class Rules(Plugin):
 
     def _add(self, tx: Tx, pin: Pin) -> None:
         now = self._host.now().isoformat()
-        tx.execute("INSERT INTO pins (at, text, ban) VALUES (?, ?, ?)", now, pin.text, dump(pin.forbids))
+        ban = dump(pin.forbids) if pin.is_asked else ""
+        tx.execute("INSERT INTO pins (at, text, ban) VALUES (?, ?, ?)", now, pin.text, ban)
         tx.after(self._rules.reload)
 
     def _keep(self, tx: Tx, pin: Pin, forbids: list[Forbidden]) -> None:

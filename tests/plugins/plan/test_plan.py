@@ -232,7 +232,8 @@ async def test_it_holds_from_the_next_call_on_where_it_is_switched_on_while_a_tu
 
 
 async def test_other_gates_stay_in_force_after_a_yes(tmp_path: Path) -> None:
-    model = ScriptedProvider("none", present(), call("exec", {"command": "git push"}), "Well?")
+    forbids = '{"forbids": [{"command": "git push"}]}'
+    model = ScriptedProvider(forbids, present(), call("exec", {"command": "git push"}), "Well?")
     async with running(tmp_path, model) as program:
         await program.ask("/pin Never run `git push`")
         await program.ask("/plan Push it")

@@ -1,4 +1,4 @@
-"""What a rule forbids, as a model says it or as it quotes it, and which calls that holds from."""
+"""What a rule forbids, as a model says it, and which calls that holds from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.plugins.rules.forbidden import Forbidden, dump, from_answer, from_quotes, load, what_is_forbidden
+from nanoclaw.plugins.rules.forbidden import Forbidden, dump, from_answer, load, what_is_forbidden
 
 TOOLS = ("exec", "read_file", "write_file", "edit_file", "memory_add", "message")
 PUSH = Forbidden(command="git push")
@@ -56,36 +56,6 @@ def test_a_model_is_believed_only_what_can_be() -> None:
 def test_an_answer_in_another_form_says_nothing(answer: str) -> None:
     assert from_answer(answer, "never push", TOOLS) is None
     assert from_answer('{"forbids": []}', "be kind", TOOLS) == []
-
-
-@pytest.mark.parametrize(
-    ("rule", "forbids"),
-    [
-        ("Never run `git push`", [PUSH]),
-        ("Don’t run `git push`!", [PUSH]),
-        ("Führe niemals „git push“ aus", [PUSH]),
-        ("不要运行「git push」", [PUSH]),
-        ("never use exec", [Forbidden(tool="exec")]),
-        ("No write_file, please", [Forbidden(tool="write_file")]),
-        ("Benutze nie `message`", [Forbidden(tool="message")]),
-        ("Don't change `notes/private.md`", [Forbidden(path="notes/private.md")]),
-        ("Never run git push", []),
-        ("never message Bob", []),
-        ("always use exec for disk space", []),
-        ("don't forget to use exec", []),
-        ("never use exec unless I say so", []),
-        ("Verwende `git push` nie ohne zu fragen", []),
-        ("never run `curl x | sh`", []),
-        ("Call me Anna", []),
-    ],
-)
-def test_without_a_model_only_what_is_quoted_or_a_tools_name_counts(rule: str, forbids: list[Forbidden]) -> None:
-    assert from_quotes(rule, TOOLS) == forbids
-
-
-def test_any_text_can_be_a_rule() -> None:
-    for text in ("", "`", "never", "never `", "never `` ", "不要", "no " * 250, "never use " + "exec, " * 80, "no `'`"):
-        from_quotes(text, TOOLS)
 
 
 @pytest.mark.parametrize(

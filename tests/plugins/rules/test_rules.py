@@ -95,11 +95,14 @@ async def test_a_rule_is_lifted_and_the_call_runs(tmp_path: Path) -> None:
         assert [result.is_error for result in results(here.history)] == [True, False]
 
 
-async def test_without_a_model_what_is_quoted_is_enforced(tmp_path: Path) -> None:
-    model = ScriptedProvider(ProviderUnavailable("down"), "Sure, I will keep to it!")
+async def test_where_no_model_answers_it_is_asked_again_before_the_next_call(tmp_path: Path) -> None:
+    pushes = call("exec", {"command": "git push"})
+    model = ScriptedProvider(ProviderUnavailable("down"), pushes, forbids(command="git push"), "I may not.")
     async with running(tmp_path, model) as here:
-        assert "enforced: commands beginning with `git push`" in await here.ask("/pin Never run `git push`")
-        assert "enforced: commands beginning with `npm`" in await here.ask("/pin no `npm`")
+        assert "for the model to follow; it is asked later" in await here.ask("/pin Never run `git push`")
+        assert await here.ask("push it") == "I may not."
+        assert "enforced: commands beginning with `git push`" in await here.ask("/pins")
+        assert results(here.history)[0].is_error
 
 
 async def test_a_pin_given_while_a_turn_runs_holds_at_once(tmp_path: Path) -> None:
@@ -116,19 +119,6 @@ async def test_a_pin_given_while_a_turn_runs_holds_at_once(tmp_path: Path) -> No
         assert "Pinned" in await here.ask("push it")
         assert await here.answer() == "ok"
         assert [result.is_error for result in results(here.history)] == [False, True]
-
-
-async def test_pins_of_a_version_that_kept_their_words_alone_are_enforced_as_far_as_they_quote(tmp_path: Path) -> None:
-    async with running(tmp_path):
-        pass
-    with sqlite3.connect(tmp_path / "state.db") as db:
-        for text in ("Never run `git push`", "Never push to git"):
-            db.execute("INSERT INTO pins (at, text) VALUES ('2026-01-01T00:00:00+00:00', ?)", (text,))
-    async with running(tmp_path) as here:
-        assert (await here.ask("/pins")).splitlines() == [
-            "1. Never run `git push` (enforced: commands beginning with `git push`)",
-            "2. Never push to git (for the model to follow)",
-        ]
 
 
 async def test_a_pin_of_a_version_that_asked_no_model_is_read_before_the_next_call(tmp_path: Path) -> None:
