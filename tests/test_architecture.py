@@ -419,7 +419,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("start.store_format", "plugins.promises.sentences", "plugins.browse.session", "plugins.tool_search.ranking"),
         *("plugins.schedule.requests", "plugins.memory.contradictions", "time_words.days", "installation"),
         *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims", "plugins.heartbeat.beats"),
-        *("plugins.skills.described", "yes_no", "plugins.page.server"),
+        *("plugins.skills.described", "yes_no", "plugins.page.server", "start.config"),
     ),
     "files of the home, out of reach of tools": (
         *("start.home", "start.settings_file", "start.store_lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),

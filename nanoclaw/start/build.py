@@ -144,7 +144,7 @@ def _settings_of_core(config: Config) -> AppSettings:
         homes.shipped("workspace_template"),
         config.reach,
         PromptLimits(context.file_characters, off, config.guests.persona),
-        Limits(model.output_tokens, model.timeout_seconds, limits.rounds, limits.calls, limits.turn_seconds),
+        Limits(model.output_tokens, model.timeout_seconds, limits.rounds, seconds=limits.turn_seconds),
         config.session.queue,
         config.problem,
         partial(change_settings, config),

@@ -65,7 +65,6 @@ class TurnLimits(NamedTuple):
     """Limits of turns, commands and money."""
 
     rounds: Annotated[int, ABOVE_0] = 32  # most requests to the model in one turn
-    calls: Annotated[int, ABOVE_0] = 128  # most tool calls in one turn
     turn_seconds: Annotated[float, ABOVE_0] = 1800.0  # most seconds that a turn may take
 
 
@@ -174,20 +173,19 @@ class Config(NamedTuple):
         whole = tuple(key[:-1] for key in known if key.endswith(".*"))
         empty = (name for name, value in self.table.items() if value == {} and name not in _tables(known))
         for key in (*empty, *dict(leaves(self.table))):
-            if key in known or key.startswith(whole) or f"{key}.*" in known:
+            if key in known or key in _gone() or key.startswith(whole) or f"{key}.*" in known:
                 continue
             table, _, _ = key.rpartition(".")
             if not table and any(one.startswith(f"{key}.") for one in known):
                 raise ConfigError(f"{self.file}: {key!r} is a table: write [{key}] and its keys below.")
-            import difflib
-
-            near = difflib.get_close_matches(key, known, 1, 0.7)
             beside = sorted(one for one in known if one.rpartition(".")[0] == table)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(beside or _tables(known))}."
-            raise ConfigError(f"{self.file}: unknown key {key!r}; {hint}")
+            raise ConfigError(f"{self.file}: unknown key {key!r}{near(key, known, beside or _tables(known))}")
 
 
 MISSING = object()
+
+_gone = cache(lambda: frozenset(Path(__file__).with_name("gone_keys.txt").read_text().split()))
+"""Keys of earlier versions. A file that has them is read all the same."""
 
 LAST_GOOD = "config.last-good.toml"
 """The copy of config.toml that a successful start keeps."""
@@ -235,16 +233,15 @@ def home_of(environ: Mapping[str, str]) -> Path:
 
 
 def _check_net(path: Path, net: Net) -> None:
-    if net.allow:
+    for one in net.allow:
         from nanoclaw.net.public import check_allowed
 
-        for one in net.allow:
-            try:
-                check_allowed(one)
-            except ValueError:
-                how = 'write it as "intranet.lan" or "127.0.0.1:8080".'
-                said = f"net.allow: {one!r} is not a name (patterns and ranges open nothing); {how}"
-                raise ConfigError(f"{path}: {said}") from None
+        try:
+            check_allowed(one)
+        except ValueError:
+            how = 'write it as "intranet.lan" or "127.0.0.1:8080".'
+            said = f"net.allow: {one!r} is not a name (patterns and ranges open nothing); {how}"
+            raise ConfigError(f"{path}: {said}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -284,6 +281,8 @@ def _warnings(config: Config) -> Iterator[str]:
             f"{config.file}: [plugins.{name}] has no effect, as {name} is not enabled: add it to enabled in [plugins], "
             "or take the table out."
         )
+    for name in _gone().intersection(dict(leaves(config.table))):
+        yield f"{config.file}: {name} has no effect any more: take it out. Models are named in [models]."
     yield from (f"{config.file}: {said}" for said in config.files.missing())
     yield from secrets_file.readable_by_others(config.home, config.keys.written)
     yield from config.keys.lacking()

@@ -76,9 +76,9 @@ class Purposes(NamedTuple):
         return next(((one.api_base, one.api_key) for one in placed), ("", ""))
 
 
-def near(name: str, known: Any) -> str:
-    """The end of a sentence about an unknown name: a similar one, or all known ones."""
+def near(name: str, known: Any, shown: Any = ()) -> str:
+    """The end of a sentence about an unknown name: a similar one, or those to be `shown`, else all known ones."""
     import difflib
 
-    found = difflib.get_close_matches(name, list(known), 1, 0.6)
-    return f"; did you mean {found[0]!r}?" if found else f"; known: {', '.join(known)}."
+    found = difflib.get_close_matches(name, list(known), 1, 0.7)
+    return f"; did you mean {found[0]!r}?" if found else f"; known: {', '.join(shown or known)}."

@@ -11,7 +11,7 @@ import pytest
 from nanoclaw.channels import table as channels
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.start import config
-from nanoclaw.start.build import build
+from nanoclaw.start.build import build, checked
 
 CONTRACT = """
 [model]
@@ -263,3 +263,8 @@ def test_secrets_cut_at_any_byte_are_read_or_told_without_being_shown(tmp_path: 
             assert str(tmp_path / "secrets.env") in str(error)
             assert "canary" not in str(error)
         assert (tmp_path / "secrets.env").read_bytes() == whole[:cut]
+
+
+def test_a_key_of_an_earlier_version_is_read_over_and_told(tmp_path: Path) -> None:
+    checked(found := load(tmp_path, "[undo]\ndays = 10\n"))
+    assert ["undo.days has no effect any more" in one for one in found.warnings] == [True]

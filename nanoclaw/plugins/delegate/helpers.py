@@ -171,7 +171,7 @@ class Helpers:
     def _profile(self, context: ToolContext, tools: Sequence[str] | None, model: str) -> Profile:
         setting, base = self._host.setting, self._host.profile("helper")
         tokens, timeout = setting("model.output_tokens"), setting("model.timeout_seconds")
-        limits = Limits(tokens, timeout, ROUNDS, setting("limits.calls"), SECONDS)
+        limits = Limits(tokens, timeout, ROUNDS, seconds=SECONDS)
         base = base._replace(words="helper {}", only=self._only(base, tools, context.only), limits=limits)
         wanted = model.strip()
         return base._replace(model=self._host.models.choose(wanted)[0] if wanted else "")

@@ -40,11 +40,10 @@ def shortened(command: str) -> str:
 def end_in_words(ended: Exit, settings: ShellSettings) -> str:
     """The end of a command that no time limit and nobody has stopped."""
     if ended.why == "processes":
-        most = f"{settings.exec_processes:,} processes at once, or four times as many threads"
-        return f"stopped: more than {most} (limits.exec_processes)"
+        return f"stopped: more than {settings.bounds.processes:,} processes at once, or four times as many threads"
     if ended.why == "disk":
-        most = f"{settings.exec_disk_mb:,} MB of the disk"
-        return f"stopped: it took more than {most}, or the last of it (limits.exec_disk_mb); its files are still there"
+        most = f"{settings.bounds.disk_bytes // 1_000_000:,} MB of the disk"
+        return f"stopped: it took more than {most}, or the last of it; its files are still there"
     if ended.why == "not begun":
         return "not run: the sandbox could not be set up, as said above"
     if ended.why == "memory":
@@ -53,7 +52,7 @@ def end_in_words(ended: Exit, settings: ShellSettings) -> str:
     number = -ended.status if ended.status < 0 else ended.status - 128  # as a shell tells it of its own child
     too_large = ""
     if number == signal.SIGXFSZ:
-        too_large = f": a file grew to {settings.exec_file_mb:,} MB (limits.exec_file_mb)"
+        too_large = f": a file grew to {settings.bounds.file_bytes // 1_000_000:,} MB"
     said = f"killed by {_signal_name(number)}" if ended.status < 0 else f"exit status {ended.status}"
     return f"{said}{too_large}"
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 HEAD_CHARACTERS = 4_000
 TAIL_CHARACTERS = 6_000
 LONGEST_SECONDS = 600
+PROCESSES, FILE_MB, DISK_MB = 256, 4_000, 4_000
+"""Of one command: processes at once, MB of each file that it writes, and of the disk space that it may fill."""
 
 
 class ShellSettings(NamedTuple):
@@ -32,10 +34,7 @@ class ShellSettings(NamedTuple):
 
     # seconds that a command may run, unless the model asks for more (600 at most)
     exec_seconds: Annotated[int, ABOVE_0] = 60
-    exec_processes: Annotated[int, ABOVE_0] = 256  # processes of one command at once
     exec_memory_mb: int = 0  # MB of memory of one command; 0: half of the machine's
-    exec_file_mb: Annotated[int, ABOVE_0] = 4_000  # MB of each file that a command writes
-    exec_disk_mb: Annotated[int, ABOVE_0] = 4_000  # MB of disk space that one command may fill
 
     @property
     def bounds(self) -> Bounds:
@@ -43,7 +42,7 @@ class ShellSettings(NamedTuple):
 
         half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
         memory = self.exec_memory_mb * 1_000_000 or half
-        return Bounds(self.exec_processes, memory, self.exec_file_mb * 1_000_000, self.exec_disk_mb * 1_000_000)
+        return Bounds(PROCESSES, memory, FILE_MB * 1_000_000, DISK_MB * 1_000_000)
 
 
 class Shell(Plugin):

@@ -30,14 +30,13 @@ class UndoSettings(NamedTuple):
     """Receipts of what was changed."""
 
     receipts: bool = True  # in the terminal, show a line about what was changed after each answer
-    chat_receipts: bool = False  # show that line in chat apps too
 
 
 class Undo(Plugin):
     name = "undo"
     hears: Mapping[str, Hears] = {"on_end": Hears(changes=True)}
     settings = UndoSettings
-    keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts", "chat_receipts": "session.chat_receipts"}
+    keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts"}
 
     def __init__(self, host: Host, settings: UndoSettings) -> None:
         self._host, self._settings, self._records = host, settings, host.records
@@ -66,15 +65,10 @@ class Undo(Plugin):
         told = "; ".join(undone[:5]) + (f"; and {len(undone) - 5} more" if len(undone) > 5 else "")
         return draft._replace(remarks=(*draft.remarks, f"Undone by the person, so it is as it was before: {told}"))
 
-    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
-        """Tell what was done, in a line of its own or below the answer."""
-        outbound, line = ended.outbound, line_after_turn(turn.effects)
-        if line and self._settings.receipts:
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
+        """Tell what was done, in a line of its own."""
+        if self._settings.receipts and (line := line_after_turn(turn.effects)):
             tx.after(lambda: self._host.show(turn.address, Receipt(line)))
-        is_below = self._settings.chat_receipts and turn.address.channel != "terminal"
-        if not (line and is_below and outbound and outbound.text):
-            return None
-        return ended._replace(outbound=outbound._replace(text=f"{outbound.text}\n\n· {line}"))
 
     # --- commands ----------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SECONDS = 25.0
 MOST_RESULTS, MOST_BYTES = 20, 2_000_000
 SNIPPET = 300
+BRAVE, TAVILY = "https://api.search.brave.com", "https://api.tavily.com"
 
 Span = Literal["day", "week", "month", "year"]
 _DAYS: dict[str, int] = {"day": 1, "week": 7, "month": 31, "year": 366}
@@ -126,7 +127,7 @@ class WebSearch:
         asked = {"q": query.words, "count": str(query.most)}
         if query.since:
             asked["freshness"] = f"{query.since}to{query.today}"
-        url = f"{self._settings.api_base or 'https://api.search.brave.com'}/res/v1/web/search?{urlencode(asked)}"
+        url = f"{BRAVE}/res/v1/web/search?{urlencode(asked)}"
         said = await self._json(url, {"x-subscription-token": self._key, "accept": "application/json"})
         return _made(_list(_table(said.get("web")).get("results")), "description", ("page_age", "age"))
 
@@ -136,7 +137,7 @@ class WebSearch:
         if query.since:
             asked["start_date"] = str(query.since)
         headers = {"authorization": f"Bearer {self._key}", "content-type": "application/json"}
-        url = f"{self._settings.api_base or 'https://api.tavily.com'}/search"
+        url = f"{TAVILY}/search"
         said = await self._json(url, headers, json.dumps(asked).encode())
         return _made(_list(said.get("results")), "content", ("published_date",))
 

@@ -13,7 +13,6 @@ class WebSettings(NamedTuple):
     # search engine; "ddgs" needs no key, "searxng" is a server of your own
     search: Literal["ddgs", "brave", "tavily", "searxng"] = "ddgs"
     key: str = ""  # key of brave or tavily; in secrets.env it is BRAVE_API_KEY or TAVILY_API_KEY
-    api_base: str = ""  # address to use in place of brave's or tavily's
     searxng: str = ""  # address of your SearXNG server, which may be private
     region: str = "us-en"  # country and language of ddgs, such as "de-de"
 
@@ -22,9 +21,9 @@ class WebSettings(NamedTuple):
             raise ConfigError(
                 'web.searxng is missing: write the address of your server, such as "http://nas.lan:8888".'
             )
-        for key, value in (("web.searxng", self.searxng), ("web.api_base", self.api_base)):
-            if value and not value.startswith(("http://", "https://")):
-                raise ConfigError(f'{key} must be an address such as "http://nas.lan:8888", not {value[:100]!r}.')
+        if self.searxng and not self.searxng.startswith(("http://", "https://")):
+            how = 'must be an address such as "http://nas.lan:8888"'
+            raise ConfigError(f"web.searxng {how}, not {self.searxng[:100]!r}.")
         country, dash, language = self.region.partition("-")
         if not (dash and country.isalpha() and language.isalpha()):
             raise ConfigError(f'web.region must be country and language, such as "us-en", not {self.region[:40]!r}.')

@@ -245,21 +245,25 @@ FILLS = "for n in {1..300}; do head -c 1M /dev/zero > f$n; sleep 0.02; done; sle
 
 
 @pytest.mark.parametrize(
-    ("settings", "command", "said"),
+    ("limit", "command", "said"),
     [
-        ("exec_processes = 3", "for n in 1 2 3 4; do sleep 60 & done; wait", "more than 3 processes at once"),
+        ("PROCESSES = 3", "for n in 1 2 3 4; do sleep 60 & done; wait", "more than 3 processes at once"),
         ("exec_memory_mb = 50", "head -c 90000000 /dev/zero | tail | sleep 60", "used more than 50 MB of memory"),
-        ("exec_disk_mb = 3", FILLS, "than 3 MB of the disk"),
-        ("exec_file_mb = 1", "exec yes >much", "killed by SIGXFSZ: a file grew to 1 MB (limits.exec_file_mb)"),
-        ("exec_file_mb = 1", "yes > much; exit $?", "exit status 153: a file grew to 1 MB (limits.exec_file_mb)"),
+        ("DISK_MB = 3", FILLS, "than 3 MB of the disk"),
+        ("FILE_MB = 1", "exec yes >much", "killed by SIGXFSZ: a file grew to 1 MB"),
+        ("FILE_MB = 1", "yes > much; exit $?", "exit status 153: a file grew to 1 MB"),
     ],
 )
 @pytest.mark.parametrize("background", [False, True])
 async def test_a_limit_that_ends_a_command_is_said(
-    tmp_path: Path, settings: str, command: str, said: str, background: bool
+    tmp_path: Path, limit: str, command: str, said: str, background: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name, _, value = limit.partition(" = ")
+    settings = f"[limits]\n{limit}\n" if name.islower() else ""
+    if not settings:
+        monkeypatch.setattr(f"nanoclaw.plugins.shell.plugin.{name}", int(value))
     model = ScriptedProvider(call("exec", {"command": command, "background": background}), "Hm.", "Oh.")
-    async with running(tmp_path, model, settings=f"[limits]\n{settings}\n", wakes=True) as program:
+    async with running(tmp_path, model, settings=settings, wakes=True) as program:
         await program.ask("Go")
         told = await program.answer() if background else results(program.history)[0].text
         assert said in told

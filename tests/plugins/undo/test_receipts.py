@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
-from nanoclaw.core.messages import Address, AssistantMessage
-from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from nanoclaw.providers.scripted import Say, call
 from tests.plugins.claims.test_claims import talk
-from tests.program import FakeChannel, running
 
 WRITES = call("write_file", {"path": "notes/bird.txt", "content": "pelican"})
 
@@ -29,23 +26,6 @@ def test_a_command_that_failed_was_run_all_the_same_and_is_told_as_failed(tmp_pa
     home = talk(tmp_path, ("go", (Say(calls=commands), "Two of the three commands failed.")))
     assert home.receipts == ["ran 3 commands (2 failed)"]
     assert home.answers == ["Two of the three commands failed."]
-
-
-def test_in_a_chat_the_line_stands_below_the_answer_where_it_is_wanted(tmp_path: Path) -> None:
-    async def story() -> None:
-        settings, chat = "[session]\nchat_receipts = true", Address("chat", "7")
-        with ScriptedProvider(WRITES, "Done.", "Nothing new.") as model:
-            async with running(
-                tmp_path, model, settings=settings, without=["access"], channel=FakeChannel("chat")
-            ) as home:
-                await home.write_from(chat, "7", "write it", role="owner")
-                assert await home.answer() == "Done.\n\n· wrote notes/bird.txt"
-                await home.write_from(chat, "7", "and now?", role="owner")
-                assert await home.answer() == "Nothing new."
-                said = home.app.sessions.of(chat).history
-                assert [one.text for one in said if isinstance(one, AssistantMessage)][1] == "Done."
-
-    asyncio.run(story())
 
 
 def test_many_files_are_counted(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import ToolResult
-from nanoclaw.plugins.web import keyless
+from nanoclaw.plugins.web import keyless, search
 from nanoclaw.plugins.web.search import SearchError
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from nanoclaw.start.build import build
@@ -34,8 +35,18 @@ ENGINES = (
 )
 
 
-async def searched(root: Path, settings: str, environment: dict[str, str] | None = None, **asked: Any) -> ToolResult:
+async def searched(
+    root: Path, settings: str, environment: dict[str, str] | None = None, url: str = "", **asked: Any
+) -> ToolResult:
     model = ScriptedProvider(call("web_search", {"query": "frob release", **asked}), "Done.")
+    places = {"BRAVE": url or search.BRAVE, "TAVILY": url or search.TAVILY}
+    with patch.multiple(search, **places):  # type: ignore[call-overload]
+        return await _searched(root, model, settings, environment)
+
+
+async def _searched(
+    root: Path, model: ScriptedProvider, settings: str, environment: dict[str, str] | None
+) -> ToolResult:
     async with running(root, model, settings=f"[web]\n{settings}\n", environment=environment) as program:
         await program.ask("Search for it")
         return results(program.history)[-1]
@@ -69,9 +80,9 @@ BRAVE = {
 
 async def test_brave_gives_numbered_results_with_title_address_date_and_snippet(tmp_path: Path) -> None:
     async with site({"/res/v1/web/search": answer(BRAVE)}) as served:
-        settings = f'search = "brave"\napi_base = "{served.url}"'
+        settings = 'search = "brave"'
         environment = {"BRAVE_API_KEY": "key-of-the-person"}
-        found = await searched(tmp_path, settings, environment, count=5, since="2026-03-01")
+        found = await searched(tmp_path, settings, environment, served.url, count=5, since="2026-03-01")
         assert found.outside == "web search"
         assert (
             "2 results for 'frob release' since 2026-03-01, by brave:\n\n"
@@ -85,8 +96,8 @@ async def test_brave_gives_numbered_results_with_title_address_date_and_snippet(
 async def test_tavily_is_asked_with_the_key_of_the_settings(tmp_path: Path) -> None:
     said = {"results": [{"title": "T", "url": "https://t.example/", "content": "words", "score": 0.9}]}
     async with site({"/search": answer(said)}) as served:
-        settings = f'search = "tavily"\nkey = "tvly-secret"\napi_base = "{served.url}"'
-        found = await searched(tmp_path, settings, since="week")
+        settings = 'search = "tavily"\nkey = "tvly-secret"'
+        found = await searched(tmp_path, settings, url=served.url, since="week")
         assert "1. T\n   https://t.example/\n   words" in found.text
         assert "authorization: Bearer tvly-secret" in served.asked[0]
         assert json.loads(served.bodies[0]) == {
@@ -113,7 +124,7 @@ async def test_a_searxng_of_ones_own_may_be_private(tmp_path: Path) -> None:
         assert parameters(served) == {"q": "frob release", "format": "json", "time_range": "month"}
 
 
-KEYED = 'search = "brave"\nkey = "a-key-of-mine"\napi_base = "{url}"'
+KEYED = 'search = "brave"\nkey = "a-key-of-mine"'
 TAVILY = KEYED.replace("brave", "tavily")
 SEARXNG = 'search = "searxng"\nsearxng = "{url}"'
 INVALID = {"type": "ErrorResponse", "error": {"code": "SUBSCRIPTION_TOKEN_INVALID", "status": 422}}
@@ -144,7 +155,7 @@ async def test_no_result_a_refusal_and_an_outage_are_told_apart(
     tmp_path: Path, settings: str, said: bytes, told: str
 ) -> None:
     async with site(dict.fromkeys(("/res/v1/web/search", "/search"), said)) as served:
-        found = await searched(tmp_path, settings.format(url=served.url))
+        found = await searched(tmp_path, settings.format(url=served.url), url=served.url)
         assert told in found.text
         assert found.is_error is not found.text.startswith("No result")
         assert "a-key-of-mine" not in found.text
