@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from nanoclaw.channels import attach
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
@@ -30,7 +29,7 @@ def carry_out(
     that `only_reads` needs no free disk space."""
     from nanoclaw.commands.greeting import print_left_out, print_unfired
     from nanoclaw.commands.inspecting import app_over_copy
-    from nanoclaw.commands.talking import program, there_or_here
+    from nanoclaw.commands.talking import program, said
 
     async def here() -> int:
         model = ""
@@ -40,18 +39,14 @@ def carry_out(
             model = await choose_model(config)
         async with app_over_copy(config) if only_reads else program(config, model) as app:
             print_left_out(app)
-            if (said := await reply(app, command, as_json=as_json)) is None:
+            if (told := await reply(app, command, as_json=as_json)) is None:
                 return OF_TALK
-            print(said)
+            print(told)
             print_unfired(app)
         return 0
 
-    def there(link: attach.Link) -> int:
-        return attach.ask(link, command, [], as_json=as_json)
-
     command = f"/{name} {argument}".strip()
-
-    return there_or_here(config, "command", there, here)
+    return said(config, command, here, want="command", as_json=as_json)
 
 
 async def reply(app: App, command: str, *, as_json: bool) -> str | None:

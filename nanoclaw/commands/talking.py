@@ -88,11 +88,9 @@ def _answer_once(config: Config, options: Options, text: str) -> int:
             attach.say(f"the answer could not be written: {channel.write_error}")
         return 0 if channel.is_answered and not channel.write_error else 1
 
-    def ask(link: attach.Link) -> int:
-        sent = [(file.path, file.name, file.mime) for file in files]
-        return attach.ask(link, text, sent, as_json=options.json, timeout=options.timeout)
-
-    return there_or_here(config, "answer", ask, answer, session=options.session, model=options.model)
+    return said(
+        config, text, answer, files, options.session, options.model, as_json=options.json, timeout=options.timeout
+    )
 
 
 def _check(app: App, channel: Plain, lack: str) -> None:
@@ -412,27 +410,31 @@ def _end_gateway(app: App, serving: asyncio.Task[Any]) -> None:
 # --- in this process, or by way of another ---------------------------------------------------------------------------
 
 
-def there_or_here(
+def said(
     config: Config,
-    want: str,
-    there: Callable[[attach.Link], int],
+    text: str,
     here: Callable[[], Coroutine[Any, Any, int]],
-    *,
+    files: Iterable[Attachment] = (),
     session: str = "main",
     model: str = "",
+    *,
+    want: str = "answer",
+    as_json: bool = False,
+    timeout: float = attach.TIMEOUT_SECONDS,
 ) -> int:
-    """Work by way of the process that runs, or in this one. A process that is just starting, or about to end, is waited
-    for; a question or a command also waits until one that does not listen has ended."""
+    """Say a text to the process that runs, or work `here`. A process that is just starting, about to end, or that does
+    not listen is waited for."""
     began, noted = time.monotonic(), False
     while True:
         if link := _attached(config, want, session, model):
-            return there(link)
+            sent = [(file.path, file.name, file.mime) for file in files]
+            return attach.ask(link, text, sent, as_json=as_json, timeout=timeout)
         _check_settings(config, model)
         try:
             return run(here())
         except StoreBusy:
             waited = time.monotonic() - began
-            if waited > (_BUSY_SECONDS if want == "chat" else _PATIENCE_SECONDS):
+            if waited > _PATIENCE_SECONDS:
                 raise
             if waited > paced(_BUSY_SECONDS) and not noted:
                 noted = True
