@@ -18,7 +18,7 @@ from typing import Any
 
 from nanoclaw import time_words
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES
 from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.local import LocalProvider
 from nanoclaw.start import config

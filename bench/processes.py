@@ -16,8 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import ToolOutput
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, ToolOutput
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.start.build import build
 from nanoclaw.start.config import load

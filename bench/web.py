@@ -18,7 +18,7 @@ from statistics import median
 import httpx
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.plugins.web import readable
 from nanoclaw.start.build import build

@@ -24,8 +24,7 @@ from unittest.mock import patch
 
 from nanoclaw.core.errors import ContextTooLong
 from nanoclaw.core.messages import Address, Attachment
-from nanoclaw.core.plugin import Command, Profile, Tool
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Command, Profile, Tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start import build
 from tests.program import FakeChannel, assert_legal, results, running

@@ -215,7 +215,7 @@ def shapes(package: Modules) -> list[str]:
     """Names of what is larger, or stands oftener, than the house allows."""
     found, classes = list[str](), defaultdict[str, set[str]](set)
     for name, (text, tree) in package.items():
-        if name != "core/profiles.py" and any(f'role {sign} "guest"' in text for sign in ("==", "!=", "is")):
+        if any(f'role {sign} "guest"' in text for sign in ("==", "!=", "is")):
             found.append(f"decides about guests: {name}")
         for begun in re.findall(r'"""((?:What|Whether|Where|Which|How)\b.{0,30})', text):
             found.append(f"docstring that begins with no verb or noun: {name}: {begun}")
@@ -278,7 +278,7 @@ def names_of_plugins(package: Modules) -> list[str]:
 OF_PLUGINS = frozenset({"job", "helper", "exec", "process", "rehearsal"})
 NO_WORD = re.compile(r"heartbeat|incognito|approvals|sandbox|memory_")
 WORDS = frozenset({"conversations", "files", "knowledge", "message", "question", "rules"})  # columns, too
-STILL_NAMED = frozenset({"core/profiles.py", "core/plugin.py", "core/prompt_snapshot.py"})
+STILL_NAMED = frozenset({"core/plugin.py", "core/prompt_snapshot.py"})
 """Tables of the core that still have such names: profiles, whom a tool is open to, parts of a prompt."""
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.app import App
-from nanoclaw.core.plugin import Tool
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Tool
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.start.build import build
 from tests.program import config_of

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, StoreError
 from nanoclaw.core.messages import Address, ModelRequest
-from nanoclaw.core.plugin import Mode, Profile
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Mode, Profile
 from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config, WorkspaceFolder

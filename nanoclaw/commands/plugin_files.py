@@ -18,8 +18,7 @@ from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.plugin import Plugin
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Plugin
 from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
 from nanoclaw.packages.pins import PackagePin

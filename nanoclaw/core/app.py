@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from nanoclaw import __version__
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import pause
 from nanoclaw.core.calls import Toolbox
@@ -266,16 +265,6 @@ class App:
         if self._wakes:
             self.start_work()
         self.delivery.wake_all()
-
-    def about(self) -> list[str]:
-        """Lines about the program, and what is wrong with it."""
-        frozen = ["Everything is frozen by /panic until /resume."] if self.router.is_frozen else []
-        banners = [one.banner() for one in self.plugins]
-        lines = (f"nanoclaw {__version__}", f"Home: {self.home}", f"Workspace: {self.settings.workspace}")
-        known = filter(None, (self.settings.problem, *self.left_out.values(), *banners))
-        troubles = (f"The model for {name} does not answer: {why}" for name, why in self.models.troubles().items())
-        faults = (f"The plugin {name} failed: {fault}" for name, fault in self.chain.faults.items())
-        return [*frozen, *lines, *known, *troubles, *faults]
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
         """Reports of plugins about themselves, each with the plugin's name."""

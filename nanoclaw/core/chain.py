@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import UTC
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from nanoclaw.core.errors import FAULTS, ConfigError, ContextTooLong, NanoclawError, ProviderError
 from nanoclaw.core.messages import (
@@ -57,13 +57,6 @@ HOOKS = (
     *("on_progress", "after_tool", "before_answer", "on_end", "before_send", "on_reset", "make_room"),
     *("before_compaction", "conversation_of", "prompt_tools", "restrict_tools"),
 )
-NARROWED = (
-    *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),
-    *("after_tool", "before_answer", "on_end"),
-)
-"""Hooks that a plugin may limit in its `hears`."""
-
-_KNOWN = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
 _VERDICTS: tuple[type, ...] = (Refuse, Ask)
 
 
@@ -381,14 +374,6 @@ def _is_about(heard: Hears, origin: str, channel: str, calls: Iterable[tuple[str
     return any(name in heard.tools or (heard.changes and reach != "none") for name, reach in calls)
 
 
-def unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
-    """Public names of a class that Plugin doesn't have: a misspelt hook would never be called. Those of `hears` too."""
-    for part in kind.__mro__:
-        if part not in (Plugin, object):
-            yield from (name for name in vars(part) if name not in _KNOWN and not name.startswith("_"))
-    yield from (name for name in kind.hears if name not in NARROWED)
-
-
 def _checked(given: T, kinds: Kinds) -> T:
     """The return value of a hook, which must be None or of these types. Raises TypeError."""
     if given is None or isinstance(given, kinds):
@@ -398,18 +383,6 @@ def _checked(given: T, kinds: Kinds) -> T:
         raise TypeError("it is `async def` and must be `def`")
     wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
     raise TypeError(f"it gave a {type(given).__name__}, not {wanted}")
-
-
-def hooks_of_another_kind(kind: type[Plugin]) -> Iterator[str]:
-    """Methods that are `async def` where Plugin has `def`, or the other way round: they would never be called."""
-    for name, own in vars(kind).items():
-        expected = vars(Plugin).get(name)
-        if hasattr(expected, "__code__") and hasattr(own, "__code__") and _is_async(own) != _is_async(expected):
-            yield name
-
-
-def _is_async(function: Any) -> bool:
-    return bool(function.__code__.co_flags & 0x80)  # CO_COROUTINE of the module inspect, which is dear to import
 
 
 def _overrides(one: Plugin, hook: str) -> bool:

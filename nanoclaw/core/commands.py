@@ -9,8 +9,7 @@ from typing import NamedTuple, cast
 
 from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ScheduleError, SkillError
 from nanoclaw.core.messages import Address, Inbound, UserMessage
-from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx
-from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx, profile_of
 from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.redaction import within

@@ -14,8 +14,7 @@ from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Address, Attachment, Image, Inbound, Message, ModelRequest, ToolCall, UserMessage
-from nanoclaw.core.plugin import Draft, Mode, Profile, Section
-from nanoclaw.core.profiles import GUEST, PROFILES
+from nanoclaw.core.plugin import GUEST, PROFILES, Draft, Mode, Profile, Section
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.outside_text import block

@@ -15,8 +15,7 @@ from nanoclaw.core.commands import Accepted, Commands, sorry
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
-from nanoclaw.core.plugin import Reply
-from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.plugin import Reply, profile_of
 from nanoclaw.core.runner import Rounds, Runner
 from nanoclaw.core.store import inbox
 from nanoclaw.core.store.db import Transaction

@@ -6,6 +6,7 @@ and nothing else of nanoclaw. docs/plugins.md has a whole one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -89,6 +90,66 @@ class Profile(NamedTuple):
     words: str = ""  # for a person, such as "task {}" with its chat; '' for one that a person begins
     again: str = ""  # said of one that was broken off after it did {}, where its subject comes up again by itself
     blocks: bool = True  # others' text in its message stands in a block: no model of ours has written it
+
+
+GUEST = Profile("guest", mode="guest", can_allow=False)
+"""The profile of guests and groups. They may use only tools and commands whose `open_to` names the guest."""
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile("person"),
+        GUEST,
+        Profile("job", mode="minimal", purpose="tasks", can_allow=False, words="task {}"),
+        Profile(
+            "heartbeat",
+            mode="minimal",
+            purpose="heartbeat",
+            can_ask=False,
+            can_allow=False,
+            words="a heartbeat",
+            again="A heartbeat was interrupted.{} Its lines come up again at the next one.",
+            blocks=False,
+        ),
+        Profile("helper", mode="minimal", purpose="helpers", blocks=False),
+        Profile("incognito", only=frozenset(), can_ask=False, can_allow=False),
+        Profile("rehearsal", mode="minimal", purpose="tasks", can_ask=False, can_allow=False, acts=False, keeps=False),
+    )
+}
+
+
+def profile_of(inbound: Inbound) -> Profile:
+    """The profile of a message: that of its origin's name, else a helper's; everything of a guest's is a guest's. In a
+    group others read the answer, so everybody is a guest there. Who waits only so long (`nanoclaw -m`) can't be asked.
+    """
+    found = GUEST
+    if inbound.profile:
+        found = load_profile(inbound.profile)
+    elif inbound.role == "owner" and not inbound.is_group:
+        found = PROFILES.get(inbound.message.origin, PROFILES["helper"])
+    return found._replace(can_ask=False, wait=inbound.wait_limit) if inbound.wait_limit else found
+
+
+def dump_profile(profile: Profile) -> str:
+    """A profile as it is stored with a message: its name, or the whole profile if it is not in the table."""
+    if PROFILES.get(profile.name) == profile:
+        return profile.name
+    limits = profile.limits._asdict() if profile.limits else None
+    only = sorted(profile.only) if profile.only is not None else None
+    return json.dumps(profile._replace(limits=limits, only=only)._asdict())  # type: ignore[arg-type]
+
+
+def load_profile(text: str) -> Profile:
+    """The profile that `dump_profile` wrote; the guest's for an unknown one."""
+    if not text.startswith("{"):
+        return PROFILES.get(text, GUEST)
+    try:
+        fields = json.loads(text)
+        limits, only = fields.pop("limits"), fields.pop("only")
+        only = None if only is None else frozenset(only)
+        return Profile(**fields, limits=Limits(**limits) if limits else None, only=only)
+    except (ValueError, TypeError, KeyError):
+        return GUEST
 
 
 class AskedModel(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from base64 import b64encode
@@ -14,7 +13,6 @@ from nanoclaw import strict_json
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
     AssistantMessage,
-    HistoryMemo,
     Image,
     Message,
     ModelRequest,
@@ -24,6 +22,7 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
+from nanoclaw.history_memo import HistoryMemo
 from nanoclaw.tokens.tokens import estimate, image_tokens, weight
 
 OnEvent = Callable[[Event], None]
@@ -239,21 +238,6 @@ class LegalForm:
                 pass  # stands with its call, or alone and then nowhere
         self._has_begun = self._has_begun or bool(legal)
         return legal
-
-
-def plain_id(identity: str, longest: int = 40) -> str:
-    """An id that every provider takes; another provider's odd one is replaced by its digest."""
-    if re.fullmatch(r"[A-Za-z0-9_-]+", identity) and len(identity) <= longest:
-        return identity
-    return f"call_{digest(identity)[:24]}"
-
-
-def digest(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()
-
-
-def has_images(request: ModelRequest) -> bool:
-    return any(isinstance(message, UserMessage | ToolResult) and message.images for message in request.history)
 
 
 def whole(text: str) -> str:

@@ -14,8 +14,7 @@ from nanoclaw.core.conversation import Actors, Conversation, not_begun
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from nanoclaw.core.plugin import Reply
-from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.plugin import Reply, profile_of
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
 from nanoclaw.core.store.db import PANIC, Flags, Transaction

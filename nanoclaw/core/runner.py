@@ -27,8 +27,7 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, MakeCalls, Plugin, Profile
-from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, MakeCalls, Plugin, Profile, profile_of
 from nanoclaw.core.prompt_snapshot import Manifest, Preview, manifest
 from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.store.inbox import STOPPED, Inbox, OpenTurn

@@ -26,8 +26,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.model_call import ModelCalls
-from nanoclaw.core.plugin import Ask, Profile, Tx
-from nanoclaw.core.profiles import profile_of
+from nanoclaw.core.plugin import Ask, Profile, Tx, profile_of
 from nanoclaw.core.store.sessions import Session, TurnJournal
 
 

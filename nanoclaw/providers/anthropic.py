@@ -27,10 +27,11 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.provider import ABLE, GO_ON, Abilities, LegalForm, OnEvent, has_images, plain_id, whole
+from nanoclaw.core.provider import ABLE, GO_ON, Abilities, LegalForm, OnEvent, whole
 from nanoclaw.providers.chat_answer import distinct, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
+from nanoclaw.providers.repair import has_images, plain_id
 from nanoclaw.providers.wire import messages_json, object_json
 
 API_BASE = "https://api.anthropic.com"

@@ -14,7 +14,7 @@ from typing import Any
 from nanoclaw.core.errors import CannotSee, ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
-from nanoclaw.core.provider import ABLE, Abilities, OnEvent, chat_messages, chat_tools, has_images, plain_id
+from nanoclaw.core.provider import ABLE, Abilities, OnEvent, chat_messages, chat_tools
 from nanoclaw.installation import install_command
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import (
@@ -27,6 +27,7 @@ from nanoclaw.providers.failures import (
     window_in,
 )
 from nanoclaw.providers.http import RetryPolicy, retried
+from nanoclaw.providers.repair import has_images, plain_id
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
 _SETTINGS = {

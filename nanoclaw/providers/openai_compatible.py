@@ -11,19 +11,7 @@ from typing import Any, Literal, NamedTuple
 from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
-from nanoclaw.core.provider import (
-    ABLE,
-    Abilities,
-    Ability,
-    ChatForm,
-    OnEvent,
-    chat_tools,
-    digest,
-    has_images,
-    plain_id,
-    system_message,
-    whole,
-)
+from nanoclaw.core.provider import ABLE, Abilities, Ability, ChatForm, OnEvent, chat_tools, system_message, whole
 from nanoclaw.providers.chat_answer import ChatAnswer
 from nanoclaw.providers.failures import (
     MISFORMED,
@@ -34,6 +22,7 @@ from nanoclaw.providers.failures import (
     unknown_form,
 )
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
+from nanoclaw.providers.repair import digest, has_images, plain_id
 from nanoclaw.providers.wire import dump, messages_json, object_json
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from nanoclaw.core.messages import AssistantMessage, HistoryMemo, Message, ModelRequest
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
+from nanoclaw.history_memo import HistoryMemo
 
 Wire = dict[str, Any]
 

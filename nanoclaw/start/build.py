@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from importlib import import_module
@@ -14,14 +14,12 @@ from nanoclaw import log
 from nanoclaw.atomic_write import remove_drafts
 from nanoclaw.channels import table as chat_apps
 from nanoclaw.core.app import App, AppSettings
-from nanoclaw.core.chain import hooks_of_another_kind, unknown_hooks
 from nanoclaw.core.channel import Channel, ChannelAccess, ChannelHost, ChannelTable
 from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Limits
 from nanoclaw.core.model_call import Models
-from nanoclaw.core.plugin import Plugin
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Plugin
 from nanoclaw.core.prompt_snapshot import IDS
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
@@ -83,6 +81,14 @@ BUILT_IN: dict[str, str] = {
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
 FOR_SETTINGS = ("calendar", "mailbox", "knowledge")  # loaded only where config.toml has a table for them
+
+NARROWED = (
+    *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),
+    *("after_tool", "before_answer", "on_end"),
+)
+"""Hooks that a plugin may limit in its `hears`."""
+
+_KNOWN = {name for name in dir(Plugin) if not name.startswith("_")} | {"name", "seconds"}
 
 LAST = "redact"  # third-party plugins stand before it
 
@@ -190,12 +196,12 @@ def classes(
                     raise ConfigError(f"{error} nanoclaw --without {name} starts without it.") from error
                 tell(name, str(error))
     for one in (*found, *third_party):
-        for name in unknown_hooks(one):
+        for name in _unknown_hooks(one):
             raise ConfigError(
                 f"the plugin {one.name} has {name!r}, which Plugin does not have: a misspelt hook would never be "
                 f"called. Its own names begin with “_”. nanoclaw --without {one.name} starts without it."
             )
-        for name in hooks_of_another_kind(one):
+        for name in _hooks_of_another_kind(one):
             raise ConfigError(
                 f"{name!r} of the plugin {one.name} is `def` where Plugin has `async def`, or the other way round, so "
                 f"it would never be called. nanoclaw --without {one.name} starts without it."
@@ -244,6 +250,26 @@ def checked(
 
 
 change_settings = partial(change, checked)
+
+
+def _unknown_hooks(kind: type[Plugin]) -> Iterator[str]:
+    """Public names of a class that Plugin doesn't have: a misspelt hook would never be called. Those of `hears` too."""
+    for part in kind.__mro__:
+        if part not in (Plugin, object):
+            yield from (name for name in vars(part) if name not in _KNOWN and not name.startswith("_"))
+    yield from (name for name in kind.hears if name not in NARROWED)
+
+
+def _hooks_of_another_kind(kind: type[Plugin]) -> Iterator[str]:
+    """Methods that are `async def` where Plugin has `def`, or the other way round: they would never be called."""
+    for name, own in vars(kind).items():
+        expected = vars(Plugin).get(name)
+        if hasattr(expected, "__code__") and hasattr(own, "__code__") and _is_async(own) != _is_async(expected):
+            yield name
+
+
+def _is_async(function: Any) -> bool:
+    return bool(function.__code__.co_flags & 0x80)  # CO_COROUTINE of the module inspect, which is dear to import
 
 
 def _settings(config: Config, one: type[Plugin]) -> Any:

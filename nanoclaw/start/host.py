@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nanoclaw import __version__
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import (
@@ -23,14 +24,15 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.model_call import silence
-from nanoclaw.core.plugin import AskedModel, Asker, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, AskedModel, Asker, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.core.records import Records
 from nanoclaw.core.store import history
 from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.core.store.sessions import Call, record
 from nanoclaw.core.turn import RunningTurn
+from nanoclaw.sqlite_salvage.copies import all_copies
+from nanoclaw.start.opening import drop_bytes
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -128,13 +130,13 @@ class PluginHost:
         self.change_settings = app.settings.change
         self.records = Records(app.store.rows)
         self.now, self.read, self.get = app.clock, app.store.rows, app.public
-        self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), app.about, app.outbox.sent
+        self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), partial(about, app), app.outbox.sent
         self.write, self.write_now = app.transactions.write, app.transactions.write_now
         self.show, self.channel, self.deliver = app.channels.show, app.channels.get, app.deliver
         self.watch = app.channels.watch
         self.serves, self.is_gateway = app.resumes, lambda: app.is_gateway
         self.is_frozen, self.plugins = lambda: app.router.is_frozen, lambda: app.plugins
-        self.copies, self.drop_bytes = app.store.copies, app.store.drop_bytes
+        self.copies, self.drop_bytes = partial(all_copies, app.store.path), partial(drop_bytes, app.store)
         self.tools = lambda profile, *, anew=False: {one.name: one for one in app.chain.tools(profile, anew=anew)}
         self.resume = lambda turn: app.conversations.resume(turn)
         self.commands = lambda profile: app.commands.open_to(profile)
@@ -229,3 +231,14 @@ class _NoSession:
 
     def called(self, call: Call) -> None:
         self._transactions.write_now(lambda tx: record(tx.db, [call], tx.now))
+
+
+def about(app: App) -> list[str]:
+    """Lines about the program, and what is wrong with it."""
+    frozen = ["Everything is frozen by /panic until /resume."] if app.router.is_frozen else []
+    banners = [one.banner() for one in app.plugins]
+    lines = (f"nanoclaw {__version__}", f"Home: {app.home}", f"Workspace: {app.settings.workspace}")
+    known = filter(None, (app.settings.problem, *app.left_out.values(), *banners))
+    troubles = (f"The model for {name} does not answer: {why}" for name, why in app.models.troubles().items())
+    faults = (f"The plugin {name} failed: {fault}" for name, fault in app.chain.faults.items())
+    return [*frozen, *lines, *known, *troubles, *faults]

@@ -171,3 +171,17 @@ def _bring_up(db: sqlite3.Connection, path: Path) -> None:
         bring_up(db)
     except sqlite3.Error as error:
         raise StoreError(f"cannot bring {path} to format {newest}: {error}. It is as it was.") from error
+
+
+def drop_bytes(store: Store) -> None:
+    """Build the file again without what was deleted or overwritten in it, and empty its journal."""
+    store.wait()
+    try:
+        store.db.execute("PRAGMA secure_delete = ON")  # or the free part of a new page holds old text
+        store.db.execute("VACUUM")
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"the text was deleted from {store.path}, but its free space still has it ({error}): "
+            "free some disk space and do it again."
+        ) from error

@@ -20,8 +20,7 @@ import pytest
 
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.messages import AssistantMessage, Attachment, Image, ModelRequest, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.plugin import Draft, Host, Plugin, Profile, Section, Tool, Turn
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Draft, Host, Plugin, Profile, Section, Tool, Turn
 from nanoclaw.core.prompt_snapshot import manifest
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.tool import tool

@@ -8,8 +8,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, Inbound, UserMessage
-from nanoclaw.core.plugin import Plugin, Profile, Section, Tx
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Plugin, Profile, Section, Tx
 from nanoclaw.core.prompt_snapshot import EMPTY, channel_line
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.tokens.tokens import estimate

@@ -7,8 +7,7 @@ from pathlib import Path
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.events import Notice
-from nanoclaw.core.plugin import Host, Plugin, Profile, Section, Tool
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Host, Plugin, Profile, Section, Tool
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, call

@@ -209,23 +209,6 @@ async def test_a_result_is_what_plugins_make_of_it_and_never_empty(tmp_path: Pat
             assert (shown.text, shown.images) == ("(no output)", (Image("image/png", b"x"),))
 
 
-def test_a_tool_that_asks_for_it_learns_who_it_works_for(box: Box) -> None:
-    assert box.send("who", "{}").text == "me"
-
-
-async def test_cancelling_passes_through() -> None:
-    async def waits() -> str:
-        """Wait."""
-        await asyncio.Event().wait()
-        return ""
-
-    running = asyncio.create_task(Box(tool(waits)).run("waits", "{}"))
-    await asyncio.sleep(0)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-
 async def test_a_tool_error_is_shown_as_it_is() -> None:
     async def refuses() -> str:
         """Refuse."""

@@ -21,8 +21,23 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Host, Plugin, Profile, Tool, Turn, Tx, Verdict
-from nanoclaw.core.profiles import PROFILES, dump, load, profile_of
+from nanoclaw.core.plugin import (
+    PROFILES,
+    Answer,
+    Draft,
+    Ended,
+    Filter,
+    Host,
+    Plugin,
+    Profile,
+    Tool,
+    Turn,
+    Tx,
+    Verdict,
+    dump_profile,
+    load_profile,
+    profile_of,
+)
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, NOON, FakeChannel, Program, bare
@@ -284,12 +299,12 @@ def test_one_table_says_what_a_turn_may_do(role: Any, origin: Any, is_group: boo
     ],
 )
 def test_a_profile_is_kept_with_its_message(profile: Profile) -> None:
-    assert load(dump(profile)) == profile
+    assert load_profile(dump_profile(profile)) == profile
 
 
 @pytest.mark.parametrize("text", ["nobody", "{}", "{", '{"name": 5}'])
 def test_a_profile_that_nobody_knows_any_more_is_that_of_a_guest(text: str) -> None:
-    assert load(text) == PROFILES["guest"]
+    assert load_profile(text) == PROFILES["guest"]
 
 
 def test_who_may_be_asked_who_acts_and_who_sees_all() -> None:

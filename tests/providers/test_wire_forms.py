@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, note
 from hypothesis import strategies as st
 
-from nanoclaw.core import messages as vocabulary
 from nanoclaw.core import provider as base
 from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.provider import estimate_request
+from nanoclaw.history_memo import HistoryMemo
 from nanoclaw.providers import json_tools
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint
@@ -156,7 +156,7 @@ def without_mark(turn: dict[str, Any]) -> dict[str, Any]:
 @given(history=histories)
 def test_a_request_reads_the_same_when_only_what_is_new_of_it_is_written(history: tuple[Message, ...]) -> None:
     for name, (form, _) in FORMS.items():
-        memo = vocabulary.HistoryMemo()
+        memo = HistoryMemo()
         for count in range(len(history) + 1):
             asked = request(*history[:count])
             assert form(asked._replace(memo=memo)) == form(asked), name
@@ -193,7 +193,7 @@ def test_a_request_costs_what_is_new_in_it_however_long_the_conversation_is(name
         return count
 
     def next_turn_after(turns: int) -> int:
-        memo, history = vocabulary.HistoryMemo(), tuple(message for number in range(turns) for message in turn(number))
+        memo, history = HistoryMemo(), tuple(message for number in range(turns) for message in turn(number))
         work(request(*history)._replace(memo=memo))
         return work(request(*history, UserMessage("And now?", NOW))._replace(memo=memo))
 

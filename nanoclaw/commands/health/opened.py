@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.core.plugin import Finding
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Finding
 from nanoclaw.escapes import one_line
 from nanoclaw.start.config import Config
 

@@ -23,11 +23,10 @@ from pathlib import Path
 from threading import Event
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
-from nanoclaw.core import profiles
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Inbound, Outbound
-from nanoclaw.core.plugin import Profile
-from nanoclaw.sqlite_salvage.copies import all_copies, is_damage
+from nanoclaw.core.plugin import Profile, dump_profile
+from nanoclaw.sqlite_salvage.copies import is_damage
 
 PANIC = "panic"
 """On while everything is frozen; its value is the last outbox row before it."""
@@ -116,23 +115,6 @@ class Store:
         if self._beside is None:
             self._beside = sqlite3.connect(READ_ONLY.format(self.path.absolute().as_uri()), uri=True)
         return self._beside
-
-    def drop_bytes(self) -> None:
-        """Build the file again without what was deleted or overwritten in it, and empty its journal."""
-        self.wait()
-        try:
-            self.db.execute("PRAGMA secure_delete = ON")  # or the free part of a new page holds old text
-            self.db.execute("VACUUM")
-            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error as error:
-            raise StoreError(
-                f"the text was deleted from {self.path}, but its free space still has it ({error}): "
-                "free some disk space and do it again."
-            ) from error
-
-    def copies(self) -> list[Path]:
-        """Its whole copies: the daily ones, and those kept before migrations."""
-        return all_copies(self.path)
 
     def close(self) -> None:
         self.committer.shutdown()
@@ -246,7 +228,7 @@ class Transaction:
 
     def deliver(self, inbound: Inbound, profile: Profile | None = None) -> int | None:
         if profile:
-            inbound = inbound._replace(profile=profiles.dump(profile))
+            inbound = inbound._replace(profile=dump_profile(profile))
         row = self.accept(inbound)
         if row is not None:
             self.delivered.append((row, inbound))

@@ -21,7 +21,7 @@ from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from nanoclaw.start.opening import open_store
+from nanoclaw.start.opening import drop_bytes, open_store
 from tests.core.store.test_sessions import accept, inbound
 from tests.program import MAIN, NOON, FakeChannel, Program, everybody_is, running
 
@@ -207,7 +207,7 @@ async def test_bytes_of_what_was_deleted_are_dropped_after_the_commit_under_way(
     writing = asyncio.create_task(accounts.write("a"))
     await asyncio.to_thread(accounts.disk.reached.wait)
     threading.Timer(0.05, accounts.disk.free.set).start()
-    accounts.store.drop_bytes()
+    drop_bytes(accounts.store)
     await writing
     assert accounts.kept == ["a"]
 

@@ -10,8 +10,7 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import CheckedCall, Inbound, UserMessage
-from nanoclaw.core.plugin import Ask, Plugin, Scope, Tool, Turn, Verdict
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Ask, Plugin, Scope, Tool, Turn, Verdict
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES
 from nanoclaw.plugins.browse.asking import Use, is_named, use_of
 from nanoclaw.plugins.browse.plugin import _begun, _effect
 from nanoclaw.providers.scripted import ScriptedProvider

@@ -16,8 +16,7 @@ import pytest
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
 from nanoclaw.core.messages import AssistantMessage, Inbound, Usage, UserMessage
-from nanoclaw.core.plugin import Ask, Plugin, ToolOutput, Verdict
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Ask, Plugin, ToolOutput, Verdict
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.delegate.helpers import GOES_ON, LAST_ROUND

@@ -27,7 +27,8 @@ from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.plugins.forget import scrub
 from nanoclaw.plugins.forget.words import words_of
-from nanoclaw.start.opening import open_store
+from nanoclaw.sqlite_salvage.copies import all_copies
+from nanoclaw.start.opening import drop_bytes, open_store
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN, WORK = Address("terminal", "main"), Address("terminal", "work")
@@ -53,7 +54,7 @@ class Home:
         self.host: Any = self
         self.records = Records(self.store.rows)
         self.write_now, self.plugins = self.transactions.write_now, tuple[Plugin, ...]
-        self.copies, self.drop_bytes = self.store.copies, self.store.drop_bytes
+        self.copies, self.drop_bytes = lambda: all_copies(self.store.path), lambda: drop_bytes(self.store)
 
 
 def clean(text: str, is_here: bool) -> str:

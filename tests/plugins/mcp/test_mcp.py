@@ -23,7 +23,7 @@ from nanoclaw import cli
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event, Notice, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES
 from nanoclaw.outside_text import inside
 from nanoclaw.plugins.mcp.listing import tools_of
 from nanoclaw.providers.scripted import ScriptedProvider, call

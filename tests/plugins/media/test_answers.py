@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.chain import Filters
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice, TextDelta, TurnEnded
 from nanoclaw.core.messages import AssistantMessage
+from nanoclaw.core.runner import Stream
 from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
 from nanoclaw.plugins.silence.plugin import SilenceFilter
 from nanoclaw.providers.scripted import Say, ScriptedProvider
@@ -162,6 +164,16 @@ def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -
             around(path)
 
 
+def streamed(*pieces: str) -> list[str]:
+    filters, shown = [(None, FileLineFilter()), (None, SilenceFilter())], list[str]()
+    turn = SimpleNamespace(show=lambda event: shown.append(event.text))
+    stream: Any = Stream(turn, SimpleNamespace(filters=lambda turn: filters))  # type: ignore[arg-type]
+    for piece in pieces:
+        stream(TextDelta(piece))
+    stream.end()
+    return shown
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize(
     ("said", "shown"),
@@ -177,14 +189,11 @@ def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -
     ],
 )
 def test_a_stream_never_shows_what_is_not_said(said: str, shown: str, size: int) -> None:
-    filters = Filters([(FileLineFilter(), print), (SilenceFilter(), print)])
-    pieces = [filters.feed(said[start : start + size]) for start in range(0, len(said), size)]
-    assert "".join(pieces) + filters.end() == shown
+    assert "".join(streamed(*(said[start : start + size] for start in range(0, len(said), size)))) == shown
 
 
 def test_the_text_of_a_long_line_streams_as_it_comes() -> None:
-    filters = Filters([(FileLineFilter(), print), (SilenceFilter(), print)])
-    assert [filters.feed(piece) for piece in ("It ", "is ", "five")] == ["It ", "is ", "five"]
+    assert streamed("It ", "is ", "five") == ["It ", "is ", "five"]
 
 
 async def test_each_round_of_a_turn_has_a_filter_of_its_own(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, AssistantMessage, Outbound, ToolResult
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES
 from nanoclaw.core.store.inbox import TOOK_EFFECT
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN

@@ -11,7 +11,7 @@ import pytest
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES
 from nanoclaw.plugins.question.plugin import MOST
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN

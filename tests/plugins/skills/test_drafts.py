@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.events import Notice
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.plugins.skills.test_plugin import skill
 from tests.plugins.skills.trusted import trust_all

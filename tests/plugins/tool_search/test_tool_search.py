@@ -14,8 +14,7 @@ import pytest
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import ToolFinished, ToolStarted
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, ModelRequest, ToolCall, UserMessage
-from nanoclaw.core.plugin import Ask, Plugin, Tool, Turn
-from nanoclaw.core.profiles import PROFILES
+from nanoclaw.core.plugin import PROFILES, Ask, Plugin, Tool, Turn
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.tokens.tokens import estimate

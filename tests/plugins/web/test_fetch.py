@@ -415,7 +415,7 @@ async def test_a_question_that_nothing_fits_is_told(tmp_path: Path) -> None:
 
 
 async def test_guests_cannot_fetch(tmp_path: Path) -> None:
-    from nanoclaw.core.profiles import PROFILES
+    from nanoclaw.core.plugin import PROFILES
 
     async with running(tmp_path, ScriptedProvider()) as program:
         for name, tools in {name: program.app.chain.tools(profile) for name, profile in PROFILES.items()}.items():
