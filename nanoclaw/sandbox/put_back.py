@@ -104,8 +104,10 @@ class Snapshot:
                     self._remove(path)
                     self._done.append(path)
         for top, tree in self._trees.items():
-            if os.path.lexists(top if top.endswith(f"/{MAY_GO}") else os.path.dirname(top)):
-                self._put_tree_back(top, tree)  # else all of it was removed: nothing is left that could be run
+            place, is_of_git, _ = top.partition("/.git/")
+            around = top if top.endswith(f"/{MAY_GO}") else f"{place}/.git" if is_of_git else os.path.dirname(top)
+            if os.path.lexists(around):  # else all of it was removed: nothing is left that could be run
+                self._put_tree_back(top, tree)
         return self._in_words("put back", self._done, "changed, and could not be put back")
 
     def put_away(self, new: Iterable[Came]) -> str:
