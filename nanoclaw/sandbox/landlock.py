@@ -37,10 +37,10 @@ def version() -> int:
         return 0
 
 
-def keep_orphans() -> None:
-    """Become the parent of all orphans among the descendants, and end with the parent."""
+def keep_orphans(parent_gone: int) -> None:
+    """Become the parent of all orphans among the descendants, and get this signal when the own one is gone."""
     prctl(_SUBREAPER, 1)
-    prctl(_PDEATHSIG, _KILL)
+    prctl(_PDEATHSIG, parent_gone)
 
 
 def confine(rules: Iterable[tuple[str, int]]) -> None:

@@ -35,6 +35,7 @@ else:
 GRACE_SECONDS = 0.5
 FLOOD = 1_000
 """Processes begun between two looks, for which all stand still while they are counted."""
+_PARENT_GONE = _signal.SIGRTMAX
 LOOK_SECONDS = 0.05  # in which a gigabyte can be reserved (fallocate), or a thousand threads begun
 
 
@@ -54,7 +55,8 @@ def main() -> "NoReturn":
         if task["rules"] is not None:
             from nanoclaw.sandbox import landlock
 
-            landlock.keep_orphans()
+            _signal.signal(_PARENT_GONE, lambda number, frame: kill_all())
+            landlock.keep_orphans(_PARENT_GONE)
         if task["seccomp"]:
             import _socket
 
@@ -213,30 +215,12 @@ def kill_all() -> None:
     if posix.getpid() == 1:
         send({-1}, _signal.SIGKILL)  # all but itself
         return
-    stopped = stop_quickly()
+    stopped = set[int]()
     while left := descendants(living=True):
         begun = left - stopped
         send(begun or left, _signal.SIGSTOP if begun else _signal.SIGKILL)
         stopped |= begun
         time.sleep(0 if begun else 0.002)
-
-
-def stop_quickly() -> set[int]:
-    """Stop what can be told to come from this one, and look each time only at those that began since: thousands may
-    begin others meanwhile."""
-    own, seen = {posix.getpid()}, set[int]()
-    while begun := {int(name) for name in posix.listdir("/proc") if name.isdigit()} - seen:
-        seen |= begun
-        parents = {pid: fields[1] for pid in begun if (fields := stat(pid))}
-        size, grown = len(own), True
-        while grown:
-            more = {pid for pid, parent in parents.items() if int(parent) in own and pid not in own}
-            send(more, _signal.SIGSTOP)
-            own |= more
-            grown = bool(more)
-        if len(own) == size:
-            break
-    return own
 
 
 def collect() -> bool:

@@ -126,9 +126,9 @@ class Process:
         is_interactive: bool = False,
     ) -> None:
         """An interactive one reads what `write` is given, and may write as much as it likes."""
-        marker = f"{_marker(folder, os.getpid())}{os.urandom(8).hex()}"
+        marker = f"{_marker(os.getpid())}{_name(folder)}.{os.urandom(8).hex()}"
         name, _, value = marker.partition("=")
-        _guard("+", marker)
+        _have_guard()
         reading, writing = os.pipe()
         try:
             self._child = subprocess.Popen(  # 0.3 ms; asyncio's own way costs three times that
@@ -142,7 +142,6 @@ class Process:
                 pass_fds=keeper.descriptors if keeper else (),
             )
         except BaseException:
-            _guard("-", marker)
             os.close(reading)
             if keeper:
                 keeper.end()
@@ -150,10 +149,9 @@ class Process:
         finally:
             for one in (writing, *(keeper.descriptors if keeper else ())):
                 os.close(one)
-        _guard("+", str(self._child.pid))
         if self._child.stdin:
             os.set_blocking(self._child.stdin.fileno(), False)
-        self._marker, self._bounds, self._keeper, self._stopped = marker, bounds, keeper, asyncio.Event()
+        self._bounds, self._keeper, self._stopped = bounds, keeper, asyncio.Event()
         self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES)
         self._family = _Family(self._child, marker.encode(), is_keeper=keeper is not None)
 
@@ -168,8 +166,6 @@ class Process:
             await self._family.end_for_sure(_GRACE_WHEN_CANCELLED)
             raise
         finally:
-            _guard("-", str(self._child.pid))
-            _guard("-", self._marker)
             self.end_input()
             output.close()
             if self._keeper:
@@ -268,26 +264,28 @@ def end_left_over(folder: Path) -> int:
 
 
 def _left_over(folder: Path) -> Iterator[int]:
-    prefix = f"NANOCLAW_RUN={_name(folder)}.".encode()
     for path in Path("/proc").iterdir():
         try:
-            if not path.name.isdigit() or (at := (environment := _read(f"{path}/environ")).find(prefix)) < 0:
+            if not path.name.isdigit() or (at := (environment := _read(f"{path}/environ")).find(_MARK)) < 0:
                 continue
-            owner = environment[at:].partition(b"\0")[0].decode().rpartition(".")[0] + "."
-            pid = int(owner.split(".")[1])
-            if pid != os.getpid() and owner != _marker(folder, pid):
+            owner, began, name, _ = environment[at + len(_MARK) :].partition(b"\0")[0].decode().split(".")
+            is_ours = name == _name(folder) and int(owner) != os.getpid()
+            if is_ours and f"{_MARK.decode()}{owner}.{began}." != _marker(int(owner)):
                 yield int(path.name)
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError):
             continue  # gone meanwhile, or another user's
 
 
-def _marker(folder: Path, pid: int) -> str:
-    """In the environment of each command: which program runs it, and where. The time at which that began is part of
-    it, as numbers of processes come again."""
+_MARK = b"NANOCLAW_RUN="
+
+
+def _marker(pid: int) -> str:
+    """The beginning of what is in the environment of each command: which program runs it. The time at which that began
+    is part of it, as numbers of processes come again."""
     began = "0"
     with contextlib.suppress(OSError, IndexError):
         began = _stat(pid)[_BEGAN].decode()
-    return f"NANOCLAW_RUN={_name(folder)}.{pid}.{began}."
+    return f"{_MARK.decode()}{pid}.{began}."
 
 
 def _name(folder: Path) -> str:
@@ -581,45 +579,32 @@ def _limited(arguments: Sequence[str], bounds: Bounds | None) -> Sequence[str]:
 _guards: dict[int, tuple[subprocess.Popen[bytes], int]] = {}
 """The guard of this process, by its number: a fork has none yet."""
 
-_GUARD = """
-while read -r sign name; do
-  left=
-  for one in $names; do [ "$one" = "$name" ] || left="$left $one"; done
-  case $sign in +) names="$left $name" ;; *) names=$left ;; esac
-done
-for one in $names; do
-  case $one in
-    *=*)
-      for pid in $(grep -lasF "$one" /proc/[0-9]*/environ); do
-        pid=${pid#/proc/}
-        kill -s KILL "${pid%/environ}"
-      done ;;
-    *) kill -s KILL -- "-$one" ;;
-  esac
+_ENVIRONMENTS = (
+    'grep -lasF "$1" /proc/[0-9]*/environ | cut -d / -f 3'
+    if sys.platform == "linux"
+    else """ps -axwwE -o pid=,command= | grep -F "$1" | awk '{ print $1 }'"""
+)
+_GUARD = f"""
+read -r _
+sleep 1
+for pid in $({_ENVIRONMENTS}); do
+  [ "$pid" = $$ ] || kill -s KILL -- "-$pid" "$pid"
 done
 """
-"""A shell that reads which groups and markers there are, and ends what has them when the pipe breaks: whoever held it
-is gone, by kill -9 too. A marker is told before there is anything to end."""
+"""A shell that waits until the pipe breaks: whoever held it is gone, by kill -9 too. It ends what has his marker, and
+the groups of that; keepers have ended what is theirs by then."""
 
 
-def _guard(sign: Literal["+", "-"], name: str) -> None:
-    """Tell the guard of a group or a marker that begins or ends; it is started with the first."""
-    for _ in range(2):
-        _, pipe = _guards.get(os.getpid()) or _start_guard()
-        try:
-            os.write(pipe, f"{sign} {name}\n".encode())
-            return
-        except OSError:  # somebody has ended it
-            ended, pipe = _guards.pop(os.getpid())
-            ended.poll()
-            os.close(pipe)
-
-
-def _start_guard() -> tuple[subprocess.Popen[bytes], int]:
+def _have_guard() -> None:
+    guard, pipe = _guards.get(os.getpid(), (None, -1))
+    if guard and guard.poll() is None:
+        return
+    if guard:  # somebody has ended it
+        os.close(pipe)
     reading, writing = os.pipe()
     try:
         guard = subprocess.Popen(
-            ("/bin/sh", "-c", _GUARD),
+            ("/bin/sh", "-c", _GUARD, "sh", _marker(os.getpid())),
             cwd="/",
             env={"PATH": os.defpath},
             stdin=reading,
@@ -633,7 +618,6 @@ def _start_guard() -> tuple[subprocess.Popen[bytes], int]:
     finally:
         os.close(reading)
     _guards[os.getpid()] = guard, writing
-    return _guards[os.getpid()]
 
 
 def _read(path: str) -> bytes:

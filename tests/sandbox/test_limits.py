@@ -7,6 +7,7 @@ import os
 import shlex
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,7 @@ from nanoclaw.sandbox.limits import Disk, Tasks
 from nanoclaw.sandbox.sandbox import Allowance, Encloser
 from nanoclaw.sandbox.view import Grants
 from nanoclaw.spawn import Bounds, Exit, Keeper, run_process
-from tests.sandbox.enclosed import end_marked, strengths
+from tests.sandbox.enclosed import end_marked, own_seconds, sleeping, strengths
 
 at_each_level = pytest.mark.parametrize("level", [one for one in strengths() if one not in ("none", "files")])
 
@@ -68,6 +69,22 @@ def test_a_command_that_begins_too_many_processes_is_ended_and_leaves_none(
     if os.geteuid() == 0 or level != "full":
         assert ended.why == "processes", ended
     assert end_marked(mark) == []
+
+
+@at_each_level
+def test_nothing_is_left_of_a_command_when_the_program_is_killed(tmp_path: Path, level: str) -> None:
+    seconds, begun = own_seconds(), tmp_path / "home" / "workspace" / "begun"
+    stay = f"env -i setsid sleep {seconds} & sleep {seconds} & (env -i sleep {seconds} &) ; touch begun; sleep 600"
+    running = (
+        "import sys; from tests.sandbox.test_limits import *; run(Path(sys.argv[1]), *sys.argv[2:], Allowance(20))"
+    )
+    program = subprocess.Popen((sys.executable, "-c", running, str(tmp_path), level, stay))
+    while not begun.exists() or len(sleeping(seconds)) < 3:
+        assert program.poll() is None
+    program.kill()
+    program.wait()
+    while sleeping(seconds):
+        pass  # the time limit of tests
 
 
 @at_each_level

@@ -295,16 +295,6 @@ def test_work_on_repositories_goes_on(tmp_path: Path, level: str) -> None:
         assert (ended.status, ended.remark) == (0, ""), (command, ended)
 
 
-@at_each_level
-def test_a_repository_that_was_removed_stays_so(tmp_path: Path, level: str) -> None:
-    place = Place(tmp_path, level)
-    place.git("init", "-q", "app")
-    place.run("true")
-    assert place.run("cp -r app/.git g; rm -rf app/.git/*; ls app/.git").status == 0
-    ended = place.run("mkdir other; cp -r g other/.git; echo x > other/.git/hooks/pre-commit")
-    assert ended.remark == "put away, as write_file must ask for it: other/.git/hooks/pre-commit"
-
-
 @at_landlock
 def test_of_a_repository_that_was_moved_what_came_is_put_away_and_what_it_had_stays(tmp_path: Path) -> None:
     place = Place(tmp_path, "files+net")

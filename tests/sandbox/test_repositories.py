@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from nanoclaw.sandbox.git_config import harmless
 from nanoclaw.sandbox.protect import Search
-from nanoclaw.sandbox.sandbox import Encloser
 from tests.examples import examples
 from tests.sandbox.enclosed import strengths
 from tests.sandbox.test_protected import Place, at_each_level
@@ -83,19 +81,6 @@ def test_a_result_names_what_was_taken_out_and_it_is_kept_aside(tmp_path: Path, 
     assert "Bob" in config and "./x" not in config
     assert any("fsmonitor" in one.read_text() for one in place.aside.iterdir() if one.name.endswith("-config"))
     assert place.run("true").remark == ""
-
-
-@at_each_level
-def test_a_repository_made_where_one_was_deleted_is_judged_like_any_other(tmp_path: Path, level: str) -> None:
-    place = Place(tmp_path, level)
-    place.git("init", "-q", "app")
-    place.run("true")
-    known = place.encloser.known
-    shutil.rmtree(place.workspace / "app")
-    place.encloser = Encloser(place.grants, strengths()[level], known, place.aside)
-    ended = place.run("git init -q app && git -C app config core.fsmonitor ./x && echo x > app/.git/hooks/pre-push")
-    told = "app/.git/config (core.fsmonitor), app/.git/hooks/pre-push"
-    assert ended.remark == f"put away, as write_file must ask for it: {told}"
 
 
 @at_each_level
