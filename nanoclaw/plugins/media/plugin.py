@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Annotated, NamedTuple
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.core.errors import NanoclawError, Refused, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import ABOVE_0, OPEN_TO, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
@@ -33,13 +34,29 @@ class MediaFiles:
     """Files that may be received and sent, for other plugins and for channels."""
 
     def __init__(self, reach: Reach, most_bytes: int) -> None:
-        self._reach, self.most_bytes = reach, most_bytes
+        self._reach, self.most_bytes = reach._replace(read=(), write=()), most_bytes
 
     def sendable(self, path: str) -> str:
-        """The real path of a file of the workspace that may be sent. Raises ToolError."""
-        from nanoclaw.plugins.media.sendable import Sendable
+        """The real path of a plain file of the workspace that may be sent, asked for by its path there. Raises
+        ToolError."""
+        from nanoclaw.beneath.paths import PathError, PathRefused, open_for_reading, resolve
 
-        return Sendable(self._reach, self.most_bytes)(path)
+        if os.path.isabs(path) or path.startswith("~") or "://" in path or ".." in path.split("/"):  # noqa: PTH117
+            raise Refused(f"{path[:200]!r} cannot be sent: give the path of a file in the workspace, like ./photo.png.")
+        try:
+            real = resolve(self._reach, path, for_writing=False)
+            with open_for_reading(self._reach, path) as file:
+                size = os.fstat(file.fileno()).st_size
+        except PathRefused as error:
+            raise Refused(str(error)) from None
+        except PathError as error:
+            raise ToolError(str(error)) from None
+        if not size:
+            raise ToolError(f"{path[:200]!r} is empty (0 bytes), so it cannot be sent.")
+        if size > self.most_bytes:
+            most = f"more than the {self.most_bytes / 1e6:,.0f} MB that can be sent"
+            raise ToolError(f"{path[:200]!r} has {size / 1e6:,.1f} MB, {most}.")
+        return str(real)
 
 
 class Media(Plugin):

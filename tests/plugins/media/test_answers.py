@@ -16,6 +16,7 @@ from nanoclaw.core.events import Notice, TextDelta, TurnEnded
 from nanoclaw.core.messages import AssistantMessage
 from nanoclaw.core.runner import Stream
 from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
+from nanoclaw.plugins.media.plugin import MediaFiles
 from nanoclaw.plugins.silence.plugin import SilenceFilter
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.program import FakeChannel, Program, everybody_is, running
@@ -150,14 +151,12 @@ def test_the_files_of_one_answer_are_bounded() -> None:
 
 
 def test_a_workspace_around_the_home_sends_nothing_of_the_home(tmp_path: Path) -> None:
-    from nanoclaw.plugins.media.sendable import Sendable
-
     home = tmp_path / "home"
     (home / "telegram").mkdir(parents=True)
     for name in ("state.db", "notes.txt", "telegram/keys"):
         (home / name).write_text("x")
     (tmp_path / "notes.txt").write_text("x")
-    around = Sendable(Reach(tmp_path, closed=(home,)), 100)
+    around = MediaFiles(Reach(tmp_path, closed=(home,)), 100).sendable
     assert around("notes.txt") == str((tmp_path / "notes.txt").resolve())
     for path in ("home/state.db", "home/notes.txt", "home/telegram/keys"):
         with pytest.raises(ToolError, match="belongs to the program"):
