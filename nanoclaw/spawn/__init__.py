@@ -225,7 +225,7 @@ class Process:
             await asyncio.sleep(pause)
             pause = min(_LOOK_SECONDS, pause * 1.5)
             pages = self._family.scan()
-            if len(pages) > bounds.processes + (_OF_KEEPER if self._keeper else 0):
+            if not self._keeper and len(pages) > bounds.processes:  # a keeper counts by itself
                 return "processes"
             # what forks share counts in each of them: the dear count is made only where the cheap one is too much
             if sum(pages.values()) * _PAGE > bounds.memory_bytes and _memory(pages) > bounds.memory_bytes:
@@ -294,9 +294,6 @@ def _name(folder: Path) -> str:
 
 _KEPT: tuple[Why, ...] = ("processes", "disk")
 """Limits that a keeper knows."""
-
-_OF_KEEPER = 4
-"""Processes that a keeper has beside the command's: two of bubblewrap, itself, the relay of its network."""
 
 _LOOKS = 200
 _GRACE_SECONDS = 0.5  # between TERM and KILL

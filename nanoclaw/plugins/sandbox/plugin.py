@@ -168,16 +168,9 @@ class SandboxedCommands:
 
     def banner(self) -> str:
         """A line for the beginning of a talk. The first one of all looks what there is, which takes a moment."""
-        if self._strength is None:
-            self._strength = self._known() or self._keep(self._find())
-        if not self._is_as_said():
-            if _is_less((found := self._find()).level, self._strength.level):
-                return (
-                    f"Commands don't run: their sandbox was {self._strength.level} and would now be "
-                    f"{found.level} ({'; '.join(found.lacks)}). `nanoclaw doctor` looks at it, and that level "
-                    "holds then."
-                )
-            self._strength = self._keep(found)
+        if why := self._settled():
+            return f"Commands don't run: {why}. `nanoclaw doctor` looks at it, and that level holds then."
+        assert self._strength
         level = self._strength.level
         asks = ", so each asks you first" if _is_less(level, self._settings.level) else ""
         how = f"in a sandbox ({level}): {self._said(level)}" if level != "none" else "without a sandbox"
@@ -222,24 +215,25 @@ class SandboxedCommands:
     async def _current(self) -> Strength:
         """The level that was said, as long as it holds. Raises ToolError if there is less now than was said."""
         async with self._looking:
-            if self._strength is None:
-                self._strength = self._known()
-            if self._strength is None:
-                self._strength = self._keep(await asyncio.to_thread(self._find))
-            elif not self._is_as_said():
-                self._last = None  # the person may have looked by another program, such as doctor
-                if self._is_as_said() and (said := self._known()):
-                    self._strength = said
-                    return said
-                strength = await asyncio.to_thread(self._find)
-                if _is_less(strength.level, self._strength.level):
-                    why = "; ".join(strength.lacks)
-                    raise ToolError(
-                        f"not run: the sandbox of commands was {self._strength.level!r} and would now be "
-                        f"{strength.level!r} ({why}). The person must look at it first: `nanoclaw doctor`."
-                    )
-                self._strength = self._keep(strength)
+            is_settled = self._strength is not None and self._is_as_said()
+            if not is_settled and (why := await asyncio.to_thread(self._settled)):
+                raise ToolError(f"not run: {why}. The person must look at it first: `nanoclaw doctor`.")
+            assert self._strength
             return self._strength
+
+    def _settled(self) -> str:
+        """Settle on the level that was said, or on what there is now; why commands don't run where that is less."""
+        self._strength = self._strength or self._known() or self._keep(self._find())
+        if not self._is_as_said():
+            self._last = None  # the person may have looked by another program, such as doctor
+            if self._is_as_said() and (said := self._known()):
+                self._strength = said
+            elif _is_less((found := self._find()).level, (was := self._strength).level):
+                lacks = "; ".join(found.lacks)
+                return f"the sandbox of commands was {was.level!r} and would now be {found.level!r} ({lacks})"
+            else:
+                self._strength = self._keep(found)
+        return ""
 
     def _is_as_said(self) -> bool:
         from nanoclaw.sandbox.sandbox import facts

@@ -52,7 +52,7 @@ async def test_where_bubblewrap_goes_between_two_commands_nothing_runs_until_som
         bwrap.unlink()
         for _ in range(2):
             assert "was 'full' and would now be 'files+net' (bubblewrap is not" in await told()
-        lowered = "Commands don't run: their sandbox was full and would now be files+net"
+        lowered = "Commands don't run: the sandbox of commands was 'full' and would now be 'files+net'"
         assert lowered in await program.ask("/status")
         await program.app.findings()
         assert "Commands run in a sandbox (files+net)" in await program.ask("/status")

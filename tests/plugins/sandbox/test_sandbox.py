@@ -325,7 +325,7 @@ async def test_a_level_that_is_less_than_was_said_is_refused_until_somebody_look
     list(having(Strength("files", "", ("bubblewrap is not installed",)), monkeypatch))
     step = call("exec", {"command": "touch done"})
     async with running(tmp_path, ScriptedProvider(step, "Hm.", step, "Now."), settings=ASKS) as program:
-        lowered = "Commands don't run: their sandbox was full and would now be files (bubblewrap is not in"
+        lowered = "Commands don't run: the sandbox of commands was 'full' and would now be 'files' (bubblewrap"
         assert urgent(program.app)[0].startswith(lowered)
         await program.ask("Go")
         told = results(program.history)[0].text
