@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from functools import cached_property, partial
 from typing import Protocol, runtime_checkable
 
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.errors import ContextTooLong, CutOff, ProviderError
 from nanoclaw.core.events import Event, Notice, TextDelta
-from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, Usage
+from nanoclaw.core.messages import AssistantMessage, ModelRequest, Usage
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
 from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
 from nanoclaw.core.store.sessions import Call
@@ -74,23 +73,6 @@ class ModelCalls:
         if window != known:
             self.models.learned_window(model, window)
         self.calibration.refused(model, counted, window)
-
-    async def embed(
-        self, model: EmbeddingModel, texts: Sequence[str], log: UsageLog, at: datetime, *, query: bool, limit: float
-    ) -> Embedded:
-        """Vectors of texts, accounted for and within every limit. Raises NanoclawError."""
-        request = ModelRequest(SystemPrompt("\n".join(texts)), (), limits=Limits(output_tokens=1), model=model.name)
-        answer: AssistantMessage | None = None
-        await self.chain.before_model(request, None)
-        try:
-            made = await self.models.embed(model, texts, query, limit)
-            used = Usage(estimate_request(request) if made.tokens is None else made.tokens)
-            answer = AssistantMessage("", at, usage=used, model=model.name)
-            if used.input_tokens:  # else it was made in this process
-                log.called(Call(model.name, used, is_reported=made.tokens is not None, is_local=made.is_local))
-        finally:
-            self.chain.after_model(request, answer, None)
-        return made
 
 
 class ModelCall:

@@ -6,8 +6,8 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NoReturn, Protocol
 
 from nanoclaw.core import prompt_snapshot
@@ -27,8 +27,8 @@ from nanoclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
-from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, MakeCalls, Plugin, Profile, profile_of
-from nanoclaw.core.prompt_snapshot import Manifest, Preview, manifest
+from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, MakeCalls, Plugin, profile_of
+from nanoclaw.core.prompt_snapshot import Manifest, manifest
 from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.store.inbox import STOPPED, Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
@@ -46,22 +46,12 @@ FRESH = ("minimal", "none")
 """Modes of turns that know nothing of what was said before."""
 
 
-class _Previewed(RunningTurn):
-    """A turn that is not going to be: nothing of it is shown."""
-
-    @property
-    def history(self) -> tuple[Message, ...]:
-        return () if self.profile.mode in FRESH else super().history
-
-    def show(self, event: Event) -> None: ...
-
-
 class Runner:
     """Begins and ends the turns of all conversations."""
 
     def __init__(self, sessions: Sessions, inbox: Inbox, parts: TurnParts, toolbox: Toolbox) -> None:
         self.builder, self.sessions, self.inbox, self.chain = parts.builder, sessions, inbox, parts.chain
-        self._parts, self.toolbox = parts, toolbox
+        self.parts, self.toolbox = parts, toolbox
         self._model_calls, self._channels = parts.model_calls, parts.channels
         self._for_owner: dict[str, None] = {}  # notices that came up in turns of others
 
@@ -83,12 +73,10 @@ class Runner:
         from_plugin = inbound.message.origin != "person" and self._channels.get(inbound.address.channel) is None
         if (profile.mode in FRESH or from_plugin) and session.history:
             await self.sessions.transactions.write(session.reset)
-        turn = RunningTurn(
-            self._parts, self.sessions.next_turn(), inbound, conversation, session, batch[0].row, profile
-        )
+        turn = RunningTurn(self.parts, self.sessions.next_turn(), inbound, conversation, session, batch[0].row, profile)
         before = turn.snapshot
         turn.model_call.provider  # noqa: B018 - nothing is begun where it cannot be asked
-        messages, made_of = await self._context(turn, batch)
+        messages, made_of = await self.context(turn, batch)
         if turn.snapshot.cut_files and before.cut_files != turn.snapshot.cut_files:
             names = ", ".join(turn.snapshot.cut_files)
             turn.show(Notice(f"too long for the model to see in full: {names} (/context shows how much)", stays="here"))
@@ -96,20 +84,7 @@ class Runner:
         await turn.journal.begin([one.row for one in batch], messages, made_of.dump(), kept)
         return turn
 
-    async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview:
-        """The request that a message would be part of if it came now. Nothing is kept, and no model is asked."""
-        session = self.sessions.of(conversation)
-        turn = _Previewed(self._parts, 0, inbound, conversation, session, profile=profile)
-        if turn.profile.mode in FRESH:
-            turn.snapshot = prompt_snapshot.EMPTY
-        messages, made_of = await self._context(turn, [Accepted(0, inbound)])
-        try:
-            model, _, factor, *_ = turn.model_call.asked()
-        except NanoclawError as error:
-            model, factor = f"none ({error})", 1.0
-        return Preview(made_of, turn.snapshot, turn.history, tuple(messages), model, factor)
-
-    async def _context(self, turn: RunningTurn, batch: Sequence[Accepted]) -> tuple[list[Message], Manifest]:
+    async def context(self, turn: RunningTurn, batch: Sequence[Accepted]) -> tuple[list[Message], Manifest]:
         """The messages of a turn that begins, and what its request is made of."""
         profile, before = turn.profile, turn.snapshot
         if before.profile != profile.name:
@@ -130,14 +105,14 @@ class Runner:
     def reopen(self, conversation: Address, cut: OpenTurn, *, after_crash: bool) -> RunningTurn:
         """Reopen a turn that did not end."""
         session = self.sessions.of(conversation)
-        turn = RunningTurn(self._parts, cut.id, cut.inbound, conversation, session, cut.row)
-        self._begin_context(turn)
+        turn = RunningTurn(self.parts, cut.id, cut.inbound, conversation, session, cut.row)
+        self.begin_context(turn)
         turn.journal.reopen(cut, after_crash=after_crash)
         turn.tried, turn.calls = turn.journal.retries(), turn.journal.calls()
         turn.messages = len(cut.texts)
         return turn
 
-    def _begin_context(self, turn: RunningTurn) -> None:
+    def begin_context(self, turn: RunningTurn) -> None:
         """A context for a turn whose conversation has none."""
         if turn.snapshot is prompt_snapshot.EMPTY:
             turn.snapshot = self.builder.begin("", turn.profile)
@@ -159,16 +134,6 @@ class Runner:
             messages += self.builder.frame(draft, turn.now())
             notes += draft.notes
         return messages, notes
-
-    @asynccontextmanager
-    async def beside(self, conversation: Address, inbound: Inbound) -> AsyncIterator[RunningTurn]:
-        """A turn without a message of its own; what it leaves to be written is written at its end."""
-        turn = RunningTurn(self._parts, 0, inbound, conversation, self.sessions.of(conversation))
-        self._begin_context(turn)
-        try:
-            yield turn
-        finally:
-            await turn.journal.change(lambda tx: None)
 
     # --- its end -----------------------------------------------------------------------------------------------------
 
@@ -248,7 +213,7 @@ class Runner:
         text = ended.answer
         outbound = Outbound(item.address, text, (), item.inbound.external_id) if text else None
         if item.inbound.message.origin != "person":
-            turn = RunningTurn(self._parts, 0, item.inbound, conversation, self.sessions.of(conversation))
+            turn = RunningTurn(self.parts, 0, item.inbound, conversation, self.sessions.of(conversation))
             outbound = self.chain.on_end(Ended(ended.reason, outbound, text), turn, tx).outbound
         self.inbox.done((item.row, *also), outbound)
         if is_seen:

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanoclaw import __version__
+from nanoclaw.core.commands import Accepted
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, Notice
 from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
     Inbound,
+    Limits,
     Message,
     ModelRequest,
     Outbound,
     SystemPrompt,
     ToolCall,
     ToolResult,
+    Usage,
     UserMessage,
 )
 from nanoclaw.core.model_call import silence
 from nanoclaw.core.plugin import PROFILES, AskedModel, Asker, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
-from nanoclaw.core.provider import Embedded, EmbeddingModel
+from nanoclaw.core.prompt_snapshot import EMPTY, Preview
+from nanoclaw.core.provider import Embedded, EmbeddingModel, estimate_request
 from nanoclaw.core.records import Records
+from nanoclaw.core.runner import FRESH
 from nanoclaw.core.store import history
 from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.core.store.sessions import Call, record
@@ -141,7 +146,6 @@ class PluginHost:
         self.resume = lambda turn: app.conversations.resume(turn)
         self.commands = lambda profile: app.commands.open_to(profile)
         self.carry_out = lambda command, said: app.commands.for_said(command, said)
-        self.preview = lambda conversation, inbound, profile=None: app.runner.preview(conversation, inbound, profile)
         self.before_compaction = lambda request, turn: app.chain.before_compaction(request, turn)
 
     @property
@@ -202,17 +206,46 @@ class PluginHost:
         return await self._app.model_calls.of(request.purpose, _NoSession(self._app.transactions)).complete(request)
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
-        log, at = _NoSession(self._app.transactions), self._app.clock()
-        return await self._app.model_calls.embed(model, texts, log, at, query=is_query, limit=seconds)
+        app, answer = self._app, None
+        request = ModelRequest(SystemPrompt("\n".join(texts)), (), limits=Limits(output_tokens=1), model=model.name)
+        await app.chain.before_model(request, None)
+        try:
+            made = await app.models.embed(model, texts, is_query, seconds)
+            used = Usage(estimate_request(request) if made.tokens is None else made.tokens)
+            answer = AssistantMessage("", app.clock(), usage=used, model=model.name)
+            if used.input_tokens:  # else it was made in this process
+                call = Call(model.name, used, is_reported=made.tokens is not None, is_local=made.is_local)
+                _NoSession(app.transactions).called(call)
+        finally:
+            app.chain.after_model(request, answer, None)
+        return made
 
     def model_of(self, turn: Turn, purpose: str = "") -> AskedModel:
         assert isinstance(turn, RunningTurn)
         return (turn.model_call.for_purpose(purpose) if purpose else turn.model_call).asked()
 
-    def beside(self, said: Said) -> AbstractAsyncContextManager[Turn]:
-        message = UserMessage("", self.now())
+    @asynccontextmanager
+    async def beside(self, said: Said) -> AsyncIterator[Turn]:
+        runner, message = self._app.runner, UserMessage("", self.now())
         inbound = Inbound(said.address, said.sender, "", message, role=said.role, is_group=said.is_group)
-        return self._app.runner.beside(said.conversation, inbound)
+        turn = RunningTurn(runner.parts, 0, inbound, said.conversation, self._app.sessions.of(said.conversation))
+        runner.begin_context(turn)
+        try:
+            yield turn
+        finally:
+            await turn.journal.change(lambda tx: None)
+
+    async def preview(self, conversation: Address, inbound: Inbound, profile: Profile | None = None) -> Preview:
+        runner, session = self._app.runner, self._app.sessions.of(conversation)
+        turn = _Previewed(runner.parts, 0, inbound, conversation, session, profile=profile)
+        if turn.profile.mode in FRESH:
+            turn.snapshot = EMPTY
+        messages, made_of = await runner.context(turn, [Accepted(0, inbound)])
+        try:
+            model, _, factor, *_ = turn.model_call.asked()
+        except NanoclawError as error:
+            model, factor = f"none ({error})", 1.0
+        return Preview(made_of, turn.snapshot, turn.history, tuple(messages), model, factor)
 
     @property
     def asker(self) -> Asker:
@@ -221,6 +254,16 @@ class PluginHost:
     async def tell(self, inbound: Inbound, text: str) -> None:
         if row := self._app.inbox.seen(inbound):
             await self._app.inbox.reply(row, Outbound(inbound.address, text))
+
+
+class _Previewed(RunningTurn):
+    """A turn that is not going to be: nothing of it is shown."""
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return () if self.profile.mode in FRESH else super().history
+
+    def show(self, event: Event) -> None: ...
 
 
 class _NoSession:

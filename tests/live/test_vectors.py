@@ -12,6 +12,7 @@ import pytest
 from nanoclaw.core.app import App
 from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.start.build import build
+from nanoclaw.start.host import PluginHost
 from tests.program import MAIN, NOON, FakeChannel, config_of
 
 pytestmark = pytest.mark.live
@@ -44,7 +45,7 @@ async def recalled(root: Path, settings: str, *questions: str) -> list[list[str]
 async def notes(app: App, question: str) -> AsyncIterator[str]:
     """What the model would be told with a question."""
     inbound = Inbound(MAIN, "me", "1", UserMessage(question, NOON), role="owner")
-    for message in (await app.runner.preview(MAIN, inbound)).new:
+    for message in (await PluginHost(app, "test").preview(MAIN, inbound)).new:
         for line in message.text.split("\n"):
             if line.startswith("Note from memory: "):
                 yield line.removeprefix("Note from memory: ")
