@@ -48,6 +48,11 @@ def telling_words() -> Iterator[str]:
         yield from language.lists["terms"] or language.vocabulary() - language.lists["shared"]
 
 
+def names(language: str, kind: str) -> dict[str, int]:
+    """Names of months or weekdays, with their places."""
+    return _table()[0].get(language, DateWords()).names[kind]
+
+
 class DateWords:
     """The words and the patterns of one language, or of what all of them share."""
 
@@ -156,7 +161,10 @@ def _meant(kind: str, words: DateWords, match: re.Match[str], today: date) -> It
     weekday, season = (words.names[each].get(part.get(each, ""), -1) for each in ("weekday", "season"))
     month = words.names["month"].get(part.get("month", ""), -1) + 1
     count = words.number(part.get("count", "1"))
-    year = _year(part["year"]) if "year" in part else today.year - _SINCE[part["since"]] if "since" in part else 0
+    century = 2000 if len(part.get("year", "")) == 2 else 0
+    year = (
+        int(part["year"]) + century if "year" in part else today.year - _SINCE[part["since"]] if "since" in part else 0
+    )
     if kind == "date":
         yield from _in_year(month, words.number(part.get("day", "1")), year, today)
     elif kind == "slashed":  # 5/3/2023 is May 3rd to one and 3 May to another: both, unless one is impossible
@@ -270,10 +278,6 @@ def _shift_months(day: date, months: int) -> date:
     index = day.year * 12 + day.month - 1 + months
     year, month = divmod(index, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def _year(text: str) -> int:
-    return int(text) + (2000 if len(text) == 2 else 0)
 
 
 def _any(names: dict[str, int]) -> str:

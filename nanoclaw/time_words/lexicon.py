@@ -1,4 +1,4 @@
-"""The words of time of each language, read from languages/*.json when they are first needed."""
+"""The words of time of each language, read from languages/*.json and days.txt when they are first needed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+
+from nanoclaw.time_words.days import names
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "zh", "ja")
 
@@ -40,8 +42,10 @@ def lexicon(language: str) -> Mapping[str, tuple[Token, ...]]:
     path = Path(__file__).with_name("languages") / f"{language}.json"
     data = json.loads(path.read_text(encoding="utf-8"))
     found: dict[str, tuple[Token, ...]] = {}
-    for table, letter in (("numbers", "n"), ("weekdays", "w"), ("months", "m")):
-        for name, number in data.get(table, {}).items():
+    months = {name: place + 1 for name, place in names(language, "month").items()} | data.get("months", {})
+    weekdays = names(language, "weekday") | data.get("weekdays", {})
+    for letter, table in (("w", weekdays), ("m", months), ("n", data.get("numbers", {}))):
+        for name, number in table.items():
             found |= dict.fromkeys(_spellings(name), ((letter, str(number)),))
     for kinds, phrases in data["tokens"].items():
         tokens = tuple(_token(one) for one in kinds.split())

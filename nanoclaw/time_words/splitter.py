@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, tzinfo
 from itertools import product
 
@@ -50,7 +50,7 @@ def split(said: str, now: datetime, zone: str | tzinfo, to: re.Pattern[str] | No
         tail = said[text_first.end() :].split()
         for at in range(1, len(tail)):
             if heard(when := " ".join(tail[at:])):
-                leads_on = leading_kinds(tail[at - 1 : at], _languages(when))  # "to read for 20 minutes"
+                leads_on = leading_kinds(tail[at - 1 : at], spoken_in(when))  # "to read for 20 minutes"
                 return [] if leads_on else [when, " ".join(tail[:at])]
         return []
     for found in to.finditer(said):
@@ -126,16 +126,12 @@ def _is_number(word: str) -> bool:
     return word.isdecimal() or bool(set(leading_kinds([word], LANGUAGES)) & set("nhqTf"))
 
 
-def _languages(when: str) -> Sequence[str]:
-    return spoken_in(when)
-
-
 def _goes_on(when: str, text: str) -> bool:
     """True if the text can begin with a part of the time: a number, a zone, "for a week", "all week", "half"."""
     bare = re.sub(r"^\W+", "", text)
     if bare[:1].isdigit() or _ZONE.match(bare):
         return True
-    languages, rest = _languages(when), bare.split()
+    languages, rest = spoken_in(when), bare.split()
     while rest and (article := leading_kinds(rest, languages)) and set(article) <= set("A.j,"):
         rest = rest[1:]
     return bool(leading_kinds(rest, languages) or set(leading_kinds(rest[1:], languages)) & set("uUWEKN"))
@@ -146,7 +142,7 @@ def _is_said_at_the_end(when: str, text: str, reading: Result, now: datetime, zo
     "… for a week"."""
     if _ZONE_AT_END.search(text):
         return True
-    tail, languages = text.split(), _languages(when)
+    tail, languages = text.split(), spoken_in(when)
     for at in range(max(0, len(tail) - WORDS_OF_A_TIME), len(tail)):
         more = read_known(f"{when} {' '.join(tail[at:])}", now, zone)
         bounds = not isinstance(reading, At) and set(leading_kinds(tail[at:], languages)) & set("XrF")

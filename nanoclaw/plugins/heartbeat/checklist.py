@@ -49,18 +49,14 @@ def parse(text: str) -> list[Item]:
     """The items that are open: list lines, except those that are ticked. Headings, comments, plain paragraphs and what
     stands between ``` lines are none."""
     items: dict[str, None] = {}
-    for line in _list_lines(re.sub(_COMMENT, _blank, text.lstrip("\ufeff"))):
+    # a comment ends neither a line nor a list
+    for line in _list_lines(re.sub(_COMMENT, lambda found: "\n" * found[0].count("\n"), text.lstrip("\ufeff"))):
         found = re.match(_BOX, line)
         is_ticked = found is not None and found[1] != " "
         said = " ".join((line[found.end() :] if found else line).split())
         if not is_ticked and any(sign.isalnum() for sign in said):
             items.setdefault(said)
     return [_item(said) for said in list(items)[:MOST_ITEMS]]
-
-
-def _blank(found: re.Match[str]) -> str:
-    """A comment ends neither a line nor a list."""
-    return "\n" * found[0].count("\n")
 
 
 def _list_lines(text: str) -> list[str]:
