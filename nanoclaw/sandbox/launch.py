@@ -33,8 +33,6 @@ else:
 
 
 GRACE_SECONDS = 0.5
-FLOOD = 1_000
-"""Processes begun between two looks, for which all stand still while they are counted."""
 _PARENT_GONE = _signal.SIGRTMAX
 LOOK_SECONDS = 0.05  # in which a gigabyte can be reserved (fallocate), or a thousand threads begun
 
@@ -136,9 +134,6 @@ def watch(task: "Task", own: int, relay: int, passed: list[str]) -> None:
     disk = limits.Disk(most, folders, own, descendants) if most else None
 
     def look(number: int, frame: object) -> None:
-        is_flood = is_first and tasks.begun() > FLOOD
-        if is_flood:  # so many want to run that a look would take seconds
-            send({-1}, _signal.SIGSTOP)
         if tasks.are_too_many():
             passed.append("processes")
         elif disk and disk.is_full():
@@ -146,8 +141,6 @@ def watch(task: "Task", own: int, relay: int, passed: list[str]) -> None:
         if passed:
             kill_all()
             return
-        if is_flood:
-            send({-1}, _signal.SIGCONT)
         _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
 
     try:  # noqa: SIM105

@@ -25,11 +25,6 @@ class Tasks:
         self._most, self._pids = (processes, threads), pids
         self._newest, self._room = _newest(), 0  # it may have begun any number by now: the first look counts
 
-    def begun(self) -> int:
-        """So many began, here or beside it, since they were counted; 0 if that can't be told."""
-        newest = _newest()
-        return max(0, newest - self._newest) if newest is not None and self._newest is not None else 0
-
     def are_too_many(self) -> bool:
         """One cheap look, unless so many began since they were counted that they could be too many."""
         newest = _newest()
