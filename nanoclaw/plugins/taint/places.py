@@ -6,13 +6,13 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from nanoclaw.beneath.paths import name_beneath, open_again
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.sandbox.protect import Search, TooManyError
 from nanoclaw.snapshots.listing import FileLister, FileListing, changes, listed
@@ -74,7 +74,7 @@ class Places:
     def source_of_folder(self, path: str) -> str:
         """Whose text all files of a folder have, '' where that is not told."""
         name = self._name(path)
-        return self._marked(f"{name}/") or (f"files in {name.translate(_NO_COMMA)}/" if _is_in_inbox(name) else "")
+        return self._marked(name) or _of_inbox(name)
 
     def _marked(self, name: str) -> str:
         """The source of a path, or of the nearest folder above it."""
@@ -86,9 +86,9 @@ class Places:
         return named(name.rstrip("/")) if is_download or _was_fetched(os.path.join(self._top, name)) else ""  # noqa: PTH118
 
     def _name(self, path: str) -> str:
-        """The path within the workspace, or from the root."""
-        path = self._expanded(path).replace("\0", "")
-        return name_beneath(self._root, path) or (os.path.realpath(path) if path.startswith("/") else path.rstrip("/"))
+        """The path within the workspace, '' for the workspace itself, or from the root."""
+        real = os.path.realpath(os.path.join(self._top, self._expanded(path).replace("\0", "")))  # noqa: PTH118
+        return "" if real == self._top else real.removeprefix(f"{self._top}/")
 
     def _expanded(self, path: str) -> str:
         """A path as a shell reads its beginning."""
@@ -147,22 +147,22 @@ class Places:
             for one in () if place.startswith("/") else _above(place):
                 above.setdefault(one, []).append(source)
         found = [self.all().get(EVERYTHING, "")]
-        for word in self._paths_in(command):
-            if (name := self._name(word)) not in ("", ".", "/"):
-                found += [self.source(name) or self.source_of_folder(name), *above.get(f"{name}/", ())]
+        for name in self._names_in(command):
+            found += [self.source(name) or _of_inbox(name), *above.get(f"{name}/", ())]
         return list(dict.fromkeys(filter(None, found)))
 
-    def _paths_in(self, command: str) -> Iterator[str]:
-        """Words of a command that may be paths; in the place of a pattern what fits it."""
+    def _names_in(self, command: str) -> Iterator[str]:
+        """Paths that the words of a command may be; in the place of a pattern what fits it."""
         from nanoclaw.shell_words import words_in
 
-        parts = (part for word in words_in(command) for part in (word, *re.split(_NO_PATH, word)) if part)
+        parts = (part for word in words_in(command) for part in (word, *re.split(r"[^\w./~*?\[\]$+@-]+", word)) if part)
         for word in islice(dict.fromkeys(parts), MOST_WORDS):
-            if not glob.has_magic(word):
-                yield word
-            elif word.strip("./") != "*":
-                with suppress(ValueError, re.error):
-                    yield from islice(glob.iglob(self._expanded(word), root_dir=self._top), MOST_MARKS)  # noqa: PTH207
+            fits: Iterable[str] = [word]
+            if glob.has_magic(word):
+                names = glob.iglob(self._expanded(word), root_dir=self._top)  # noqa: PTH207
+                fits = islice(names, MOST_MARKS) if word.strip("./") != "*" else ()
+            with suppress(ValueError, re.error):
+                yield from (name for name in map(self._name, fits) if name not in ("", "/"))
 
     def shown_in(self, text: str) -> list[str]:
         """Sources of the files whose paths stand in a listing of their folder, or before lines that were found."""
@@ -186,7 +186,7 @@ class Places:
         found = await asyncio.to_thread(self._repeating, lines, files, folders)
         return list(dict.fromkeys(filter(None, map(self.source, found))))
 
-    def _repeating(self, lines: Collection[str], files: Sequence[str], folders: Sequence[str]) -> list[str]:
+    def _repeating(self, lines: Set[str], files: Sequence[str], folders: Sequence[str]) -> list[str]:
         """Those of the files, and of the newest of the folders, that have one of the lines; none of a folder that is a
         link, and none that commands of ours printed."""
         tops = [os.path.join(self._top, one.rstrip("/")) for one in folders]  # noqa: PTH118
@@ -199,21 +199,17 @@ class Places:
                 break
             if not name.startswith(_OUTPUTS_OF_COMMANDS):
                 left -= len(text := _text(os.path.join(self._top, name), left))  # noqa: PTH118
-                found += (
-                    [name]
-                    if "\0" not in text[:1000] and any(line.strip() in lines for line in text.splitlines())
-                    else []
-                )
+                if "\0" not in text[:1000] and not lines.isdisjoint(map(str.strip, text.splitlines())):
+                    found.append(name)
         return found
 
     def programs_of(self, command: str) -> list[str]:
         """Files with others' text that a command names and that can be run."""
-        names = dict.fromkeys(map(self._name, filter(self.source, self._paths_in(command))))
-        return [one for one in names if self._is(_can_run, one)]
+        return [one for one in dict.fromkeys(self._names_in(command)) if self.source(one) and self._is(_can_run, one)]
 
     def archive_of(self, command: str) -> str:
         """The first archive that a command names."""
-        return next((one for one in map(self._name, self._paths_in(command)) if self._is(_is_archive, one)), "")
+        return next((one for one in self._names_in(command) if self._is(_is_archive, one)), "")
 
     def _is(self, is_such: Callable[[str, int, bytes], bool], name: str) -> bool:
         with suppress(OSError, ValueError), open_again(os.path.join(self._top, name)) as file:  # noqa: PTH118
@@ -263,8 +259,7 @@ class Places:
 
     def has_mark(self, path: str) -> bool:
         """True for a file or folder that `clean` says something new about."""
-        name = self._name(path)
-        return bool(self._marked(name) or self._marked(f"{name}/"))
+        return bool(self._marked(self._name(path)))
 
     def clean(self, path: str, tx: Tx) -> None:
         """Take a mark away that the owner knows better about; inside a place of others they say that it is theirs."""
@@ -276,7 +271,6 @@ class Places:
         _keep(own, [name, f"{name}/"], tx)
 
 
-_NO_PATH = re.compile(r"[^\w./~*?\[\]$+@-]+")
 _HEADING = re.compile(rf"(?m)^(?:\./)?((?:{'|'.join(INBOXES)})(?:/[^\n]*)?):$")
 """A folder above its files, as `ls -R` shows it."""
 
@@ -302,6 +296,10 @@ def _nearest(marks: Mapping[str, str], name: str) -> str | None:
 
 def _is_in_inbox(name: str) -> bool:
     return name.split("/")[0] in INBOXES and not name.startswith(_OWN_OUTPUTS)
+
+
+def _of_inbox(name: str) -> str:
+    return f"files in {name.translate(_NO_COMMA)}/" if _is_in_inbox(name) else ""
 
 
 def _above(name: str) -> Iterator[str]:
