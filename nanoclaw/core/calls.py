@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -191,10 +191,6 @@ class Toolbox:
             elif not said.is_yes:
                 return Judged(call, checked, self._refused(call, said, some))
         return judged
-
-    def atomic(self, calls: Iterable[CheckedCall]) -> list[str]:
-        """The ids of those whose only effect is one write."""
-        return [call.id for call in calls if (tool := self.find(call.name)) and tool.atomic]
 
     async def run(self, judged: Judged, turn: RunningTurn, report: Callable[[Effect], None]) -> ToolResult:
         """The result of a judged call: run, passed to the plugins, bounded, and marked if it has others' text."""

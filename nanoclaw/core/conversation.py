@@ -305,7 +305,7 @@ class Conversation:
         self, turn: RunningTurn, *, tries: int = 0, was_cut: bool = False, waiting: AssistantMessage | None = None
     ) -> None:
         """Run the turn until it ends or has to wait."""
-        rounds = self._rounds = Rounds(turn, self, self._runner.toolbox)
+        rounds = self._rounds = Rounds(turn, self.steer, self._runner.toolbox)
         inbound = turn.inbound
         if not tries and not waiting:
             self._tell_at_home(inbound, f"{inbound.address.channel}: {inbound.message.text}")

@@ -396,7 +396,9 @@ class Delivery:
             if sent and not self._may_go(row, self._frozen_at):
                 return
             try:
-                sent.append(await self._identity(channel, part))
+                if not (identity := await channel.send(part)):  # without one nobody knows that it was sent
+                    raise ChannelError(f"{channel.name} gave no id for the message")
+                sent.append(identity)
             except Exception as error:  # whatever a platform does, its message is kept
                 if isinstance(error, Undeliverable) and part.files:  # the chat may well take the words
                     outgoing[len(sent)] = _instead(part, part.files, str(error))
@@ -418,13 +420,6 @@ class Delivery:
 
         said = time_words.was_due(at, self._clock() - at, at.tzinfo or UTC)
         return row._replace(outbound=row.outbound._replace(text=f"{row.outbound.text}\n({said})")) if said else row
-
-    async def _identity(self, channel: Channel, part: Outbound) -> str:
-        """The platform's id of a sent part. Without an id nobody knows that it was sent."""
-        identity = await channel.send(part)
-        if not identity:
-            raise ChannelError(f"{channel.name} gave no id for the message")
-        return identity
 
     async def _is_back(self, channel: Channel, line: _Line) -> None:
         """Record that a platform answers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from nanoclaw.core.channel import is_stop
@@ -62,7 +63,7 @@ class Router:
         if inbound.address.channel == TERMINAL:
             inbound = inbound._replace(role="owner")
         try:
-            taken = await self._transactions.write(lambda tx: self._arrived(inbound, tx))
+            taken = await self._transactions.write(partial(self._accept, inbound))
         except StoreError:
             self._stop_unkept(inbound)
             raise
@@ -81,11 +82,6 @@ class Router:
                 await reply
         elif not inbound.is_edit:
             await self._hand_over(item, conversation)
-
-    def _arrived(self, inbound: Inbound, tx: Transaction) -> _Taken | None:
-        if taken := self._accept(inbound, tx):
-            tx.after(lambda: self._arriving.add(taken.item.row))
-        return taken
 
     def is_for_code(self, inbound: Inbound) -> bool:
         """True for a message that a plugin answers by code. Nothing that this check writes is kept."""
@@ -128,6 +124,8 @@ class Router:
         item = Accepted(row, inbound, given)
         if item.is_talk:
             self._runner.sessions.of(inbound.conversation or inbound.address)  # its own row, the first time
+        if answers:
+            tx.after(partial(self._arriving.add, row))
         return _Taken(item)
 
     def _answered(self, inbound: Inbound, tx: Transaction, reply: Reply, remark: str = "") -> _Taken | None:

@@ -6,9 +6,9 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.calls import CallEffects, Judged, Toolbox
@@ -252,17 +252,11 @@ UNKNOWN_AT = 3
 AGAIN = "(The same result again, after several tries: do something else, or answer.)"
 
 
-class Steering(Protocol):
-    """Adds to a running turn what its person said meanwhile."""
-
-    async def steer(self, turn: RunningTurn) -> None: ...
-
-
 class Rounds:
-    """The rounds of one turn."""
+    """The rounds of one turn; `steer` adds to it what its person said meanwhile."""
 
-    def __init__(self, turn: RunningTurn, steering: Steering, toolbox: Toolbox) -> None:
-        self.turn, self._steering, self._chain, self._toolbox = turn, steering, toolbox.chain, toolbox
+    def __init__(self, turn: RunningTurn, steer: Callable[[RunningTurn], Awaitable[None]], toolbox: Toolbox) -> None:
+        self.turn, self._steer, self._chain, self._toolbox = turn, steer, toolbox.chain, toolbox
         self._stream = Stream(turn, self._chain)
         self._seen: Counter[tuple[str, ...]] = Counter()  # results of the turn so far
         self._unknown = 0
@@ -324,7 +318,7 @@ class Rounds:
         self.turn.model_call.provider  # noqa: B018 - one that is gone is no fault of a plugin that asks for its window
         is_shorter = False
         while True:
-            await self._steering.steer(self.turn)
+            await self._steer(self.turn)
             if not is_shorter:
                 await self._chain.make_room(self.turn, None)
             try:
@@ -378,10 +372,14 @@ class Rounds:
             runnable = {number: one.checked for number, one in enumerate(judged) if one.checked and not one.result}
             effects = CallEffects(self._toolbox, runnable)
             known = [one.result for one in judged if one.answer and one.result]
-            await turn.journal.acting(answer, effects.begun, self._toolbox.atomic(runnable.values()), known)
+            atomic = [one.id for one in runnable.values() if (tool := self._toolbox.find(one.name)) and tool.atomic]
+            await turn.journal.acting(answer, effects.begun, atomic, known)
             results = await self._results(answer, judged, effects)
         repeats = self._count(allowed, results[:left])
-        warned = (*map(_warned_of, results, repeats), *results[left:])
+        warned = list(results)
+        for number, count in enumerate(repeats):
+            if count >= WARN_AT:
+                warned[number] = results[number]._replace(text=f"{results[number].text}\n{AGAIN}")
         await turn.journal.step((answer, *warned), effects.ended)
         self._guard(answer, results, max(repeats, default=0))
 
@@ -401,15 +399,14 @@ class Rounds:
         same even if its text differs: the second of two reminders has another number. The same error is one however the
         arguments are varied, once for each answer; other calls with the same result are no loop, as many commands have
         nothing to say."""
-        alike = {(result.name, result.text) for result in results}
-        self._seen.update(alike)
-        return [self._repeated(call, result) for call, result in zip(calls, results, strict=True)]
-
-    def _repeated(self, call: ToolCall, result: ToolResult) -> int:
-        is_change = self._toolbox.reach(call.name) == "workspace" and not result.is_error
-        same = (call.name, call.arguments, "" if is_change else result.text)
-        self._seen[same] += 1
-        return max(self._seen[same], self._seen[(result.name, result.text)] if result.is_error else 0)
+        self._seen.update({(result.name, result.text) for result in results})
+        counts = list[int]()
+        for call, result in zip(calls, results, strict=True):
+            is_change = self._toolbox.reach(call.name) == "workspace" and not result.is_error
+            same = (call.name, call.arguments, "" if is_change else result.text)
+            self._seen[same] += 1
+            counts.append(max(self._seen[same], self._seen[(result.name, result.text)] if result.is_error else 0))
+        return counts
 
     async def _results(
         self, answer: AssistantMessage, judged: Sequence[Judged], effects: CallEffects
@@ -535,8 +532,3 @@ class Stream:
         if text:
             self.has_begun = True
             self._turn.show(TextDelta(text))
-
-
-def _warned_of(result: ToolResult, repeats: int) -> ToolResult:
-    """The result, with a warning if it came too often."""
-    return result if repeats < WARN_AT else result._replace(text=f"{result.text}\n{AGAIN}")
