@@ -49,11 +49,11 @@ async def measure(root: Path, server: ModelServer, text: str | None, beats: int)
         prepare(config.workspace_path, text)
         heart = app.public("heartbeat")
         server.script(QUIET, QUIET)
-        await heart.to_the_end()
+        await heart.to_the_end(app.router.resume)
         server.script()
         before, own, children = written(root), time.process_time(), spent_by_children()
         for _ in range(beats):
-            await heart.to_the_end()
+            await heart.to_the_end(app.router.resume)
         own, children = time.process_time() - own, spent_by_children() - children
         return len(server.bodies), own, children, written(root) - before
     finally:

@@ -178,8 +178,7 @@ async def test_a_clock_that_is_set_back_or_a_machine_that_slept_does_not_stop_th
     async with beating(tmp_path, dial, model, checklist="- every 1m look"):
         await dial.pass_(minutes=31)
         dial.set(days=-1)
-        write_path = tmp_path / "workspace" / "HEARTBEAT.md"
-        write_path.write_text("- every 1m look again")
+        (tmp_path / "workspace" / "HEARTBEAT.md").write_text("- every 1m look again")
         await dial.pass_(minutes=30)
         dial.set(days=3)
         await dial.pass_(minutes=5)
@@ -272,7 +271,8 @@ async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
 
 
 async def test_a_rule_of_the_person_holds_for_commands_of_the_checklist(tmp_path: Path) -> None:
-    async with beating(tmp_path, Dial(), ScriptedProvider(), checklist="- watch $ git push\n") as home:
+    model = ScriptedProvider('{"forbids": [{"command": "git push"}]}')
+    async with beating(tmp_path, Dial(), model, checklist="- watch $ git push\n") as home:
         assert "Pinned" in await home.ask("/pin Never run `git push`")
         (found,) = (await beats(home).beat()).found
         assert "could not be checked" in found.why and "git push" in found.why
