@@ -148,7 +148,7 @@ def _value(number: int, name: str, kind: str, choices: list[Any]) -> object:
     return number if kind != "BLOB" else random.Random(number).randbytes(5000)
 
 
-USUAL = {"state": "told", "exact": ""} | dict.fromkeys(
+USUAL = {"state": "told", "exact": "", "until": ""} | dict.fromkeys(
     ("arguments", "options", "items", "files", "hashes", "texts", "buttons", "rule", "sources", "body"), "[]"
 )
 """What the columns of these names hold; others hold a time."""

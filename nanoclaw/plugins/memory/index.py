@@ -30,7 +30,7 @@ BATCH_BYTES = 8_000_000  # notes indexed in one transaction: bounds the memory o
 STEP_BYTES = 1_000_000
 """The same where a query may come meanwhile, which waits until it is written: a tenth of a second."""
 
-MOST_AT_ONCE = 32_000  # bytes of changed notes that a query waits for, where the rest is left for later
+MOST_AT_ONCE = 250_000  # bytes of changed notes that a query waits for, where the rest is left for later
 LOOKED_AT = 100  # the newest notes are looked at for each query, as all of ten years would take 10 ms
 LOOK_AGAIN_SECONDS = 60
 """Period of a look at all notes, which also follows as soon as one was made, renamed or deleted: only an old note that

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nanoclaw.core.messages import Address, Message, UserMessage
+from nanoclaw.core.messages import Address, Message
 from nanoclaw.core.plugin import Said
 from nanoclaw.plugins.importer import changes
 from nanoclaw.plugins.importer.plugin import Importer
@@ -27,8 +27,9 @@ class Talks:
     def __init__(self, host: Desk) -> None:
         host.db.execute("CREATE TABLE IF NOT EXISTS talks (chat TEXT, text TEXT)")
 
-    def archive(self, conversation: Address, question: UserMessage, answers: Sequence[Message], tx: Any) -> None:
-        tx.execute("INSERT INTO talks VALUES (?, ?)", str(conversation), question.text)
+    def add(self, conversation: Address, turns: Iterable[Sequence[Message]], tx: Any, *, had_before: bool) -> None:
+        for question, *_ in turns:
+            tx.execute("INSERT INTO talks VALUES (?, ?)", str(conversation), question.text)
 
     def erase(self, conversation: Address, tx: Any) -> None:
         tx.execute("DELETE FROM talks WHERE chat = ?", str(conversation))

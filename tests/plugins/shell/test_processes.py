@@ -207,7 +207,8 @@ async def test_where_nothing_runs_on_they_are_refused(tmp_path: Path) -> None:
 
 
 async def test_input_obeys_the_rules_that_hold_for_commands(tmp_path: Path) -> None:
-    model = ScriptedProvider("Noted.", begin("cat"), process("input", id=1, text="git push"), "Hm.")
+    forbids = '{"forbids": [{"command": "git push"}]}'
+    model = ScriptedProvider(forbids, begin("cat"), process("input", id=1, text="git push"), "Hm.")
     async with running(tmp_path, model, wakes=True) as program:
         await program.ask("/pin Never run `git push`")
         assert await program.ask("Try it") == "Hm."
