@@ -151,6 +151,7 @@ async def test_a_conversation_is_found_branched_edited_tried_again_named_and_del
         await page.locator(".text.found").wait_for()
         await page.get_by_label("Search all conversations").fill("")
         await page.goto(f"{served.url}/#/talk/{KEY}")
+        await page.locator(".text.found").wait_for(state="detached")
         await page.get_by_label("This conversation").click()
         async with page.expect_download() as waiting:
             await page.get_by_text("Save as Markdown").click()
