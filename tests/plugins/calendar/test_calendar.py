@@ -42,7 +42,7 @@ async def program(root: Path, server: Server) -> AsyncIterator[Program]:
 async def use(made: Program, tool: str, **arguments: Any) -> ToolResult:
     """Call a tool as the owner's turn would."""
     inbound = Inbound(MAIN, "me", "", UserMessage("", NOON), role="owner")
-    turn = RunningTurn(made.app.runner._parts, 0, inbound, MAIN, made.app.sessions.of(MAIN))
+    turn = RunningTurn(made.app.runner.parts, 0, inbound, MAIN, made.app.sessions.of(MAIN))
     result = await made.app.toolbox.call(ToolCall("1", tool, json.dumps(arguments)), turn)
     await turn.journal.change(lambda tx: None)
     return result
