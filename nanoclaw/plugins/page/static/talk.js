@@ -255,7 +255,7 @@ export function talk(main, key, app, place) {
   function toEnd(anyway) {
     log.scrollTop = log.scrollHeight;
     below.hidden = true;
-    if (anyway) field.focus({ preventScroll: true });
+    if (anyway && !document.activeElement?.closest(".more, [type=search]")) field.focus({ preventScroll: true });
   }
   log.addEventListener("scroll", () => {
     if (log.scrollTop < NEAR) earlier();
