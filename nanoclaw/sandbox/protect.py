@@ -71,11 +71,6 @@ class Came(NamedTuple):
     taken: tuple[str, ...] = ()
 
 
-class WhatCame(NamedTuple):
-    came: list[Came]
-    is_whole: bool
-
-
 class TooManyError(Exception):
     """There is more to protect than can be; its text is a sentence."""
 
@@ -118,7 +113,8 @@ class Search:
         with self._looking:
             is_whole = self._look_through()
             if len(self._known) > MOST_PLACES:
-                self._known = dict.fromkeys(one for one in self._known if one in self._looks and self._counts(one))
+                looks = ((one, self._looks.get(one)) for one in self._known)
+                self._known = dict.fromkeys(one for one, look in looks if look and (look.git or look.names))
             if len(self._known) > MOST_PLACES:
                 raise TooManyError(_TOO_MANY.format(os.path.dirname([*self._known][-1])))
             found: dict[str, Kind] = dict.fromkeys(self._own, "kept")
@@ -130,27 +126,32 @@ class Search:
             found.update(dict.fromkeys(self._linked(), "closed") if self._links else {})
             return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
 
-    def came(self, since_ns: int, before: Collection[str], moved: Collection[Change]) -> WhatCame:
-        """Find what a command that began then has made and must not stay, beside paths that were protected before:
-        those are cared for. A file that is `moved` came from such a path. Raises OSError."""
+    def came(self, since_ns: int, before: Collection[str], moved: Collection[Change]) -> tuple[list[Came], bool]:
+        """Find what a command that began then has made and must not stay, beside paths that were protected before;
+        False if not all folders were looked through. A file that is `moved` came from such a path. Raises OSError."""
         with self._looking:
             is_whole, found, done = self._look_through(since_ns), list[Came](), set[str]()
             for place in [one for one in self._looks if one in self._known and not self._is_own(one)]:
                 look = self._looks[place]
                 new = [f"{place}/{name}" for name in look.names if f"{place}/{name}" not in before]
-                new = [one for one in new if _changed(one) >= since_ns and not is_harmless(one, read_plain)]
+                new = [
+                    one
+                    for one in new
+                    if (at := found_at(one)) and change(at) not in moved and at.st_ctime_ns >= since_ns
+                ]
+                new = [one for one in new if not is_harmless(one, read_plain)]
+                if look.git == "file" and (named := f"{place}/.git") not in before and _changed(named) >= since_ns:
+                    is_away = not self._top_of(os.path.realpath(_named_in(named, "gitdir: ") or "/"))
+                    new += [named] if is_away else []  # a repository of others
                 found += map(Came, new)
                 for git in self._repositories(place) if look.git else ():
                     if git not in done:
                         done.add(git)
                         found += self._of_new(git, since_ns, before, moved)
-            return WhatCame(found, is_whole)
+            return found, is_whole
 
     def _is_own(self, path: str) -> bool:
         return any(path == one or path.startswith(f"{one}/") for one in self._own)
-
-    def _counts(self, place: str) -> bool:
-        return bool(self._looks[place].git or self._looks[place].names)
 
     def _top_of(self, path: str) -> str:
         """The folder of `folders` around a path; '' for none."""
@@ -310,8 +311,7 @@ class Search:
         known = self._submodules.get(index)
         if known is None or known[0] != change(at):
             data = read_plain(index, _MOST_INDEX)
-            found = len(data) > _MOST_INDEX or bool(_SUBMODULE.search(data))
-            known = self._submodules[index] = change(at), found
+            known = self._submodules[index] = change(at), len(data) > _MOST_INDEX or bool(_SUBMODULE.search(data))
         return known[1]
 
     def _of_new(self, git: str, since_ns: int, before: Collection[str], moved: Collection[Change]) -> Iterator[Came]:

@@ -306,6 +306,7 @@ def test_of_a_repository_that_was_moved_what_came_is_put_away_and_what_it_had_st
     moved = place.workspace / "m" / "app" / ".git"
     assert place.run("mkdir m; mv app m").remark == ""
     assert (moved / "hooks" / "pre-push").exists() and "vi" in (moved / "config").read_text()
+    assert place.run("mkdir n; echo 'gitdir: /x' > n/.git").remark.endswith(": n/.git")
     ended = place.run("mv m/app/.git g; ln -s ../../g m/app/.git; echo x > g/hooks/pre-commit; echo >> g/config")
     assert "put away, as write_file must ask for it: g/config (core.editor), g/hooks/pre-commit" in ended.remark
     assert (place.workspace / "g" / "hooks" / "pre-push").read_text() == "mine"
