@@ -84,7 +84,7 @@ class PlanCard(Plugin):
 
     def tools(self) -> Iterable[Tool]:
         def audit(arguments: dict[str, Any]) -> Effect:
-            return Effect(CARRY_OUT, "call", "", "did to files what was allowed")
+            return Effect(CARRY_OUT, "call", "", "made the file changes that you allowed")
 
         return [tool(self._carry_out, reach="workspace")._replace(is_there=False, audit=audit)]
 
@@ -177,7 +177,7 @@ class PlanCard(Plugin):
                 turn.later(partial(undo.record, effect=effect, conversation=turn.conversation, turn=turn.id))
         return result
 
-    async def _carry_out(self, context: ToolContext, steps: list[int], sha256: str) -> str:
+    async def _carry_out(self, context: ToolContext, steps: list[int], sha256: str, what: str = "") -> str:
         """Make the file changes that commands were kept from making."""
         commands = self._shown(context.turn, steps)
         if digest(commands) != sha256:
@@ -194,7 +194,8 @@ class PlanCard(Plugin):
         asked = self._asked(turn)
         if not (waiting := [one for one in self._held.of(turn.id) if one.id not in asked]):
             return None
-        arguments = {"steps": [one.id for one in waiting], "sha256": digest(waiting)}
+        what = "; ".join(one.command for one in waiting)  # for whoever sees the call
+        arguments = {"what": what, "steps": [one.id for one in waiting], "sha256": digest(waiting)}
         return MakeCalls((ToolCall(f"card-{waiting[0].id}", CARRY_OUT, json.dumps(arguments)),))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
