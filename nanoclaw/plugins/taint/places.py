@@ -127,7 +127,7 @@ class Places:
             git = place if Path(place, "HEAD").exists() else ""
         git = git and os.path.realpath(git)
         if not git.startswith(f"{self._top}/") or git == f"{self._top}/.git":
-            return not git.startswith(self._top)
+            return bool(git) and not git.startswith(self._top)  # a repository that is gone makes nobody an author
         config = _text(f"{git}/config")
         urls = re.findall(r"(?mi)^\s*(?:push)?url\s*=\s*(.*?)\s*$", config)
         is_away = re.search(r"(?mi)^\s*\[\s*remote\b", config) and {self._top} != set(map(os.path.realpath, urls))

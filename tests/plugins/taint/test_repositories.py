@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -119,6 +120,17 @@ async def test_everyday_commands_in_the_owners_own_project_read_no_others_text(
             await home.ask(do("exec", {"command": command}))
             assert not last_result(home).outside, (command, last_result(home).outside)
         assert not questions(home)
+
+
+async def test_a_folder_whose_repository_is_gone_is_not_others_text(
+    tmp_path: Path, home_of_ada: dict[str, str]
+) -> None:
+    async with reading(tmp_path / "home", "", environment=home_of_ada) as (home, _, _):
+        commit(home.workspace / "mine", "Mine alone.\n")
+        for _ in range(2):
+            await home.ask(do("read_file", {"path": "mine/README.md"}))
+            assert "mine/" not in await home.ask("/taint")
+            shutil.rmtree(home.workspace / "mine" / ".git", ignore_errors=True)
 
 
 @pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here, so each asks")
