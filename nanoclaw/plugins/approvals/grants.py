@@ -13,11 +13,11 @@ from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.approvals.choices import until
 
-LASTS, USUAL = timedelta(hours=1), timedelta(minutes=30)
+LASTS, USUAL = timedelta(hours=1), "30m"
 
 ELEVATED = Scope("*", "whatever would ask here and offer a yes for an hour")
 OPENS = (
-    "Whatever would ask here and offer a yes for an hour is done without asking, such as messages to others. "
+    "While it is on, what would ask here and offer a yes for an hour, such as messages to others, is done unasked. "
     "Still asked: whatever offers no yes for an hour, such as the card of a plan or actions that follow from others' "
     "text. Still refused: tools under [tools] deny. It does not apply to tasks, guests and other chats."
 )
@@ -129,17 +129,18 @@ class OwnerGrants:
     # --- the commands ------------------------------------------------------------------------------------------------
 
     def elevate(self, said: Said, tx: Tx) -> str:
-        """/elevated, /elevated 30m, /elevated off. Raises NanoclawError."""
+        """/elevated, which shows it; /elevated 30m, /elevated on, /elevated off. Raises NanoclawError."""
         word, now, there = said.argument.strip().casefold(), self._host.now(), self.elevated(said.conversation)
-        if word == "off":
-            if there:
-                self._remove(tx, there)
-            return "Elevated is off: I ask again." if there else "Elevated is not on here."
-        if not word and there and there.until:
-            return f"Elevated until {until(there.until, now)}; /elevated off ends it.\n\n{OPENS}"
-        ends = now + _span(word)
+        if not word:
+            state = f"Elevated is off here: I ask. /elevated {USUAL} switches it on, for an hour at most."
+            if there and there.until:
+                state = f"Elevated until {until(there.until, now)}; /elevated off ends it."
+            return f"{state}\n\n{OPENS}"
+        ends = now if word == "off" else now + _span(USUAL if word == "on" else word)
         if there:
             self._remove(tx, there)
+        if ends == now:
+            return "Elevated is off: I ask again." if there else "Elevated is not on here."
         self._add(tx, ELEVATED, str(said.address), said.conversation, ends)
         tx.after(self.show_elevated)
         return f"Elevated until {until(ends, now)}, in this conversation alone; /elevated off ends it.\n\n{OPENS}"
@@ -190,7 +191,7 @@ def _place(grant: Grant) -> Address:
 def _span(word: str) -> timedelta:
     """The time that words name. Raises NanoclawError."""
     found = re.fullmatch(r"(\d{1,4})\s*(m|min|minutes?|h|hours?)?", word)
-    span = timedelta(**{"hours" if (found[2] or "m")[0] == "h" else "minutes": int(found[1])}) if found else USUAL
-    if (word and not found) or not timedelta() < span <= LASTS:
-        raise NanoclawError(f"{one_line(word, 30)!r}: say /elevated 30m, an hour at most, or /elevated off.")
+    span = timedelta(**{"hours" if (found[2] or "m")[0] == "h" else "minutes": int(found[1])}) if found else timedelta()
+    if not timedelta() < span <= LASTS:
+        raise NanoclawError(f"{one_line(word, 30)!r}: say /elevated {USUAL}, an hour at most, or /elevated off.")
     return span

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from nanoclaw.core.channel import is_stop
@@ -54,7 +55,7 @@ class Approvals(Plugin):
     def commands(self) -> Iterable[Command]:
         answer = "answer a question: /answer 3 blue; /answer 3 shows it"
         grants = "what is not asked about: /grants, /grants revoke 2"
-        elevated = "no questions for a while: /elevated 30m, /elevated off"
+        elevated = "no questions for a while: /elevated shows it, /elevated 30m, /elevated off"
         return [
             self._answering("yes", "allow what was asked: /yes 3, /yes 3 hour"),
             self._answering("no", "refuse it: /no 3"),
@@ -164,8 +165,6 @@ class Approvals(Plugin):
             if (left := (end - self._host.now()).total_seconds()) <= 0:
                 await self._host.write(self._grants.ended)
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, LOOK_SECONDS)):
                     await self._changed.wait()
-            except TimeoutError:
-                pass

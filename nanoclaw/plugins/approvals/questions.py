@@ -101,11 +101,10 @@ class OwnerQuestions(Asks):
 
     def which(self, text: str, place: Address) -> str:
         """Ask back after words that do not tell which question they answer."""
-        reach = self._in_reach(place)
+        reach = self._in_reach(place) or self.open()
         fitting = [one for one in reach if _meaning(one, text) is not None] or reach
         named = " or ".join(commands(one, text) for one in fitting)
-        bare = {True: "/yes and its number", False: "/no and its number", None: "/answer, its number and the answer"}
-        return f"Which question? Say {named or bare[yes_or_no(text)]}."
+        return f"Which question? Say {named}." if named else "No question is open."
 
     def _queued(self, tx: Tx, here: list[Question], inbound: Inbound) -> str | None:
         """Say why a message is not answered yet: the turn of this chat waits for the owner, unless this ends it."""

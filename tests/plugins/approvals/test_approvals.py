@@ -260,10 +260,10 @@ async def test_a_question_waits_over_a_restart_and_the_yes_is_to_exactly_that_ca
         assert not results(here.home.history)[-1].is_error
 
 
-@pytest.mark.parametrize("words", ["/yes", "/yes please", "/no -1", "/yes ١"])
-async def test_a_command_without_a_number_asks_for_it(tmp_path: Path, words: str) -> None:
+@pytest.mark.parametrize("words", ["/yes", "/yes please", "/no -1", "/yes ١", "/answer"])
+async def test_an_answer_where_nothing_was_asked_is_told_so(tmp_path: Path, words: str) -> None:
     async with gate(tmp_path) as here:
-        assert "Which question?" in await here.home.ask(words)
+        assert await here.home.ask(words) == "No question is open."
 
 
 async def test_in_a_shared_conversation_a_bare_word_said_elsewhere_is_told_which_question_waits(tmp_path: Path) -> None:

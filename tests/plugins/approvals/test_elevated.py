@@ -25,10 +25,8 @@ def lines(home: Both) -> Iterator[str]:
 
 async def test_it_says_what_it_opens_and_takes_the_policys_questions_as_yes(tmp_path: Path) -> None:
     async with program(tmp_path, git("push"), "One.", git("rm x"), "Two.", git("push"), "You said no.") as home:
-        told = await home.ask("/elevated")
-        assert told.startswith(
-            f"{BEGUN}\n\nWhatever would ask here and offer a yes for an hour is done without asking, "
-        )
+        told = await home.ask("/elevated 30m")
+        assert told.startswith(f"{BEGUN}\n\nWhile it is on, what would ask here and offer a yes for an hour, ")
         assert "Still asked: " in told and "guests" in told
         assert await home.ask("push") == "One."
         assert (await home.ask("rm")).startswith("Run git rm?"), "what has no scope is asked all the same"
@@ -45,11 +43,22 @@ async def test_it_says_what_it_opens_and_takes_the_policys_questions_as_yes(tmp_
 
 
 @pytest.mark.parametrize(
-    ("words", "ends"), [("30m", "12:30"), ("45 min", "12:45"), ("5", "12:05"), ("1h", "13:00"), ("60 minutes", "13:00")]
+    ("words", "ends"),
+    [("on", "12:30"), ("30m", "12:30"), ("45 min", "12:45"), ("5", "12:05"), ("1h", "13:00"), ("60 minutes", "13:00")],
 )
 async def test_its_time_is_said_in_words(tmp_path: Path, words: str, ends: str) -> None:
     async with program(tmp_path) as home:
         assert (await home.ask(f"/elevated {words}")).startswith(f"Elevated until {ends}, ")
+
+
+async def test_alone_it_shows_the_state_and_changes_nothing(tmp_path: Path) -> None:
+    async with program(tmp_path, git("push"), "You said no.") as home:
+        told = await home.ask("/elevated")
+        assert told.startswith(
+            "Elevated is off here: I ask. /elevated 30m switches it on, for an hour at most.\n\nWhile "
+        )
+        assert home.rows("SELECT * FROM approvals_grants") == [] == list(lines(home))
+        assert (await home.ask("push")).startswith("Run git push?")
 
 
 @pytest.mark.parametrize(
@@ -69,11 +78,11 @@ async def test_more_than_an_hour_and_what_is_no_time_are_refused(tmp_path: Path,
 
 async def test_it_holds_in_its_conversation_alone_and_no_guest_can_ask_for_it(tmp_path: Path) -> None:
     async with program(tmp_path, git("push"), "You said no.") as home:
-        await home.ask("/elevated")
+        await home.ask("/elevated 30m")
         assert (await home.ask("push", chat="other")).startswith("Run git push?")
         await home.say("/no 1", chat="other")
         await home.answer()
-        await home.write_from(GUEST, "777", "/elevated")
+        await home.write_from(GUEST, "777", "/elevated 30m")
         assert (await home.chat.sent.get()).text == "Only the owner can do that."
         assert len(home.rows("SELECT * FROM approvals_grants")) == 1
 
@@ -91,7 +100,7 @@ async def test_it_is_the_owners_in_a_chat_of_their_own_too(tmp_path: Path) -> No
 async def test_it_outlives_a_restart_with_its_end(tmp_path: Path) -> None:
     clock = HandClock()
     async with program(tmp_path, clock=clock) as home:
-        await home.ask("/elevated")
+        await home.ask("/elevated 30m")
     clock.now += timedelta(minutes=29)
     async with program(
         tmp_path, git("push"), "One.", git("push"), "You said no.", clock=clock, wakes=True, seconds=9_000
@@ -107,7 +116,7 @@ async def test_it_outlives_a_restart_with_its_end(tmp_path: Path) -> None:
 @virtual_time
 async def test_it_ends_by_itself_and_says_so(tmp_path: Path) -> None:
     async with program(tmp_path, wakes=True, seconds=9_000) as home:
-        await home.ask("/elevated")
+        await home.ask("/elevated 30m")
         home.hand.now += timedelta(minutes=30)
         assert await home.answer() == "Elevated has ended: I ask again."
         await until(lambda: list(lines(home))[-1] == "")
@@ -117,7 +126,7 @@ async def test_it_ends_by_itself_and_says_so(tmp_path: Path) -> None:
 async def test_what_ended_while_the_program_was_off_is_said_at_the_start(tmp_path: Path) -> None:
     clock = HandClock()
     async with program(tmp_path, clock=clock) as home:
-        await home.ask("/elevated")
+        await home.ask("/elevated 30m")
     clock.now += timedelta(hours=2)
     async with program(tmp_path, clock=clock, wakes=True) as home:
         assert await home.answer() == "Elevated has ended: I ask again."
@@ -126,7 +135,7 @@ async def test_what_ended_while_the_program_was_off_is_said_at_the_start(tmp_pat
 async def test_it_is_in_status_until_when_and_no_more_when_it_is_over(tmp_path: Path) -> None:
     async with program(tmp_path) as home:
         assert "Elevated" not in await home.ask("/status")
-        await home.ask("/elevated")
+        await home.ask("/elevated 30m")
         assert "\nElevated: terminal:main until 12:30, not asked\n" in await home.ask("/status")
         home.hand.now += timedelta(minutes=31)
         assert "Elevated" not in await home.ask("/status")
@@ -139,7 +148,7 @@ async def test_a_sleep_or_a_clock_that_jumps_makes_it_no_longer_and_its_end_is_t
 ) -> None:
     clock = HandClock()
     async with program(tmp_path, git("push"), "You said no.", clock=clock) as home:
-        await home.ask("/elevated")
+        await home.ask("/elevated 30m")
         clock.now += step
         assert (await home.ask("push")).startswith("Run git push?")
         await home.say("/no 1")
@@ -155,7 +164,7 @@ async def test_a_sleep_or_a_clock_that_jumps_makes_it_no_longer_and_its_end_is_t
 async def test_in_another_zone_it_ends_at_the_same_moment_in_words_of_there(tmp_path: Path) -> None:
     clock = HandClock()
     async with program(tmp_path, clock=clock) as home:
-        await home.ask("/elevated")
+        await home.ask("/elevated 30m")
         clock.now = (clock.now + timedelta(minutes=5)).astimezone(ZoneInfo("Asia/Tokyo"))
         assert (await home.ask("/elevated")).startswith("Elevated until 20:30; ")
         clock.now += timedelta(minutes=25)

@@ -69,7 +69,7 @@ async def test_a_profile_has_lists_of_its_own(tmp_path: Path) -> None:
 
 async def test_what_asks_asks_each_time_also_when_elevated(tmp_path: Path) -> None:
     async with run(tmp_path, '[tools]\nask = ["list_dir"]\n', LIST, LIST, "Done.") as program:
-        await program.ask("/elevated")
+        await program.ask("/elevated on")
         question = await program.ask("look")
         assert question.startswith("Run `list_dir`?\n\n```\npath: .\n```\n\n(“/yes 1” or “/no 1” answers it")
         await program.say("/yes 1")
