@@ -12,7 +12,6 @@ import signal
 import smtplib
 import ssl
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -35,7 +34,7 @@ from nanoclaw.start.opening import read_store
 from tests.channels.forged_mails import forged
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner
-from tests.model_server import ModelServer, Scripted, delta, events, says
+from tests.model_server import ModelServer, delta, events, says
 from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -240,48 +239,6 @@ def test_talk(one: Journey) -> None:
     assert "What is a heron?" in one.request()
 
 
-class Gated(tuple[bytes, ...]):
-    """Parts of an answer, of which none is sent before the gate is open."""
-
-    gate: threading.Event
-
-    def __iter__(self) -> Iterator[bytes]:
-        self.gate.wait(SECONDS)
-        yield from super().__iter__()
-
-
-def test_mails_of_one_thread_that_follow_at_once_are_one_question(one: Journey) -> None:
-    """Collected as a burst; or, as a server may tell of mails only each second, the second joins the first."""
-    answer = Gated(says("Both, then.").parts)
-    answer.gate = threading.Event()
-    one.model.script(Scripted(answer), says("Both, then."))
-    question = one.ann.letter("Shall we take the boat?", "Sunday")
-    document = one.ann.letter("The list is here.", "Re: Sunday", answers=str(question["Message-ID"]))
-    document.add_attachment("Oars, rope, bread.", filename="list.txt")
-    one.ann.send(question, document)
-    until(lambda: "Oars, rope" in ((one.model.asked and one.request()) or "") or None)
-    answer.gate.set()
-    one.ann.gets_nothing_but("Both, then.")
-    assert "Shall we take the boat?" in one.request() and "The list is here." in one.request()
-    one.ann.write("/status", "Re: Sunday", answers=str(document["Message-ID"]))
-    one.ann.gets_nothing_but("Model:")
-
-
-def test_linking_by_a_mail_with_the_code(one: Journey) -> None:
-    """`nanoclaw link email` ends when the code has come."""
-    linking = one.home.start("link", "email")
-    assert linking.stdout
-    said = iter(linking.stdout.readline, "")  # what is known of the server comes first
-    code = next(filter(None, (re.search(r"[A-HJ-NP-Z2-9]{4}-[A-HJ-NP-Z2-9]{4}", line) for line in said)))
-    one.eve.write(code[0], "code")
-    assert "linked" in one.eve.gets().text
-    assert linking.wait(SECONDS) == 0
-    linking.stdout.close()
-    one.model.script(says("Hello Eve."))
-    one.eve.write("hello!")
-    one.eve.gets_nothing_but("Hello Eve.")
-
-
 def new_link(home: Home) -> str:
     async def make() -> str:
         app = build(config_of(home.root, **home.environment))
@@ -290,16 +247,6 @@ def new_link(home: Home) -> str:
         return str(code)
 
     return asyncio.run(make())
-
-
-def test_a_code_in_a_mail_that_anybody_could_have_written_links_nobody(one: Journey) -> None:
-    one.end()
-    code = new_link(one.home)
-    one.start()
-    injected(one.eve.letter(code, "code"))
-    until(lambda: "unverified:eve" in one.log() or None)
-    with closing(read_store(one.home.root / "state.db")) as store:
-        assert store.rows("SELECT sender FROM people") == [(one.ann.address,)]
 
 
 def test_no_forged_mail_is_the_owners(one: Journey) -> None:
@@ -327,49 +274,7 @@ def test_no_forged_mail_is_the_owners(one: Journey) -> None:
 # --- remind ----------------------------------------------------------------------------------------------------------
 
 
-def test_remind(one: Journey) -> None:
-    """Set by a mail, sent on time into its thread, done by an answer to it."""
-    one.ann.write("/remind in 1 minute: drink water", "Please")
-    assert "drink water" in one.ann.gets().text
-    reminder = one.ann.gets(100)
-    assert "drink water" in reminder.text
-    assert (reminder.subject, header(reminder, "Auto-Submitted")) == ("Re: Please", "auto-generated")
-    one.ann.write("done", "Re: Please", answers=header(reminder, "Message-ID"))
-    assert "drink water" in one.ann.gets().text
-    assert one.model.asked == []
-
-
 # --- files -----------------------------------------------------------------------------------------------------------
-
-
-def test_image_in(one: Journey) -> None:
-    """A picture within a mail reaches the model as an image, and lies in the workspace."""
-    one.model.script(says("Something teal."))
-    letter = one.ann.letter("What is this?")
-    letter.add_attachment(
-        picture(300, 200), maintype="image", subtype="jpeg", cid="<p>", disposition="inline", filename="p.jpg"
-    )
-    one.ann.send(letter)
-    one.ann.gets_nothing_but("Something teal.")
-    content = one.model.asked[-1].json["messages"][-1]["content"]
-    assert [part["type"] for part in content] == ["image_url", "text"]
-    assert content[0]["image_url"]["url"].startswith("data:image/")
-    assert content[1]["text"].endswith("What is this?")
-    kept = [path for path in (one.home.workspace / "media").rglob("*") if path.is_file()]
-    assert len(kept) == 1
-
-
-def test_file_out(one: Journey) -> None:
-    """All of them with the words, in one mail."""
-    one.home.workspace.mkdir(parents=True, exist_ok=True)
-    (one.home.workspace / "plan.txt").write_text("dig, sow, wait")
-    (one.home.workspace / "seeds.txt").write_text("peas")
-    one.model.script(says("Here is the plan.\nMEDIA:./plan.txt\nMEDIA:./seeds.txt"))
-    one.ann.write("The plan?")
-    answer = one.ann.gets()
-    assert answer.text.strip() == "Here is the plan."
-    files = [(file.filename, file.payload) for file in answer.attachments]
-    assert files == [("plan.txt", b"dig, sow, wait"), ("seeds.txt", b"peas")]
 
 
 def test_memory_of_large_files_is_given_back(one: Journey) -> None:
@@ -458,53 +363,7 @@ def test_the_server_does_not_let_one_person_send_as_another(one: Journey) -> Non
         one.eve.send(forged)
 
 
-def test_a_mail_to_several_is_answered_to_its_author_alone(one: Journey) -> None:
-    one.model.script(says("I can."))
-    one.ann.write("Who can come?", to=f"{BOT}, {one.eve.address}", Cc="ben@lab.test", Reply_To=one.eve.address)
-    answer = one.ann.gets()
-    assert (answer.text.strip(), answer.to, answer.cc) == ("I can.", (one.ann.address,), ())
-    assert "Who can come?" in one.eve.gets().text  # Ann's own mail
-    assert one.eve._next() is None
-
-
-def test_machines_are_not_answered(one: Journey) -> None:
-    """An absence notice, a newsletter, and what comes back when a mail of the assistant's cannot be delivered."""
-    one.ann.send(
-        one.ann.letter("I am away", "Out of office", Auto_Submitted="auto-replied"),
-        one.ann.letter("Buy", List_Id="<l.lab.test>", Precedence="bulk"),
-    )
-    Person("bot", one.ca_file).write("x", to="ghost@lab.test")
-    until(lambda: one.log().count("is skipped") >= 3 or None)
-    assert "report of a mail server" in one.log()
-    one.model.script(says("Yes."))
-    one.ann.write("Are you there?")
-    one.ann.gets_nothing_but("Yes.")
-    assert len(one.model.asked) == 1
-
-
 # --- stop and trouble ------------------------------------------------------------------------------------------------
-
-
-def test_stop(one: Journey) -> None:
-    """A mail in the thread that says so."""
-    one.model.script(events(delta(content="An endless story"), done=False, hang=True))
-    asked = one.ann.write("Tell me a story.", "Story")
-    one.asks(1)
-    one.ann.write("/stop", "Re: Story", answers=asked)
-    assert "topped" in one.ann.gets().text
-    one.model.script(says("Here."))
-    one.ann.write("Are you there?", "Re: Story", answers=asked)
-    one.ann.gets_nothing_but("Here.")
-
-
-def test_stop_in_a_mail_of_its_own(one: Journey) -> None:
-    one.model.script(events(delta(content="An endless story"), done=False, hang=True))
-    one.ann.write("Tell me a story.", "Story")
-    one.asks(1)
-    one.ann.write("stop\n\n> whatever\n", "No more")
-    answer = one.ann.gets()
-    assert "topped" in answer.text and answer.subject == "Re: Story"
-    assert len(one.model.asked) == 1
 
 
 def test_a_connection_that_is_broken_off_while_waiting_is_made_again(one: Journey) -> None:
@@ -515,16 +374,6 @@ def test_a_connection_that_is_broken_off_while_waiting_is_made_again(one: Journe
     one.ann.write("Two?")
     one.ann.gets_nothing_but("After.")
     assert "broke off" in one.log()
-
-
-def test_it_ends_at_once_while_it_waits_for_mail(one: Journey) -> None:
-    one.model.script(says("Yes."))
-    one.ann.write("Are you there?")
-    one.ann.gets()
-    assert one.process
-    one.process.send_signal(signal.SIGTERM)
-    assert one.process.wait(5) == 0
-    one.process = None
 
 
 # --- connections -----------------------------------------------------------------------------------------------------

@@ -131,23 +131,6 @@ def to(room: str, text: str, key: str = "1.0", *, reply_to: str = "", thread: st
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-async def test_a_message_and_its_answer(server: str, tmp_path: Path, encrypted: bool) -> None:
-    async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
-        sent = await anna.say(room, "Hello **there**")
-        (heard,) = await assistant.hears("Hello **there**")
-        assert (heard.sender, heard.external_id, heard.is_group) == (anna.id, sent, False)
-        assert heard.address == Address("matrix", room)
-        assert abs((datetime.now(UTC) - heard.message.at).total_seconds()) < 60
-        answered = await assistant.send(to(room, "Good **day**", reply_to=sent))
-        await anna.hears(room, bot, "Good **day**")
-        (event,) = anna.messages(room, bot)
-        assert event["event_id"] == answered
-        assert event["content"]["formatted_body"] == "<p>Good <strong>day</strong></p>"
-        assert anna.client.rooms[room].encrypted is encrypted
-        assert anna.undecrypted == []
-
-
-@pytest.mark.parametrize("encrypted", [False, True])
 async def test_a_message_that_is_sent_again_is_shown_once(server: str, tmp_path: Path, encrypted: bool) -> None:
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
         first = await assistant.send(to(room, "one", "7.0"))
@@ -320,34 +303,6 @@ async def test_an_invitation_of_a_stranger_waits_until_they_are_known(server: st
 
 def _joined(somebody: Person, room: str) -> set[str]:
     return {user for user, member in somebody.client.rooms[room].users.items() if not member.invited}
-
-
-async def test_a_group_has_a_conversation_for_each_person(server: str, tmp_path: Path) -> None:
-    async with (
-        running(server, tmp_path / "bot") as (assistant, bot),
-        person(server, folder(tmp_path, "anna")) as anna,
-        person(server, folder(tmp_path, "mo")) as mo,
-    ):
-        room = await anna.room(bot, mo.id, name="kitchen")
-        await mo.client.join(room)
-        await mo.joined(room, bot)
-        await anna.joined(room, mo.id)
-        await mo.say(room, "what a day")
-        mine = await anna.say(room, "lunch?", **{"m.mentions": {"user_ids": [bot]}})
-        await mo.say(room, f"{bot[1:].split(':')[0]}: /status")
-        first, second, third = await assistant.hears("what a day", "lunch?", "/status")
-        assert [one.is_mention for one in (first, second, third)] == [False, True, True]
-        assert all(one.is_group for one in (first, second, third))
-        assert second.address == Address("matrix", str(Place(room, "", anna.id)))
-        assert third.address == Address("matrix", str(Place(room, "", mo.id)))
-        answer = await assistant.send(to(room, "soup", "1.0", reply_to=mine, person=anna.id))
-        await anna.hears(room, bot, "soup")
-        content = anna.messages(room, bot)[0]["content"]
-        assert content["m.relates_to"] == {"m.in_reply_to": {"event_id": mine}}
-        assert content["m.mentions"] == {"user_ids": [anna.id]}
-        await anna.say(room, "again?", **{"m.relates_to": {"m.in_reply_to": {"event_id": answer}}})
-        fourth = (await assistant.hears("what a day", "lunch?", "/status", "again?"))[3]
-        assert (fourth.is_mention, fourth.quoted, fourth.quote) == (True, answer, "soup")
 
 
 async def test_a_thread_is_a_conversation_of_its_own(server: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
-from tests.model_server import ModelServer, calls, delta, events, says, slowly
+from tests.model_server import ModelServer, delta, events, says, slowly
 from tests.program import REPOSITORY, config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -136,57 +136,6 @@ async def test_talk(server: str, tmp_path: Path, encrypted: bool) -> None:
         assert anna.undecrypted == []
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_one_thought_in_several_messages_is_one_question(server: str, tmp_path: Path, encrypted: bool) -> None:
-    """Five quick lines; a paste in pieces; a file and its question."""
-    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
-        program.model.script(*(says(f"Number {number}.") for number in range(3)))
-        for line in ("buy", "bread", "and", "some", "milk"):
-            await anna.say(room, line)
-        await anna.hears(room, program.bot, "Number 0.")
-        for _ in range(3):
-            await anna.say(room, "word " * 600)
-        await anna.hears(room, program.bot, "Number 0.", "Number 1.")
-        await anna.show(room, b"The heron flies at dawn.", "text/plain", "note.txt")
-        await anna.say(room, "What does it say?")
-        await anna.hears(room, program.bot, "Number 0.", "Number 1.", "Number 2.")
-        assert len(program.model.asked) == 3
-        assert all(line in program.request(0) for line in ("buy", "bread", "milk"))
-        assert program.request(1).count("word ") > 1_790
-        assert "The heron flies at dawn." in program.request(2) and "What does it say?" in program.request(2)
-
-
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_a_message_that_is_changed_while_it_waits_is_read_as_it_is_now(
-    server: str, tmp_path: Path, encrypted: bool
-) -> None:
-    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
-        answer, gate = slowly("A heron", " is a bird.")
-        program.model.script(answer)
-        await anna.say(room, "What is a heron?")
-        await program.asks(1)
-        asked = await anna.say(room, "Wot does it eat?")
-        new = {"msgtype": "m.text", "body": "What does it eat?"}
-        relation = {"rel_type": "m.replace", "event_id": asked}
-        await anna.send(room, {**new, "body": "* What?", "m.new_content": new, "m.relates_to": relation})
-        await anna.say(room, "/jobs")  # answered at once, so all before it was heard
-        await anna.until(lambda: any("job" in text for text in anna.texts(room, program.bot)))
-        program.model.script(says("Fish."))
-        gate.set()
-        await anna.until(lambda: "Fish." in anna.texts(room, program.bot))
-        assert "What does it eat?" in program.request() and "Wot" not in program.request()
-
-
-async def test_silence_leaves_nothing_behind(server: str, tmp_path: Path) -> None:
-    async with begun(server, tmp_path) as (program, anna, room):
-        program.model.script(says("NO_REPLY"), says("Yes."))
-        await anna.say(room, "Just so you know.")
-        await program.asks(1)
-        await anna.say(room, "Are you there?")
-        await anna.hears(room, program.bot, "Yes.")
-        assert all("NO_REPLY" not in event["content"]["body"] for event in anna.messages(room, program.bot))
-
-
 async def test_the_owner_links_the_account_with_a_code(server: str, tmp_path: Path) -> None:
     async with begun(server, tmp_path, owner=False) as (program, anna, room):
         await program.until(lambda: "serves" in program.log())
@@ -207,59 +156,6 @@ async def test_the_owner_links_the_account_with_a_code(server: str, tmp_path: Pa
         program.model.script(says("Yours."))
         await anna.say(room, "Whose are you?")
         await anna.until(lambda: anna.texts(room, program.bot)[1:] == ["Yours."])
-
-
-async def test_remind(server: str, tmp_path: Path) -> None:
-    async with begun(server, tmp_path) as (program, anna, room):
-        await anna.say(room, "/remind in 1 minute: drink water")
-        await anna.until(lambda: "drink water" in "".join(anna.texts(room, program.bot)))
-        with suppress(TimeoutError):
-            await anna.until(lambda: len(anna.texts(room, program.bot)) == 2)
-        await anna.until(lambda: len(anna.texts(room, program.bot)) == 2)
-        reminder = anna.messages(room, program.bot)[1]
-        assert "drink water" in reminder["content"]["body"]
-        answers = {"m.relates_to": {"m.in_reply_to": {"event_id": reminder["event_id"]}}}
-        await anna.say(room, "done", **answers)
-        await anna.until(lambda: len(anna.texts(room, program.bot)) == 3)
-        assert "Done: drink water" in anna.texts(room, program.bot)[2]
-        assert program.model.asked == []
-
-
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_image_in(server: str, tmp_path: Path, encrypted: bool) -> None:
-    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
-        program.model.script(says("Something teal."))
-        caption = {"filename": "../../cat.png", "body": "What is this?"}
-        await anna.show(room, picture(300, 200), "image/jpeg", "cat.jpg", **caption)
-        await anna.hears(room, program.bot, "Something teal.")
-        content = program.model.asked[-1].json["messages"][-1]["content"]
-        assert [part["type"] for part in content] == ["image_url", "text"]
-        assert content[1]["text"].endswith("What is this?")
-        kept = [path for path in (program.home.workspace / "media").rglob("*") if path.is_file()]
-        assert len(kept) == 1
-
-
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_file_out(server: str, tmp_path: Path, encrypted: bool) -> None:
-    """By a line of the answer, and by the tool."""
-    async with begun(server, tmp_path, encrypted=encrypted) as (program, anna, room):
-        program.home.workspace.mkdir(parents=True, exist_ok=True)
-        (program.home.workspace / "plan.txt").write_text("dig, sow, wait")
-        (program.home.workspace / "bed.jpg").write_bytes(picture(200))
-        program.model.script(says("Here is the plan.\nMEDIA:./plan.txt"))
-        await anna.say(room, "The plan?")
-        await anna.until(lambda: _kinds(anna, room, program.bot).count("m.file") == 1)
-        assert "MEDIA" not in "".join(anna.texts(room, program.bot))
-        program.model.script(calls("message", text="The bed.", files=["bed.jpg"]), says("I have sent it."))
-        await anna.say(room, "And the bed?")
-        await anna.until(lambda: _kinds(anna, room, program.bot).count("m.image") == 1)
-        (shown,) = (one for one in anna.messages(room, program.bot) if one["content"]["msgtype"] == "m.image")
-        assert ("file" in shown["content"]) is encrypted
-        assert shown["content"]["body"] == "The bed."
-
-
-def _kinds(anna: Person, room: str, sender: str) -> list[str]:
-    return [event["content"]["msgtype"] for event in anna.messages(room, sender)]
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
@@ -358,46 +254,3 @@ async def test_a_group_is_answered_when_it_calls(server: str, tmp_path: Path) ->
         first = anna.messages(group, program.bot)[0]["content"]
         assert first["m.relates_to"].get("m.in_reply_to", {}).get("event_id") in (asked, None)
         assert len(program.model.asked) == 1
-
-
-async def test_stop(server: str, tmp_path: Path) -> None:
-    async with begun(server, tmp_path) as (program, anna, room):
-        program.model.script(events(delta(content="It is a long"), done=False, hang=True), says("Here."))
-        await anna.say(room, "Tell me everything.")
-        await anna.hears(room, program.bot, "It is a long")
-        await anna.say(room, "/stop")
-        await anna.hears(room, program.bot, "It is a long", "Stopped.")
-        await anna.say(room, "Hello?")
-        await anna.until(lambda: "Here." in anna.texts(room, program.bot))
-
-
-async def test_a_thread_is_a_conversation_of_its_own(server: str, tmp_path: Path) -> None:
-    async with begun(server, tmp_path) as (program, anna, room):
-        program.model.script(says("Noted."), says("In the thread."))
-        root = await anna.say(room, "My secret word is heron.")
-        await anna.hears(room, program.bot, "Noted.")
-        relation = {
-            "rel_type": "m.thread",
-            "event_id": root,
-            "is_falling_back": True,
-            "m.in_reply_to": {"event_id": root},
-        }
-        await anna.say(room, "What is it?", **{"m.relates_to": relation})
-        await anna.hears(room, program.bot, "Noted.", "In the thread.")
-        request = program.request()
-        assert "What is it?" in request
-        assert "In reply to" in request and "My secret word is heron." in request  # what the thread is about
-        assert "Noted." not in request
-        last = [one for one in anna.messages(room, program.bot) if "m.new_content" not in one["content"]][-1]
-        assert last["content"]["m.relates_to"]["event_id"] == root
-
-
-async def test_status_shows_its_sign_of_life_and_how_much_memory_it_takes(server: str, tmp_path: Path) -> None:
-    async with begun(server, tmp_path) as (program, anna, room):
-        program.model.script(says("Yes."))
-        await anna.say(room, "Hello?")
-        await anna.hears(room, program.bot, "Yes.")
-        status = (await asyncio.to_thread(program.home.run, "status", check=None)).out
-        assert "matrix" in status
-        print(f"resident {program.resident_kb()} kB")
-        assert program.resident_kb() < 75_000

@@ -23,7 +23,7 @@ from tests.live import telegram_bots
 from tests.live.telegram_chats import Chat, Message, Person
 from tests.live.telegram_methods import NOT_MODIFIED
 from tests.live.telegram_schema import make
-from tests.live.telegram_server import CONFLICT, How, TelegramServer
+from tests.live.telegram_server import How, TelegramServer
 from tests.live.telegram_text import TextRefused, part, read
 
 ANNA, FORUM = 48151623, -1001234567890
@@ -233,78 +233,6 @@ def test_4096_units_after_parsing_are_not_too_long() -> None:
     play(story)
 
 
-def test_a_long_poll_ends_when_the_person_writes() -> None:
-    async def story(bot: Bot) -> None:
-        poll = await bot.poll()
-        assert not poll.done()
-        bot.server.say(bot.anna, "hello")
-        [update] = (await poll)["result"]
-        assert update["message"]["text"] == "hello"
-
-    play(story)
-
-
-def test_an_offset_confirms_what_lies_before_it_and_nothing_else_does() -> None:
-    async def story(bot: Bot) -> None:
-        for text in ("one", "two", "three"):
-            bot.server.say(bot.anna, text)
-        first = await bot.done("getUpdates", limit=2)
-        assert [update["message"]["text"] for update in first] == ["one", "two"]
-        assert await bot.done("getUpdates", limit=2) == first
-        last = await bot.done("getUpdates", offset=first[0]["update_id"] + 1)
-        assert [update["message"]["text"] for update in last] == ["two", "three"]
-        assert bot.server.unconfirmed == [update["update_id"] for update in last]
-        assert await bot.done("getUpdates", offset=-1) == last[1:]
-        assert await bot.done("getUpdates") == last[1:]
-
-    play(story)
-
-
-def test_a_second_poll_ends_the_first_with_a_conflict() -> None:
-    async def story(bot: Bot) -> None:
-        first = await bot.poll()
-        second = await bot.poll()
-        assert await first == {"ok": False, "error_code": 409, "description": CONFLICT}
-        bot.server.say(bot.anna, "hello")
-        assert len((await second)["result"]) == 1
-
-    play(story)
-
-
-def test_polling_beside_a_webhook_is_a_conflict() -> None:
-    async def story(bot: Bot) -> None:
-        bot.server.webhook = "https://example.org/hook"
-        assert "409 Conflict: can't use getUpdates method while webhook is active" in await bot.refused("getUpdates")
-        assert (await bot.done("getWebhookInfo"))["url"] == "https://example.org/hook"
-        await bot.done("deleteWebhook")
-        assert await bot.done("getUpdates") == []
-
-    play(story)
-
-
-def test_only_allowed_updates_come_and_reactions_only_when_asked() -> None:
-    async def story(bot: Bot) -> None:
-        said = bot.server.say(bot.anna, "hello")
-        bot.server.react(said, bot.anna, "👍")
-        assert len(await bot.done("getUpdates", allowed_updates=["message_reaction"])) == 1
-        bot.server.say(bot.anna, "not asked for")
-        bot.server.react(said, bot.anna, "🔥")
-        assert "message_reaction" in (await bot.done("getUpdates"))[-1]
-        assert len(bot.server.unconfirmed) == 2
-
-    play(story)
-
-
-def test_a_wrong_token_is_unauthorized_and_a_malformed_one_is_not_found() -> None:
-    async def story(bot: Bot) -> None:
-        other = bot.server.token[:-1] + "X"
-        answer = await bot.http.post(f"{bot.server.api_base}/bot{other}/getMe")
-        assert answer.json() == {"ok": False, "error_code": 401, "description": "Unauthorized"}
-        assert (await bot.http.post(f"{bot.server.api_base}/botnonsense/getMe")).status_code == 404
-
-    play(story)
-
-
 def test_an_edit_that_changes_nothing_is_refused_and_one_without_keyboard_takes_it_away() -> None:
     async def story(bot: Bot) -> None:
         sent = await bot.done("sendMessage", chat_id=ANNA, text="Sure?", reply_markup=KEYBOARD)
@@ -318,43 +246,6 @@ def test_an_edit_that_changes_nothing_is_refused_and_one_without_keyboard_takes_
         await bot.done("deleteMessage", **where)
         assert bot.server.sent(bot.anna) == []
         assert "message to edit not found" in await bot.refused("editMessageText", **where, text="late")
-
-    play(story)
-
-
-def test_a_button_is_pressed_and_answered_once() -> None:
-    async def story(bot: Bot) -> None:
-        await bot.done("sendMessage", chat_id=ANNA, text="Sure?", reply_markup=KEYBOARD)
-        id = bot.server.press(await bot.server.next(), "Yes", bot.anna)
-        [update] = await bot.done("getUpdates")
-        assert update["callback_query"]["data"] == "y"
-        await bot.done("answerCallbackQuery", callback_query_id=id, text="noted")
-        assert bot.server.callbacks[id] == {"callback_query_id": id, "text": "noted"}
-        assert "query is too old" in await bot.refused("answerCallbackQuery", callback_query_id=id)
-
-    play(story)
-
-
-def test_files_go_in_and_out_and_back_by_their_id() -> None:
-    async def story(bot: Bot) -> None:
-        bot.server.photo(bot.anna, image(), "look @nano_test_bot")
-        [update] = await bot.done("getUpdates")
-        small, large = update["message"]["photo"]
-        assert small["width"] < large["width"] == 200
-        assert update["message"]["caption_entities"] == [{"type": "mention", "offset": 5, "length": 14}]
-        file = await bot.done("getFile", file_id=large["file_id"])
-        url = f"{bot.server.api_base}/file/bot{bot.server.token}/{file['file_path']}"
-        assert (await bot.http.get(url)).content == image()
-        sent = await bot.done("sendDocument", {"document": ("a.txt", b"\r\n--a\r\n\0", "text/plain")}, chat_id=ANNA)
-        assert (sent["document"]["file_name"], sent["document"]["mime_type"]) == ("a.txt", "text/plain")
-        posted = await bot.server.next()
-        assert posted.file and posted.file.content == b"\r\n--a\r\n\0"
-        await bot.done("sendDocument", chat_id=ANNA, document=sent["document"]["file_id"])
-        again = await bot.server.next()
-        assert again.file == posted.file
-        assert "can't use file of type Document as Photo" in await bot.refused(
-            "sendPhoto", chat_id=ANNA, photo=sent["document"]["file_id"]
-        )
 
     play(story)
 
@@ -394,29 +285,6 @@ def test_an_upload_above_50_mb_is_too_large() -> None:
     play(story)
 
 
-def test_an_album_is_one_message_for_each_photo() -> None:
-    async def story(bot: Bot) -> None:
-        bot.server.album(bot.anna, [image(), image(), image()], "holidays")
-        messages = [update["message"] for update in await bot.done("getUpdates")]
-        assert len({message["media_group_id"] for message in messages}) == 1
-        assert [message.get("caption") for message in messages] == ["holidays", None, None]
-
-    play(story)
-
-
-def test_messages_of_a_topic_stay_in_it() -> None:
-    async def story(bot: Bot) -> None:
-        topic = bot.server.topic(bot.forum, "Garden", bot.anna)
-        bot.server.say(bot.anna, "water", bot.forum, topic=topic)
-        message = (await bot.done("getUpdates"))[-1]["message"]
-        assert (message["message_thread_id"], message["is_topic_message"]) == (topic, True)
-        assert message["reply_to_message"]["forum_topic_created"]["name"] == "Garden"
-        await bot.done("sendMessage", chat_id=FORUM, message_thread_id=topic, text="wet")
-        assert (await bot.server.next(bot.forum)).topic == topic
-
-    play(story)
-
-
 def test_a_reply_shows_what_it_answers_and_a_quote_must_be_in_it() -> None:
     async def story(bot: Bot) -> None:
         said = bot.server.say(bot.anna, "water the roses")
@@ -426,96 +294,6 @@ def test_a_reply_shows_what_it_answers_and_a_quote_must_be_in_it() -> None:
         assert (await bot.server.next()).reply_to == said.id
         wrong = {"message_id": said.id, "quote": "tulips"}
         assert "QUOTE_TEXT_INVALID" in await bot.refused("sendMessage", chat_id=ANNA, text="x", reply_parameters=wrong)
-
-    play(story)
-
-
-def test_with_privacy_the_bot_hears_in_groups_only_what_is_for_it() -> None:
-    async def story(bot: Bot) -> None:
-        for text in ("chatter", "/start", "ask @Nano_Test_Bot"):
-            bot.server.say(bot.anna, text, bot.forum)
-        texts = [update["message"]["text"] for update in await bot.done("getUpdates")]
-        assert texts == ["/start", "ask @Nano_Test_Bot"]
-
-    play(story, privacy=True)
-
-
-def test_a_draft_is_shown_until_the_message_comes_or_the_person_stops_it() -> None:
-    async def story(bot: Bot) -> None:
-        await bot.done("sendMessageDraft", chat_id=ANNA, draft_id=5)
-        await bot.done("sendMessageDraft", chat_id=ANNA, draft_id=5, text="so far", can_stop=True)
-        shown = bot.server.draft(bot.anna)
-        assert shown and shown.text == "so far"
-        bot.server.stop(bot.anna.chat)
-        [update] = await bot.done("getUpdates")
-        assert update["stopped_message_generation"]["draft_id"] == 5
-        await bot.done("sendMessageDraft", chat_id=ANNA, draft_id=6, text="again")
-        await bot.done("sendMessage", chat_id=ANNA, text="done")
-        assert bot.server.draft(bot.anna) is None
-        assert [draft.text for draft in bot.server.drafts] == ["", "so far", "again"]
-
-    play(story)
-
-
-def test_a_person_who_blocked_the_bot_and_a_group_that_moved_are_refused() -> None:
-    async def story(bot: Bot) -> None:
-        group = bot.server.group(-4711, "Old")
-        bot.server.upgrade(group, -1009876543210)
-        moved = await bot.call("sendMessage", chat_id=-4711, text="x")
-        assert moved["parameters"] == {"migrate_to_chat_id": -1009876543210}
-        bot.server.block(bot.anna.chat)
-        assert await bot.refused("sendMessage", chat_id=ANNA, text="x") == "403 Forbidden: bot was blocked by the user"
-
-    play(story)
-
-
-def test_ordered_failures_come_as_often_as_ordered() -> None:
-    async def story(bot: Bot) -> None:
-        hello = {"chat_id": ANNA, "text": "hello"}
-        bot.server.fail("sendMessage", 2, 429, retry_after=7)
-        for _ in range(2):
-            answer = await bot.http.post("sendMessage", json=hello)
-            assert (answer.status_code, answer.json()["parameters"]) == (429, {"retry_after": 7})
-        bot.server.fail("sendMessage", 1, 502)
-        assert b"502 Bad Gateway" in (await bot.http.post("sendMessage", json=hello)).content
-        bot.server.fail("*", 1, "reset")
-        with pytest.raises(httpx.ReadError):
-            await bot.call("getMe")
-        assert bot.server.sent(bot.anna) == []
-        bot.server.fail("sendMessage", 1, "lost")
-        with pytest.raises(httpx.ReadError):
-            await bot.call("sendMessage", **hello)
-        assert [message.text for message in bot.server.sent(bot.anna)] == ["hello"]
-        bot.server.fail("getMe", 1, "hang")
-        with pytest.raises(httpx.ReadTimeout):
-            await bot.http.post("getMe", timeout=0.05)
-        assert [one.status for one in bot.server.log] == [429, 429, 502, 0, 0, 0]
-
-    play(story)
-
-
-def test_a_failure_reaches_a_poll_that_waits() -> None:
-    async def story(bot: Bot) -> None:
-        poll = await bot.poll()
-        bot.server.fail("getUpdates", 1, 500)
-        assert (await poll)["error_code"] == 500
-
-    play(story)
-
-
-def test_a_malformed_update_is_given_as_it_is() -> None:
-    async def story(bot: Bot) -> None:
-        id = bot.server.raw({"message": {"text": 7}, "surprise": None})
-        assert await bot.done("getUpdates") == [{"update_id": id, "message": {"text": 7}, "surprise": None}]
-
-    play(story)
-
-
-def test_waiting_in_vain_names_the_last_requests() -> None:
-    async def story(bot: Bot) -> None:
-        await bot.done("getMe")
-        with pytest.raises(AssertionError, match="getMe"):
-            await bot.server.next(seconds=0.01)
 
     play(story)
 
