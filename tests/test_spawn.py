@@ -114,30 +114,24 @@ def test_a_background_process_with_the_output_open_does_not_hold_the_answer(tmp_
 
 @linux_only
 @pytest.mark.parametrize("wait", ["sleep 600", "trap '' TERM; while :; do sleep 600; done"])
-def test_cancelling_ends_the_whole_family(tmp_path: Path, wait: str) -> None:
-    async def scenario() -> None:
-        task = asyncio.create_task(sh(f"setsid sh -c 'echo $$ > pid1; sleep 600' & echo $$ > pid2; {wait}", tmp_path))
-        await until(lambda: len(pids(tmp_path)) == 2)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(scenario())
+async def test_cancelling_ends_the_whole_family(tmp_path: Path, wait: str) -> None:
+    task = asyncio.create_task(sh(f"setsid sh -c 'echo $$ > pid1; sleep 600' & echo $$ > pid2; {wait}", tmp_path))
+    await until(lambda: len(pids(tmp_path)) == 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert all(is_gone(pid) for pid in pids(tmp_path))
 
 
 @linux_only
-def test_cancelling_twice_ends_it_at_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        task = asyncio.create_task(sh("trap '' TERM; echo $$ > pid; while :; do sleep 600; done", tmp_path))
-        await until(lambda: len(pids(tmp_path)) == 1)
-        task.cancel()
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(scenario())
+async def test_cancelling_twice_ends_it_at_once(tmp_path: Path) -> None:
+    task = asyncio.create_task(sh("trap '' TERM; echo $$ > pid; while :; do sleep 600; done", tmp_path))
+    await until(lambda: len(pids(tmp_path)) == 1)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert all(is_gone(pid) for pid in pids(tmp_path))
 
 

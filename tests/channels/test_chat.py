@@ -178,165 +178,131 @@ def terminal(view: FakeView, folder: Path) -> Terminal:
     return Terminal("main", history_file=folder / "history", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), view=view)
 
 
-def test_the_terminal_is_a_channel(tmp_path: Path) -> None:
-    async def main() -> None:
-        channel: Channel = terminal(FakeView(), tmp_path)
-        assert (channel.name, channel.hints.markup) == ("terminal", "markdown")
-
-    asyncio.run(main())
+async def test_the_terminal_is_a_channel(tmp_path: Path) -> None:
+    channel: Channel = terminal(FakeView(), tmp_path)
+    assert (channel.name, channel.hints.markup) == ("terminal", "markdown")
 
 
-def test_a_process_that_ends_leaves_no_tool_running_and_no_turn_to_wait_for(tmp_path: Path) -> None:
-    async def main() -> None:
-        view, heard = FakeView(), asyncio.Queue[Inbound]()
-        sitting = terminal(view, tmp_path)
-        relay = Relay(sitting)
-        first = asyncio.create_task(relay.run(heard.put))
-        await view.ready.wait()
-        view.submit("hi")
-        inbound = await heard.get()
-        relay.show(HERE, ToolStarted(ToolCall("1", "exec", "{}")))
-        first.cancel()
-        await asyncio.wait([first])
-        assert view.seen[-1] == "cut off" and view.is_busy, "its message has no answer yet"
-        await relay.send(Outbound(HERE, "I was interrupted.", reply_to=inbound.external_id))
-        assert not view.is_busy
-        view.left.set()
-        second = asyncio.create_task(relay.run(heard.put))
-        await second
-        assert view.seen.count("cut off") == 1, "whoever leaves is not cut off"
-
-    asyncio.run(main())
+async def test_a_process_that_ends_leaves_no_tool_running_and_no_turn_to_wait_for(tmp_path: Path) -> None:
+    view, heard = FakeView(), asyncio.Queue[Inbound]()
+    sitting = terminal(view, tmp_path)
+    relay = Relay(sitting)
+    first = asyncio.create_task(relay.run(heard.put))
+    await view.ready.wait()
+    view.submit("hi")
+    inbound = await heard.get()
+    relay.show(HERE, ToolStarted(ToolCall("1", "exec", "{}")))
+    first.cancel()
+    await asyncio.wait([first])
+    assert view.seen[-1] == "cut off" and view.is_busy, "its message has no answer yet"
+    await relay.send(Outbound(HERE, "I was interrupted.", reply_to=inbound.external_id))
+    assert not view.is_busy
+    view.left.set()
+    second = asyncio.create_task(relay.run(heard.put))
+    await second
+    assert view.seen.count("cut off") == 1, "whoever leaves is not cut off"
 
 
-def test_a_typed_line_is_handed_in_with_a_name_of_its_own_and_without_control_bytes(tmp_path: Path) -> None:
-    async def main() -> None:
-        view, heard = FakeView(), asyncio.Queue[Inbound]()
-        running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
-        await view.ready.wait()
-        view.submit(" hi\x1b[2J\n")
-        view.submit("   ")
-        view.submit("hi")
-        first, second = await heard.get(), await heard.get()
-        assert (first.address, first.sender, first.message.text) == (HERE, "owner", "hi[2J")
-        assert second.message.text == "hi" and first.external_id != second.external_id
-        view.submit("/exit")
-        await running
-        assert heard.empty()
-
-    asyncio.run(main())
+async def test_a_typed_line_is_handed_in_with_a_name_of_its_own_and_without_control_bytes(tmp_path: Path) -> None:
+    view, heard = FakeView(), asyncio.Queue[Inbound]()
+    running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
+    await view.ready.wait()
+    view.submit(" hi\x1b[2J\n")
+    view.submit("   ")
+    view.submit("hi")
+    first, second = await heard.get(), await heard.get()
+    assert (first.address, first.sender, first.message.text) == (HERE, "owner", "hi[2J")
+    assert second.message.text == "hi" and first.external_id != second.external_id
+    view.submit("/exit")
+    await running
+    assert heard.empty()
 
 
-def test_events_of_another_chat_are_not_shown(tmp_path: Path) -> None:
-    async def main() -> None:
-        view = FakeView()
-        terminal(view, tmp_path).show(Address("telegram", "1"), TextDelta("x"))
-        assert view.seen == []
-
-    asyncio.run(main())
+async def test_events_of_another_chat_are_not_shown(tmp_path: Path) -> None:
+    view = FakeView()
+    terminal(view, tmp_path).show(Address("telegram", "1"), TextDelta("x"))
+    assert view.seen == []
 
 
-def test_an_unforeseen_error_of_deliver_ends_the_chat(tmp_path: Path) -> None:
+async def test_an_unforeseen_error_of_deliver_ends_the_chat(tmp_path: Path) -> None:
     async def broken(inbound: Inbound) -> None:
         raise RuntimeError("bug")
 
-    async def main() -> None:
-        view = FakeView()
-        running = asyncio.create_task(terminal(view, tmp_path).run(broken))
-        await view.ready.wait()
-        view.submit("hi")
-        assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RuntimeError)
-
-    asyncio.run(main())
+    view = FakeView()
+    running = asyncio.create_task(terminal(view, tmp_path).run(broken))
+    await view.ready.wait()
+    view.submit("hi")
+    assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RuntimeError)
 
 
-def test_two_ctrl_c_during_a_turn_stop_and_leave(tmp_path: Path) -> None:
-    async def main() -> None:
-        view, heard = FakeView(), asyncio.Queue[Inbound]()
-        running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
-        await view.ready.wait()
-        view.submit("hi")
-        view.interrupt()
-        assert [(await heard.get()).message.text, (await heard.get()).message.text] == ["hi", "/stop"]
-        view.interrupt()
-        await running
-
-    asyncio.run(main())
+async def test_two_ctrl_c_during_a_turn_stop_and_leave(tmp_path: Path) -> None:
+    view, heard = FakeView(), asyncio.Queue[Inbound]()
+    running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
+    await view.ready.wait()
+    view.submit("hi")
+    view.interrupt()
+    assert [(await heard.get()).message.text, (await heard.get()).message.text] == ["hi", "/stop"]
+    view.interrupt()
+    await running
 
 
-def test_a_second_ctrl_c_leaves_though_the_turn_has_stopped_in_between(tmp_path: Path) -> None:
-    async def main() -> None:
-        view, heard = FakeView(), asyncio.Queue[Inbound]()
-        here = terminal(view, tmp_path)
-        running = asyncio.create_task(here.run(heard.put))
-        await view.ready.wait()
-        view.submit("hi")
-        hi = await heard.get()
-        view.interrupt()
-        here.show(HERE, TurnEnded("Stopped.", "cancelled"))
-        await here.send(reply("Stopped.", hi.external_id))
-        assert not view.is_busy
-        view.interrupt()
-        await asyncio.wait_for(running, 100)
-
-    asyncio.run(main())
+async def test_a_second_ctrl_c_leaves_though_the_turn_has_stopped_in_between(tmp_path: Path) -> None:
+    view, heard = FakeView(), asyncio.Queue[Inbound]()
+    here = terminal(view, tmp_path)
+    running = asyncio.create_task(here.run(heard.put))
+    await view.ready.wait()
+    view.submit("hi")
+    hi = await heard.get()
+    view.interrupt()
+    here.show(HERE, TurnEnded("Stopped.", "cancelled"))
+    await here.send(reply("Stopped.", hi.external_id))
+    assert not view.is_busy
+    view.interrupt()
+    await asyncio.wait_for(running, 100)
 
 
-def test_a_stop_tells_the_face_that_nothing_waits(tmp_path: Path) -> None:
-    async def main() -> None:
-        view, heard = FakeView(), asyncio.Queue[Inbound]()
-        running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
-        await view.ready.wait()
-        for text in ("hi", "/stop", "Stop"):
-            view.submit(text)
-        assert view.seen == ["drop what waits"] * 2
-        view.leave()
-        await running
-
-    asyncio.run(main())
+async def test_a_stop_tells_the_face_that_nothing_waits(tmp_path: Path) -> None:
+    view, heard = FakeView(), asyncio.Queue[Inbound]()
+    running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))
+    await view.ready.wait()
+    for text in ("hi", "/stop", "Stop"):
+        view.submit(text)
+    assert view.seen == ["drop what waits"] * 2
+    view.leave()
+    await running
 
 
-def test_help_names_the_terminals_own_commands(tmp_path: Path) -> None:
-    async def main() -> None:
-        view, heard = FakeView(), asyncio.Queue[Inbound]()
-        here = terminal(view, tmp_path)
-        running = asyncio.create_task(here.run(heard.put))
-        await view.ready.wait()
-        view.submit("/help")
-        question = await heard.get()
-        await here.send(reply("a reminder"))
-        await here.send(reply("- `/new`: start over", question.external_id))
-        assert view.seen == ["a reminder", f"- `/new`: start over\n- `/exit`: {OWN_COMMANDS['/exit']}"]
-        view.leave()
-        await running
-
-    asyncio.run(main())
+async def test_help_names_the_terminals_own_commands(tmp_path: Path) -> None:
+    view, heard = FakeView(), asyncio.Queue[Inbound]()
+    here = terminal(view, tmp_path)
+    running = asyncio.create_task(here.run(heard.put))
+    await view.ready.wait()
+    view.submit("/help")
+    question = await heard.get()
+    await here.send(reply("a reminder"))
+    await here.send(reply("- `/new`: start over", question.external_id))
+    assert view.seen == ["a reminder", f"- `/new`: start over\n- `/exit`: {OWN_COMMANDS['/exit']}"]
+    view.leave()
+    await running
 
 
-def test_a_message_that_comes_again_under_its_key_is_shown_once(tmp_path: Path) -> None:
+async def test_a_message_that_comes_again_under_its_key_is_shown_once(tmp_path: Path) -> None:
     """Its process was killed between the showing and the note of it; another text under that key is another message:
     the store was put back meanwhile."""
-
-    async def main() -> None:
-        view = FakeView()
-        channel = terminal(view, tmp_path)
-        for text, key in (("tea", "7.1"), ("tea", "7.1"), ("tea", "8.1"), ("milk", "7.1"), ("tea", "")):
-            assert await channel.send(Outbound(HERE, text, key=key))
-        assert view.seen == ["tea", "tea", "milk", "tea"]
-
-    asyncio.run(main())
+    view = FakeView()
+    channel = terminal(view, tmp_path)
+    for text, key in (("tea", "7.1"), ("tea", "7.1"), ("tea", "8.1"), ("milk", "7.1"), ("tea", "")):
+        assert await channel.send(Outbound(HERE, text, key=key))
+    assert view.seen == ["tea", "tea", "milk", "tea"]
 
 
-def test_what_nobody_took_in_is_named_when_the_person_leaves(tmp_path: Path) -> None:
-    async def main() -> None:
-        view = FakeView()
-        running = asyncio.create_task(terminal(view, tmp_path).run(lambda inbound: asyncio.Event().wait()))  # type: ignore[arg-type, return-value]
-        await view.ready.wait()
-        view.submit("buy milk")
-        view.submit("and tea")
-        await asyncio.sleep(0)
-        view.leave()
-        await running
-        assert view.seen == ["✗ not sent: buy milk", "✗ not sent: and tea"]
-
-    asyncio.run(main())
+async def test_what_nobody_took_in_is_named_when_the_person_leaves(tmp_path: Path) -> None:
+    view = FakeView()
+    running = asyncio.create_task(terminal(view, tmp_path).run(lambda inbound: asyncio.Event().wait()))  # type: ignore[arg-type, return-value]
+    await view.ready.wait()
+    view.submit("buy milk")
+    view.submit("and tea")
+    await asyncio.sleep(0)
+    view.leave()
+    await running
+    assert view.seen == ["✗ not sent: buy milk", "✗ not sent: and tea"]

@@ -424,17 +424,16 @@ for _ in range(400):
         {"update_id": None, **message(text="x")},
     ],
 )
-def test_an_update_that_says_nothing_is_left_out_and_the_next_message_is_delivered(update: Any) -> None:
-    @talking
-    async def story(talk: Talk) -> None:
-        if isinstance(update.get("update_id", 0), int):
-            await talk.after(update)
-        else:  # the server numbers all that it keeps: this one goes into the batch as it is
-            talk.server.raw(message(text="before"))
-            talk.server.updates[-1].fields["update_id"] = update["update_id"]
-            assert (await talk.said("still there?")).message.text == "still there?"
-
-    story()
+@talking
+async def test_an_update_that_says_nothing_is_left_out_and_the_next_message_is_delivered(
+    talk: Talk, update: Any
+) -> None:
+    if isinstance(update.get("update_id", 0), int):
+        await talk.after(update)
+    else:  # the server numbers all that it keeps: this one goes into the batch as it is
+        talk.server.raw(message(text="before"))
+        talk.server.updates[-1].fields["update_id"] = update["update_id"]
+        assert (await talk.said("still there?")).message.text == "still there?"
 
 
 @pytest.mark.parametrize(
@@ -452,16 +451,15 @@ def test_an_update_that_says_nothing_is_left_out_and_the_next_message_is_deliver
         ({"text": "x\x00\x1b[2J"}, "x\x00\x1b[2J"),
     ],
 )
-def test_a_message_with_something_wrong_in_it_is_delivered_all_the_same(fields: Any, text: str) -> None:
-    @talking
-    async def story(talk: Talk) -> None:
-        talk.server.raw(message(**fields))
-        inbound = await talk.next()
-        assert (inbound.message.text, inbound.address.chat) == (text, "1001")
-        assert inbound.message.at.tzinfo
-        assert (await talk.said("and then?")).message.text == "and then?"
-
-    story()
+@talking
+async def test_a_message_with_something_wrong_in_it_is_delivered_all_the_same(
+    talk: Talk, fields: Any, text: str
+) -> None:
+    talk.server.raw(message(**fields))
+    inbound = await talk.next()
+    assert (inbound.message.text, inbound.address.chat) == (text, "1001")
+    assert inbound.message.at.tzinfo
+    assert (await talk.said("and then?")).message.text == "and then?"
 
 
 @pytest.mark.parametrize(
@@ -504,27 +502,21 @@ async def test_numbers_that_begin_anew_after_a_week_are_followed(talk: Talk) -> 
     await talk.server.until(lambda: talk.server.asked("getUpdates")[-1].parameters["offset"] == 21)
 
 
-def test_updates_that_all_lack_a_number_are_no_reason_to_ask_without_a_pause() -> None:
-    async def story() -> None:
-        async with asyncio.timeout(100), opened() as talk:
-            talk.server.raw(message(text="x"))
-            talk.server.updates[-1].fields.pop("update_id")
-            assert isinstance(await talk.run(), ChannelError)
-
-    asyncio.run(story())
+async def test_updates_that_all_lack_a_number_are_no_reason_to_ask_without_a_pause() -> None:
+    async with asyncio.timeout(100), opened() as talk:
+        talk.server.raw(message(text="x"))
+        talk.server.updates[-1].fields.pop("update_id")
+        assert isinstance(await talk.run(), ChannelError)
 
 
-def test_what_is_not_stored_is_not_acknowledged_and_comes_again() -> None:
-    async def story() -> None:
-        async with asyncio.timeout(100), opened() as talk:
-            talk.server.say(talk.anna, "one")
-            talk.server.say(talk.anna, "two")
-            talk.refuse = RuntimeError("the disk is full")
-            assert await talk.run() is talk.refuse
-            assert len(talk.server.unconfirmed) == 2
-            talk.refuse = None
-            async with talk.running():
-                assert [(await talk.next()).message.text for _ in range(2)] == ["one", "two"]
-                await talk.server.until(lambda: not talk.server.unconfirmed)
-
-    asyncio.run(story())
+async def test_what_is_not_stored_is_not_acknowledged_and_comes_again() -> None:
+    async with asyncio.timeout(100), opened() as talk:
+        talk.server.say(talk.anna, "one")
+        talk.server.say(talk.anna, "two")
+        talk.refuse = RuntimeError("the disk is full")
+        assert await talk.run() is talk.refuse
+        assert len(talk.server.unconfirmed) == 2
+        talk.refuse = None
+        async with talk.running():
+            assert [(await talk.next()).message.text for _ in range(2)] == ["one", "two"]
+            await talk.server.until(lambda: not talk.server.unconfirmed)

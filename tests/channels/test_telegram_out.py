@@ -119,19 +119,16 @@ async def test_long_buttons_stand_below_one_another(talk: Talk) -> None:
         ("naïve 😀 \"name'.txt", b"x", "document"),
     ],
 )
-def test_a_file_is_shown_as_what_it_is(name: str, content: bytes, kind: str, tmp_path: Path) -> None:
-    @talking
-    async def story(talk: Talk) -> None:
-        (tmp_path / name).write_bytes(content)
-        sent = await talk.send("Here you are.", files=(str(tmp_path / name),))
-        message = talk.server.sent(talk.anna)[0]
-        assert message.file
-        assert (message.file.kind, message.text, sent) == (kind, "Here you are.", "1001:1")
-        assert message.file.content == content
-        if kind == "document":
-            assert message.file.name.replace("%22", '"') == name
-
-    story()
+@talking
+async def test_a_file_is_shown_as_what_it_is(talk: Talk, name: str, content: bytes, kind: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    sent = await talk.send("Here you are.", files=(str(tmp_path / name),))
+    message = talk.server.sent(talk.anna)[0]
+    assert message.file
+    assert (message.file.kind, message.text, sent) == (kind, "Here you are.", "1001:1")
+    assert message.file.content == content
+    if kind == "document":
+        assert message.file.name.replace("%22", '"') == name
 
 
 @talking
@@ -228,13 +225,10 @@ async def test_who_blocked_the_bot_is_not_written_to_again(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("chat", ["999", "nonsense", "", "-1/2/3"])
-def test_a_chat_that_is_none_is_told_of(chat: str) -> None:
-    @talking
-    async def story(talk: Talk) -> None:
-        with pytest.raises(Undeliverable, match="chat"):
-            await talk.channel.send(Outbound(Address("telegram", chat), "hello?"))
-
-    story()
+@talking
+async def test_a_chat_that_is_none_is_told_of(talk: Talk, chat: str) -> None:
+    with pytest.raises(Undeliverable, match="chat"):
+        await talk.channel.send(Outbound(Address("telegram", chat), "hello?"))
 
 
 @talking
@@ -273,28 +267,22 @@ async def test_telegrams_wish_to_wait_is_passed_on(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("how", [500, 502, "reset"])
-def test_what_is_not_telegrams_last_word_can_be_tried_again(how: Any) -> None:
-    @talking
-    async def story(talk: Talk) -> None:
-        talk.server.fail("sendMessage", how=how)
-        with pytest.raises(ChannelError) as failed:
-            await talk.send("hello")
-        assert not isinstance(failed.value, Undeliverable)
-        assert talk.server.token not in str(failed.value)
+@talking
+async def test_what_is_not_telegrams_last_word_can_be_tried_again(talk: Talk, how: Any) -> None:
+    talk.server.fail("sendMessage", how=how)
+    with pytest.raises(ChannelError) as failed:
         await talk.send("hello")
+    assert not isinstance(failed.value, Undeliverable)
+    assert talk.server.token not in str(failed.value)
+    await talk.send("hello")
 
-    story()
 
-
-def test_an_address_where_nobody_listens_or_that_is_none_is_told_without_the_token() -> None:
-    async def story() -> None:
-        for base in ("http://127.0.0.1:9", "nonsense", "http://[::1", "http://127.0.0.1:99999999", "ftp://127.0.0.1"):
-            async with opened("1:secret_token", api_base=base) as talk:
-                with pytest.raises(ChannelError, match="cannot be reached") as failed:
-                    await talk.send("hello")
-                assert "secret_token" not in str(failed.value)
-
-    asyncio.run(story())
+async def test_an_address_where_nobody_listens_or_that_is_none_is_told_without_the_token() -> None:
+    for base in ("http://127.0.0.1:9", "nonsense", "http://[::1", "http://127.0.0.1:99999999", "ftp://127.0.0.1"):
+        async with opened("1:secret_token", api_base=base) as talk:
+            with pytest.raises(ChannelError, match="cannot be reached") as failed:
+                await talk.send("hello")
+            assert "secret_token" not in str(failed.value)
 
 
 # --- while an answer is written --------------------------------------------------------------------------------------
@@ -363,18 +351,14 @@ async def test_the_button_below_a_draft_is_the_persons_own_stop(talk: Talk) -> N
 
 
 @pytest.mark.usefixtures("_quick")
-def test_what_is_shown_of_a_running_turn_is_erased_when_the_program_ends() -> None:
+async def test_what_is_shown_of_a_running_turn_is_erased_when_the_program_ends() -> None:
     """The next one shows it anew."""
-
-    async def story() -> None:
-        async with asyncio.timeout(100), opened() as talk:
-            async with talk.running():
-                talk.server.fail("sendMessageDraft", how=403)
-                begin(talk, await talk.said("tell me"), "A heron")
-                await talk.server.until(lambda: len(talk.server.sent(talk.anna)) == 1)
-            assert talk.server.posted[-1].deleted
-
-    asyncio.run(story())
+    async with asyncio.timeout(100), opened() as talk:
+        async with talk.running():
+            talk.server.fail("sendMessageDraft", how=403)
+            begin(talk, await talk.said("tell me"), "A heron")
+            await talk.server.until(lambda: len(talk.server.sent(talk.anna)) == 1)
+        assert talk.server.posted[-1].deleted
 
 
 @pytest.mark.usefixtures("_quick")
@@ -494,15 +478,12 @@ def test_what_a_channel_has_no_sign_for_it_is_not_asked_to_show() -> None:
     assert [Hints().can_show(event) for event in (Queued("1:2"), Settled("1:2"))] == [False, False]
 
 
-def test_a_channel_that_ends_leaves_nothing_running() -> None:
-    async def story() -> None:
-        async with opened() as talk:
-            group = talk.server.group(GROUP, "Garden")
-            async with talk.running():
-                begin(talk, await talk.said("tell me"), "A heron")
-                begin(talk, await talk.said("tell me", chat=group), "A heron")
-                await talk.server.until(lambda: len(talk.server.actions) == 2)
-            left = [task for task in asyncio.all_tasks() if "Live" in getattr(task.get_coro(), "__qualname__", "")]
-            assert left == []
-
-    asyncio.run(story())
+async def test_a_channel_that_ends_leaves_nothing_running() -> None:
+    async with opened() as talk:
+        group = talk.server.group(GROUP, "Garden")
+        async with talk.running():
+            begin(talk, await talk.said("tell me"), "A heron")
+            begin(talk, await talk.said("tell me", chat=group), "A heron")
+            await talk.server.until(lambda: len(talk.server.actions) == 2)
+        left = [task for task in asyncio.all_tasks() if "Live" in getattr(task.get_coro(), "__qualname__", "")]
+        assert left == []

@@ -52,44 +52,34 @@ async def die_while_the_model_hangs(root: Path, *more: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_turn_that_touched_more_than_the_workspace_is_not_repeated_and_the_person_is_asked(tmp_path: Path) -> None:
+async def test_a_turn_that_touched_more_than_the_workspace_is_not_repeated_and_the_person_is_asked(
+    tmp_path: Path,
+) -> None:
     assert killed(die_while_paying(tmp_path))
-
-    async def go_on() -> None:
-        with ScriptedProvider("Then I go on.") as model:
-            async with running(tmp_path, model, extra=[PAYS]) as program:
-                asked = await program.answer()
-                assert asked == (
-                    "I was interrupted while I worked on “pay the bill”. This was running and may have been done in "
-                    "part: `pay 5`. I did not repeat it. Shall I go on?"
-                )
-                assert await program.ask("yes") == "Then I go on."
-                assert_legal(program.history)
-                assert asked in [text.text for text in program.history if isinstance(text, AssistantMessage)]
-
-    asyncio.run(go_on())
-
-
-def test_a_turn_that_was_cut_off_twice_is_not_taken_up_a_third_time(tmp_path: Path) -> None:
-    assert killed(die_while_the_model_hangs(tmp_path)) and killed(die_while_the_model_hangs(tmp_path))
-
-    async def go_on() -> None:
-        async with running(tmp_path) as program:
+    with ScriptedProvider("Then I go on.") as model:
+        async with running(tmp_path, model, extra=[PAYS]) as program:
             asked = await program.answer()
-            assert asked == "I was interrupted while I worked on “first”. I did not repeat it. Shall I go on?"
+            assert asked == (
+                "I was interrupted while I worked on “pay the bill”. This was running and may have been done in "
+                "part: `pay 5`. I did not repeat it. Shall I go on?"
+            )
+            assert await program.ask("yes") == "Then I go on."
+            assert_legal(program.history)
+            assert asked in [text.text for text in program.history if isinstance(text, AssistantMessage)]
 
-    asyncio.run(go_on())
+
+async def test_a_turn_that_was_cut_off_twice_is_not_taken_up_a_third_time(tmp_path: Path) -> None:
+    assert killed(die_while_the_model_hangs(tmp_path)) and killed(die_while_the_model_hangs(tmp_path))
+    async with running(tmp_path) as program:
+        asked = await program.answer()
+        assert asked == "I was interrupted while I worked on “first”. I did not repeat it. Shall I go on?"
 
 
-def test_a_message_that_waited_when_the_process_was_killed_is_answered_at_the_next_start(tmp_path: Path) -> None:
+async def test_a_message_that_waited_when_the_process_was_killed_is_answered_at_the_next_start(tmp_path: Path) -> None:
     assert killed(die_while_the_model_hangs(tmp_path, "second"))
-
-    async def go_on() -> None:
-        async with running(tmp_path, ScriptedProvider("First it is.", "Second it is.")) as program:
-            assert await program.answer() == f"{WENT_ON}First it is."
-            assert await program.answer() == "Second it is."
-
-    asyncio.run(go_on())
+    async with running(tmp_path, ScriptedProvider("First it is.", "Second it is.")) as program:
+        assert await program.answer() == f"{WENT_ON}First it is."
+        assert await program.answer() == "Second it is."
 
 
 async def test_a_step_that_could_not_be_saved_stays_in_the_history_as_broken_off(

@@ -71,130 +71,115 @@ def linked(home: Home) -> list[str]:
         store.close()
 
 
-def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer) -> None:
-    async def story() -> None:
-        async with telegram(home, server, with_token=False) as (chats, start):
-            (home.root / "secrets.env").write_text("# mine\nOTHER_API_KEY=sk-other\n")
-            (home.root / "secrets.env").chmod(0o600)
-            linking = start("link", "telegram")
-            await shows(linking, "BotFather")
-            await shows(linking, "Token")
-            linking.say(chats.token)
-            await shows(linking, "This is @nano_test_bot")
-            code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
-            anna, mallory = chats.person(ANNA, "Anna", "anna"), chats.person(MALLORY, "Mallory")
-            chats.say(mallory, "let me in")
-            chats.say(mallory, "/start ABCD2345")
-            await shows(linking, "a wrong code came over telegram")
-            chats.say(anna, code.lower().replace("-", " "))
-            assert "You are linked" in (await chats.next(anna)).text
-            await shows(linking, rf"linked: Anna \(id {ANNA}\)")
-            assert await ended(linking) == 0
-            assert chats.sent(mallory) == []
-            assert chats.token not in linking.text
-            secrets = home.root / "secrets.env"
-            assert secrets.read_text() == f"# mine\nOTHER_API_KEY=sk-other\nNANOCLAW_TELEGRAM_TOKEN={chats.token}\n"
-            assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
-            server.script(says("Hello Anna."))
-            start("gateway")
-            chats.say(anna, "hello")
-            assert (await chats.next(anna)).text == "Hello Anna."
-
-    play(story())
+async def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer) -> None:
+    async with telegram(home, server, with_token=False) as (chats, start):
+        (home.root / "secrets.env").write_text("# mine\nOTHER_API_KEY=sk-other\n")
+        (home.root / "secrets.env").chmod(0o600)
+        linking = start("link", "telegram")
+        await shows(linking, "BotFather")
+        await shows(linking, "Token")
+        linking.say(chats.token)
+        await shows(linking, "This is @nano_test_bot")
+        code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
+        anna, mallory = chats.person(ANNA, "Anna", "anna"), chats.person(MALLORY, "Mallory")
+        chats.say(mallory, "let me in")
+        chats.say(mallory, "/start ABCD2345")
+        await shows(linking, "a wrong code came over telegram")
+        chats.say(anna, code.lower().replace("-", " "))
+        assert "You are linked" in (await chats.next(anna)).text
+        await shows(linking, rf"linked: Anna \(id {ANNA}\)")
+        assert await ended(linking) == 0
+        assert chats.sent(mallory) == []
+        assert chats.token not in linking.text
+        secrets = home.root / "secrets.env"
+        assert secrets.read_text() == f"# mine\nOTHER_API_KEY=sk-other\nNANOCLAW_TELEGRAM_TOKEN={chats.token}\n"
+        assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
+        server.script(says("Hello Anna."))
+        start("gateway")
+        chats.say(anna, "hello")
+        assert (await chats.next(anna)).text == "Hello Anna."
     assert linked(home) == [f"telegram:{ANNA} owner Anna"]
     left = b"".join(path.read_bytes() for path in home.root.rglob("*") if path.is_file() and "secrets" not in path.name)
     assert b"AAF3kQm0zv9" not in left
 
 
-def test_a_gateway_that_runs_takes_the_code_while_the_command_waits(home: Home, server: ModelServer) -> None:
-    async def story() -> None:
-        async with telegram(home, server) as (chats, start):
-            await shows(start("gateway"), "serves terminal, telegram")
-            linking = start("link", "telegram")
-            code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
-            await shows(linking, "@nano_test_bot in Telegram")
-            anna = chats.person(ANNA, "Anna")
-            chats.say(anna, f"/link {code}")
-            await shows(linking, rf"linked: Anna \(id {ANNA}\)")
-            assert await ended(linking) == 0
-            assert "You are linked" in (await chats.next(anna)).text
-            chats.say(anna, "/model")
-            assert "scripted" in (await chats.next(anna)).text
-            listed = home.run("pair").out
-            assert re.search(rf"telegram:{ANNA}, owner: Anna, since \d{{4}}-", listed)
-            assert "not linked any more" in home.run("pair", "remove", f"telegram:{ANNA}").out
-            asked = len(chats.asked("sendMessage"))
-            chats.say(anna, "/model")
-            await chats.until(lambda: not chats.unconfirmed)
-            assert len(chats.asked("sendMessage")) == asked
-
-    play(story())
+async def test_a_gateway_that_runs_takes_the_code_while_the_command_waits(home: Home, server: ModelServer) -> None:
+    async with telegram(home, server) as (chats, start):
+        await shows(start("gateway"), "serves terminal, telegram")
+        linking = start("link", "telegram")
+        code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
+        await shows(linking, "@nano_test_bot in Telegram")
+        anna = chats.person(ANNA, "Anna")
+        chats.say(anna, f"/link {code}")
+        await shows(linking, rf"linked: Anna \(id {ANNA}\)")
+        assert await ended(linking) == 0
+        assert "You are linked" in (await chats.next(anna)).text
+        chats.say(anna, "/model")
+        assert "scripted" in (await chats.next(anna)).text
+        listed = home.run("pair").out
+        assert re.search(rf"telegram:{ANNA}, owner: Anna, since \d{{4}}-", listed)
+        assert "not linked any more" in home.run("pair", "remove", f"telegram:{ANNA}").out
+        asked = len(chats.asked("sendMessage"))
+        chats.say(anna, "/model")
+        await chats.until(lambda: not chats.unconfirmed)
+        assert len(chats.asked("sendMessage")) == asked
     assert server.asked == []
 
 
-def test_a_gateway_that_ends_and_ctrl_c_end_the_waiting_and_the_code(home: Home, server: ModelServer) -> None:
-    async def story() -> None:
-        async with telegram(home, server) as (chats, start):
-            gateway = start("gateway")
-            await shows(gateway, "serves terminal, telegram")
-            linking = start("link", "telegram")
-            await shows(linking, "Waiting")
-            gateway.process.send_signal(signal.SIGTERM)
-            await shows(linking, "the gateway has ended")
-            assert await ended(linking) == 1
-            assert await ended(gateway) == 0
-            alone = start("link", "telegram")
-            code = (await shows(alone, r"Code: (\w{4}-\w{4})"))[1]
-            await shows(alone, "Waiting")
-            alone.press_ctrl_c()
-            assert await ended(alone) == 130
-            await shows(start("gateway"), "serves terminal, telegram")
-            chats.say(chats.person(ANNA, "Anna"), code)
-            await chats.until(lambda: not chats.unconfirmed)
-
-    play(story())
+async def test_a_gateway_that_ends_and_ctrl_c_end_the_waiting_and_the_code(home: Home, server: ModelServer) -> None:
+    async with telegram(home, server) as (chats, start):
+        gateway = start("gateway")
+        await shows(gateway, "serves terminal, telegram")
+        linking = start("link", "telegram")
+        await shows(linking, "Waiting")
+        gateway.process.send_signal(signal.SIGTERM)
+        await shows(linking, "the gateway has ended")
+        assert await ended(linking) == 1
+        assert await ended(gateway) == 0
+        alone = start("link", "telegram")
+        code = (await shows(alone, r"Code: (\w{4}-\w{4})"))[1]
+        await shows(alone, "Waiting")
+        alone.press_ctrl_c()
+        assert await ended(alone) == 130
+        await shows(start("gateway"), "serves terminal, telegram")
+        chats.say(chats.person(ANNA, "Anna"), code)
+        await chats.until(lambda: not chats.unconfirmed)
     assert linked(home) == []
 
 
-def test_what_known_people_say_while_the_command_serves_is_answered_by_the_next_gateway(
+async def test_what_known_people_say_while_the_command_serves_is_answered_by_the_next_gateway(
     home: Home, server: ModelServer
 ) -> None:
-    async def story() -> None:
-        async with telegram(home, server) as (chats, start):
-            config = home.root / "config.toml"
-            config.write_text(config.read_text() + f'allow_from = ["{MALLORY}"]\n')
-            linking = start("link", "telegram")
-            code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
-            guest, anna = chats.person(MALLORY, "Gus"), chats.person(ANNA, "Anna")
-            chats.say(guest, "are you there?")
-            chats.say(anna, code)
-            assert await ended(linking) == 0
-            server.script(says("Yes."))
-            start("gateway")
-            assert (await chats.next(guest)).text == "Yes."
-
-    play(story())
+    async with telegram(home, server) as (chats, start):
+        config = home.root / "config.toml"
+        config.write_text(config.read_text() + f'allow_from = ["{MALLORY}"]\n')
+        linking = start("link", "telegram")
+        code = (await shows(linking, r"Code: (\w{4}-\w{4})"))[1]
+        guest, anna = chats.person(MALLORY, "Gus"), chats.person(ANNA, "Anna")
+        chats.say(guest, "are you there?")
+        chats.say(anna, code)
+        assert await ended(linking) == 0
+        server.script(says("Yes."))
+        start("gateway")
+        assert (await chats.next(guest)).text == "Yes."
 
 
-def test_strangers_who_ask_are_let_in_by_their_code(home: Home, server: ModelServer) -> None:
-    async def story() -> None:
-        async with telegram(home, server) as (chats, start):
-            config = home.root / "config.toml"
-            config.write_text(config.read_text() + 'policy = "pairing"\n')
-            await shows(start("gateway"), "serves terminal, telegram")
-            gus = chats.person(MALLORY, "Gus")
-            chats.say(gus, "hello")
-            code = re.search(r"code: (\w{4}-\w{4})", (await chats.next(gus)).text)
-            assert code
-            assert f"/pair {code[1]} lets them in" in home.run("pair").out
-            said = home.run("pair", code[1]).out
-            assert said.startswith(f"Gus (id {MALLORY}) may talk to me on telegram now, as a guest")
-            assert (await chats.next(gus)).text == "You may talk to me now."
-            home.run("pair", code[1], check=2)
-            chats.say(gus, "/panic")
-            assert (await chats.next(gus)).text == "Only the owner can do that."
-
-    play(story())
+async def test_strangers_who_ask_are_let_in_by_their_code(home: Home, server: ModelServer) -> None:
+    async with telegram(home, server) as (chats, start):
+        config = home.root / "config.toml"
+        config.write_text(config.read_text() + 'policy = "pairing"\n')
+        await shows(start("gateway"), "serves terminal, telegram")
+        gus = chats.person(MALLORY, "Gus")
+        chats.say(gus, "hello")
+        code = re.search(r"code: (\w{4}-\w{4})", (await chats.next(gus)).text)
+        assert code
+        assert f"/pair {code[1]} lets them in" in home.run("pair").out
+        said = home.run("pair", code[1]).out
+        assert said.startswith(f"Gus (id {MALLORY}) may talk to me on telegram now, as a guest")
+        assert (await chats.next(gus)).text == "You may talk to me now."
+        home.run("pair", code[1], check=2)
+        chats.say(gus, "/panic")
+        assert (await chats.next(gus)).text == "Only the owner can do that."
 
 
 @pytest.mark.parametrize(
@@ -222,21 +207,18 @@ def test_a_name_in_place_of_an_id_is_an_error_that_says_why(home: Home, server: 
     assert "'@ann': a name can be taken over by somebody else" in said
 
 
-def test_a_token_that_telegram_does_not_know_is_told_and_not_kept(home: Home, server: ModelServer) -> None:
-    async def story() -> None:
-        async with telegram(home, server, with_token=False) as (_, start):
-            for token, said in (
-                ("hello", "that is not a token"),
-                (f"12345:{'x' * 35}", "Telegram does not know this token"),
-            ):
-                linking = start("link", "telegram")
-                await shows(linking, "Token")
-                linking.say(token)
-                await shows(linking, said)
-                assert await ended(linking) in (1, 2)
-                assert not (home.root / "secrets.env").exists()
-
-    play(story())
+async def test_a_token_that_telegram_does_not_know_is_told_and_not_kept(home: Home, server: ModelServer) -> None:
+    async with telegram(home, server, with_token=False) as (_, start):
+        for token, said in (
+            ("hello", "that is not a token"),
+            (f"12345:{'x' * 35}", "Telegram does not know this token"),
+        ):
+            linking = start("link", "telegram")
+            await shows(linking, "Token")
+            linking.say(token)
+            await shows(linking, said)
+            assert await ended(linking) in (1, 2)
+            assert not (home.root / "secrets.env").exists()
 
 
 def configured_for_mail(home: Home, model: ModelServer, mail: MailServer) -> None:

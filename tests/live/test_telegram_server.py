@@ -312,21 +312,17 @@ def has(library: str) -> bool:
 
 @pytest.mark.live
 @pytest.mark.parametrize("library", ["python-telegram-bot", "aiogram"])
-def test_a_bot_written_with_a_library_of_others_understands_the_server(library: str) -> None:
+async def test_a_bot_written_with_a_library_of_others_understands_the_server(library: str) -> None:
     if not has(library):
         pytest.skip(f"{BOTS} has no {library}: install it there, or name another Python in NANOCLAW_TEST_BOTS")
-
-    async def whole() -> None:
-        async with TelegramServer() as server:
-            command = (BOTS, str(Path(telegram_bots.__file__)), library, server.api_base, server.token)
-            process = await asyncio.create_subprocess_exec(*command)
-            try:
-                await visit(server)
-            finally:
-                process.kill()
-                await process.wait()
-
-    asyncio.run(whole())
+    async with TelegramServer() as server:
+        command = (BOTS, str(Path(telegram_bots.__file__)), library, server.api_base, server.token)
+        process = await asyncio.create_subprocess_exec(*command)
+        try:
+            await visit(server)
+        finally:
+            process.kill()
+            await process.wait()
 
 
 def polled(server: TelegramServer, times: int) -> bool:

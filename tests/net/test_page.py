@@ -33,15 +33,12 @@ async def test_a_page_is_asked_for_plainly_and_read() -> None:
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, "not a web server"),
     ],
 )
-def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
-    async def ask() -> None:
-        async with serving(answer) as (address, asked):
-            with pytest.raises(NetError) as failed:
-                await fetch(address, 10_000, allow=opened(address))
-            assert said in str(failed.value)
-            assert len(asked) == 1  # no redirect is followed
-
-    asyncio.run(ask())
+async def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
+    async with serving(answer) as (address, asked):
+        with pytest.raises(NetError) as failed:
+            await fetch(address, 10_000, allow=opened(address))
+        assert said in str(failed.value)
+        assert len(asked) == 1  # no redirect is followed
 
 
 async def test_a_private_place_is_read_where_it_is_allowed_by_its_name() -> None:
@@ -94,33 +91,24 @@ async def test_chunks_that_nobody_asked_for_are_joined() -> None:
         *("[2002:7f00:1::]", "[64:ff9b::7f00:1]", "255.255.255.255"),
     ],
 )
-def test_a_private_address_is_refused_however_it_is_written(host: str) -> None:
-    async def ask() -> None:
-        with pytest.raises(NotPublic, match="Only public pages are read"):
-            await fetch(f"http://{host}:9/", 1_000)
-
-    asyncio.run(ask())
+async def test_a_private_address_is_refused_however_it_is_written(host: str) -> None:
+    with pytest.raises(NotPublic, match="Only public pages are read"):
+        await fetch(f"http://{host}:9/", 1_000)
 
 
 @pytest.mark.parametrize("name", ["127.1", "2130706433", "0x7f.1", "localhost"])
-def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask() -> None:
-        async def here(*_: object, **__: object) -> list[tuple[object, ...]]:
-            return [(socket.AF_INET, 1, 6, "", ("8.8.8.8", 9)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))]
+async def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def here(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, 1, 6, "", ("8.8.8.8", 9)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))]
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
-        with pytest.raises(NotPublic, match="this machine"):
-            await fetch(f"http://{name}:9/", 1_000)
-
-    asyncio.run(ask())
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
+    with pytest.raises(NotPublic, match="this machine"):
+        await fetch(f"http://{name}:9/", 1_000)
 
 
 @pytest.mark.parametrize(
     "address", ["file:///etc/passwd", "ftp://a.example/", "http://", "http://a:b@c.example/", "http://a.example:x/"]
 )
-def test_what_is_no_plain_address_is_refused(address: str) -> None:
-    async def ask() -> None:
-        with pytest.raises(NotPublic):
-            await fetch(address, 1_000, allow=opened(address))
-
-    asyncio.run(ask())
+async def test_what_is_no_plain_address_is_refused(address: str) -> None:
+    with pytest.raises(NotPublic):
+        await fetch(address, 1_000, allow=opened(address))

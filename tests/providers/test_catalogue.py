@@ -243,22 +243,18 @@ class QuietFiles(SimpleHTTPRequestHandler):
         pass
 
 
-def test_cancelling_ends_pip_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelling_ends_pip_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = tmp_path / "pid"
     slow = tmp_path / "python"
     slow.write_text(f"#!/bin/sh\necho $$ > {note}.new\nmv {note}.new {note}\nexec sleep 600\n")
     slow.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(slow))
-
-    async def stop() -> None:
-        task = asyncio.create_task(pip_download("tiny-part1==1.0", tmp_path))
-        while not note.exists():  # noqa: ASYNC110 - only the other process knows when
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(stop())
+    task = asyncio.create_task(pip_download("tiny-part1==1.0", tmp_path))
+    while not note.exists():  # noqa: ASYNC110 - only the other process knows when
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
 

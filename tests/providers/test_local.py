@@ -275,20 +275,17 @@ def test_two_turns_take_one_model_one_after_the_other(llama: FakeLlama) -> None:
     assert (llama.loads, llama.stops) == (1, 1)
 
 
-def test_a_model_that_cannot_be_loaded_is_tried_again_by_the_next_turn(llama: FakeLlama) -> None:
+async def test_a_model_that_cannot_be_loaded_is_tried_again_by_the_next_turn(llama: FakeLlama) -> None:
     def fail(path: Path, state: Path, threads: int) -> Engine:
         attempts.append(path)
         raise ProviderRefused("no local model")
 
-    async def talk() -> None:
-        provider = LocalProvider("local/tiny", Path("tiny.gguf"), llama.state, start=fail)
-        for _ in range(2):
-            with pytest.raises(ProviderRefused):
-                await provider.complete(asking("hello"), lambda event: None)
-        await provider.aclose()
-
     attempts: list[Path] = []
-    asyncio.run(talk())
+    provider = LocalProvider("local/tiny", Path("tiny.gguf"), llama.state, start=fail)
+    for _ in range(2):
+        with pytest.raises(ProviderRefused):
+            await provider.complete(asking("hello"), lambda event: None)
+    await provider.aclose()
     assert len(attempts) == 2
 
 

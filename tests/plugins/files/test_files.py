@@ -343,20 +343,18 @@ def test_hits_are_bounded_in_number_and_length(hands: Hands) -> None:
     assert lines[-1] == "[more than 100 hits: narrow it down]"
 
 
-def test_a_pattern_that_never_ends_is_stopped_and_delays_nobody(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pattern_that_never_ends_is_stopped_and_delays_nobody(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(looking, "SEARCH_SECONDS", 1.0)
     (hands.root / "1.txt").write_text("aaa\n")
     (hands.root / "2.txt").write_text("a" * 50 + "!\n")
-
-    async def scenario() -> tuple[str, int]:
-        search = asyncio.create_task(hands.run("search_files", json.dumps({"pattern": "(a+)+$"})))
-        others = 0
-        while not search.done():
-            await asyncio.sleep(0.001)
-            others += 1
-        return search.result().text, others
-
-    text, others = asyncio.run(scenario())
+    search = asyncio.create_task(hands.run("search_files", json.dumps({"pattern": "(a+)+$"})))
+    others = 0
+    while not search.done():
+        await asyncio.sleep(0.001)
+        others += 1
+    (text, others) = search.result().text, others
     assert text == "1.txt:1: aaa\n[stopped after 1 s: there may be more. Use a simpler pattern or a glob.]"
     assert others > 10
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -14,7 +13,6 @@ import pytest
 from nanoclaw.plugins.memory import index as indexing
 from nanoclaw.plugins.memory import index_file
 from nanoclaw.plugins.memory.index import Index
-from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.recall import search as search_index
 from nanoclaw.plugins.memory.search import LONGEST_NOTE, NoteSearch
 from nanoclaw.tokenizer import stem
@@ -193,14 +191,12 @@ def test_a_note_with_a_tag_or_a_fence_is_found_as_it_stands(root: Path, notes: N
 # --- much that is new --------------------------------------------------------------------------------------------
 
 
-def test_years_of_notes_do_not_hold_up_an_event_loop_and_the_newest_come_first(root: Path, notes: NoteSearch) -> None:
+async def test_years_of_notes_do_not_hold_up_an_event_loop_and_the_newest_come_first(
+    root: Path, notes: NoteSearch
+) -> None:
     years_of_notes(root)
-
-    async def first_message() -> tuple[list[Hit], list[Hit]]:
-        newest = notes.recall("Did I meet word399?", (), NOW, 1_500)
-        return newest, notes.recall("Did I meet word0?", (), NOW, 1_500)
-
-    newest, _ = asyncio.run(first_message())
+    newest = notes.recall("Did I meet word399?", (), NOW, 1_500)
+    (newest, _) = newest, notes.recall("Did I meet word0?", (), NOW, 1_500)
     assert newest[0].text == "met word399 in town"
     assert recalled(notes, "Did I meet word0?")[0] == "met word0 in town"  # off the loop: waits for all of them
 
@@ -231,15 +227,11 @@ def test_who_asks_from_a_thread_has_all_the_notes_also_where_nothing_else_gets_t
     assert notes.remark == ""
 
 
-def test_a_search_that_is_closed_meanwhile_goes_on_where_it_was(root: Path) -> None:
+async def test_a_search_that_is_closed_meanwhile_goes_on_where_it_was(root: Path) -> None:
     years_of_notes(root)
     notes = NoteSearch(root, root / "index.db", lambda: NOW)
-
-    async def asked_and_closed() -> None:
-        notes.recall("Did I meet word0?", (), NOW, 1_500)
-        notes.close()
-
-    asyncio.run(asked_and_closed())
+    notes.recall("Did I meet word0?", (), NOW, 1_500)
+    notes.close()
     again = NoteSearch(root, root / "index.db", lambda: NOW)
     assert [hit.text for hit in again.search("word0", 1)] == ["met word0 in town"]
     again.close()

@@ -45,17 +45,14 @@ def test_a_flood_of_output_is_stopped_and_what_came_is_in_a_file(hands: Hands) -
     assert (hands.root / path_in(said)).stat().st_size > 60_000_000
 
 
-def test_a_command_that_is_stopped_leaves_no_draft(hands: Hands) -> None:
-    async def story() -> None:
-        command = '{"command": "head -c 1000000 /dev/zero; echo > begun; mkfifo gate; cat gate"}'
-        running = asyncio.create_task(hands.run("exec", command))
-        while not (hands.root / "begun").exists():  # noqa: ASYNC110 - another process makes it
-            await asyncio.sleep(0.01)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    asyncio.run(story())
+async def test_a_command_that_is_stopped_leaves_no_draft(hands: Hands) -> None:
+    command = '{"command": "head -c 1000000 /dev/zero; echo > begun; mkfifo gate; cat gate"}'
+    running = asyncio.create_task(hands.run("exec", command))
+    while not (hands.root / "begun").exists():  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     assert list((hands.root / "outputs").iterdir()) == []
 
 
