@@ -37,25 +37,19 @@ def find(name: str) -> ChannelSpec | None:
 
 
 def tables(config: Config) -> dict[str, ChannelTable]:
-    """The channels that have a table, or a variable in the environment. Raises ConfigError."""
+    """The channels that have a table, or a variable in the environment; an unknown one is none. Raises ConfigError."""
     given = config.get("channels", {})
     if not isinstance(given, Mapping):
         raise ConfigError(f"{config.file}: 'channels' is a table: write [channels.NAME] and its keys below.")
     found = {}
     for name in dict.fromkeys([*BUILT_IN, *given]):
-        if name in given or any(variable.startswith(f"NANOCLAW_{name.upper()}_") for variable in config.environment):
-            found[name] = _table(config, name, given.get(name, {}))
+        is_set = any(variable.startswith(f"NANOCLAW_{name.upper()}_") for variable in config.environment)
+        if (name in given or is_set) and (spec := find(name)):
+            found[name] = _table(config, name, spec, given.get(name, {}))
     return found
 
 
-def _table(config: Config, name: str, table: Any) -> ChannelTable:
-    spec = find(name)
-    if spec is None:
-        import difflib
-
-        near = difflib.get_close_matches(name, names(), 1, 0.4)
-        hint = f"did you mean 'channels.{near[0]}'?" if near else f"known: {', '.join(names())}."
-        raise ConfigError(f"{config.file}: unknown key 'channels.{name}'; {hint}")
+def _table(config: Config, name: str, spec: ChannelSpec, table: Any) -> ChannelTable:
     if not isinstance(table, Mapping):
         raise ConfigError(f"{config.file}: 'channels.{name}' is a table: write [channels.{name}] and its keys below.")
     if spec.settings is None:

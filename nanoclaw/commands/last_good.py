@@ -12,42 +12,45 @@ from nanoclaw.start.config import LAST_GOOD, Config
 
 def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
     """The configuration, or the last good one, whose `problem` says why. Raises ConfigError if neither is valid."""
+    from nanoclaw.start.store_lock import owner
+
     try:
-        return _checked(configuration.load(environ), without)
+        config = configuration.load(environ)
+        if config.table and owner(config.home / "state.db") is None:  # which has checked the settings of plugins
+            from nanoclaw.start.build import checked
+
+            checked(config, without=without)
+        return config
     except ConfigError as error:
         return instead(environ, error, without)
 
 
 def instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, ...] = ()) -> Config:
     """The last good configuration instead of one that never started. Raises `error` if there is no other."""
-    file = configuration.home_of(environ) / "config.toml"
-    try:
-        data = (file.with_name(LAST_GOOD)).read_bytes()
-        if file.is_file() and file.read_bytes() == data:
-            raise error
-        copy = _checked(configuration.load(environ, LAST_GOOD), without)
-    except (ConfigError, OSError):
+    found = copy(environ, without)
+    if found is None or (found.file.is_file() and found.file.read_bytes() == (found.home / LAST_GOOD).read_bytes()):
         raise error from None
     said = f"Safe mode: {error} Until that is corrected and nanoclaw restarted, the last good settings apply."
-    return copy._replace(problem=said)
+    return found._replace(problem=said)
+
+
+def copy(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config | None:
+    """The last good configuration; None if no copy was kept that a start would accept."""
+    from nanoclaw.start.build import checked
+
+    try:
+        found = configuration.load(environ, LAST_GOOD)
+        checked(found, without=without)
+    except ConfigError:
+        return None
+    return found if (found.home / LAST_GOOD).exists() else None
 
 
 def keep(config: Config) -> None:
     """Keep a copy of the file as it was read, after a start with it. Raises OSError."""
     if config.problem or config.without or not config.file.exists():
         return
-    data, copy = config.file.read_bytes(), config.home / LAST_GOOD
-    if configuration.table_of(config.file, data) != config.keys.table or (copy.exists() and copy.read_bytes() == data):
-        return
-    write_atomically(copy, data, 0o600)
-
-
-def _checked(config: Config, without: tuple[str, ...]) -> Config:
-    """Load settings; a process that owns the home has checked those of plugins."""
-    from nanoclaw.start.store_lock import owner
-
-    if config.table and owner(config.home / "state.db") is None:
-        from nanoclaw.start.build import checked
-
-        checked(config, without=without)
-    return config
+    data, kept = config.file.read_bytes(), config.home / LAST_GOOD
+    is_kept = kept.exists() and kept.read_bytes() == data
+    if not is_kept and configuration.table_of(config.file, data) == config.keys.table:
+        write_atomically(kept, data, 0o600)

@@ -77,6 +77,7 @@ def _answer_once(config: Config, options: Options, text: str) -> int:
         channel = Plain(asked, config.clock(), model=model)
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
             print_left_out(app)
+            _keep(config)
             given = app.commands.given(channel.question)
             if given and (given.command is None or given.command.name != "stop"):
                 channel.accepts_any = given.waits

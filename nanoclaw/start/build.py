@@ -301,7 +301,8 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
         shared = [one.channel_settings for one in (*kinds, *off) if one.channel_settings]
         owned += [key for kind in shared for key in owned_keys(kind, f"channels.{table.name}")]
     idle = [*config.idle_plugins, *(name for name in config.plugins.enabled if name not in {one.name for one in kinds})]
-    config.check([*owned, *(f"plugins.{name}.*" for name in idle)])
+    absent = [*(f"channels.{name}" for name in chat_apps.BUILT_IN), *(f"{name}.*" for name in FOR_SETTINGS)]
+    config.check([*owned, *absent, *(f"plugins.{name}.*" for name in idle)])
 
 
 def _check_sections(app: App) -> None:

@@ -168,18 +168,19 @@ class Config(NamedTuple):
         return value
 
     def check(self, owned: Collection[str]) -> None:
-        """Raises ConfigError for a key that nobody owns. A key that ends with ".*" owns a whole table."""
-        known = {*owned, *_own_keys()}
+        """Raises ConfigError for keys that nobody owns. A key that ends with ".*" owns a whole table."""
+        known, unknown = {*owned, *_own_keys()}, dict[str, list[str]]()  # by what is to be said of them
         whole = tuple(key[:-1] for key in known if key.endswith(".*"))
-        empty = (name for name, value in self.table.items() if value == {} and name not in _tables(known))
-        for key in (*empty, *dict(leaves(self.table))):
-            if key in known or key in _gone() or key.startswith(whole) or f"{key}.*" in known:
+        for key, value in leaves(self.table):
+            is_table = any(one.startswith(f"{key}.") for one in known)
+            if {key, f"{key}.*"} & known or key in _gone() or key.startswith(whole) or (is_table and value == {}):
                 continue
-            table, _, _ = key.rpartition(".")
-            if not table and any(one.startswith(f"{key}.") for one in known):
+            if is_table:
                 raise ConfigError(f"{self.file}: {key!r} is a table: write [{key}] and its keys below.")
-            beside = sorted(one for one in known if one.rpartition(".")[0] == table)
-            raise ConfigError(f"{self.file}: unknown key {key!r}{near(key, known, beside or _tables(known))}")
+            unknown.setdefault(near(key, known, _beside(key, known)), []).append(repr(key))
+        if unknown:
+            said = " Also ".join(f"{', '.join(keys)}{told}" for told, keys in unknown.items())
+            raise ConfigError(f"{self.file}: unknown key {said}")
 
 
 MISSING = object()
@@ -224,8 +225,12 @@ def _own_keys() -> Iterator[str]:
             yield f"{name}.{field}" + (".*" if field == "sections" else "")
 
 
-def _tables(known: Collection[str]) -> list[str]:
-    return sorted({key.partition(".")[0] for key in known})
+def _beside(key: str, known: Collection[str]) -> list[str]:
+    """The keys of the table that should have one; the tables, where nobody has such a table."""
+    above, _, _ = key.rpartition(".")
+    if not above:
+        return sorted({one.partition(".")[0] for one in known})
+    return sorted(one for one in known if one.rpartition(".")[0] == above) or _beside(above, known)
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

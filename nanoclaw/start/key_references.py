@@ -75,9 +75,9 @@ def resolve(
 
 
 def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted keys of a table with their values."""
+    """The dotted keys of a table with their values; one of an empty table, too."""
     for name, value in table.items():
-        if isinstance(value, Mapping):
+        if value and isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value

@@ -80,5 +80,5 @@ def near(name: str, known: Any, shown: Any = ()) -> str:
     """The end of a sentence about an unknown name: a similar one, or those to be `shown`, else all known ones."""
     import difflib
 
-    found = difflib.get_close_matches(name, list(known), 1, 0.7)
+    found = difflib.get_close_matches(name, list(known), 1, 0.82 if "." in name else 0.7)
     return f"; did you mean {found[0]!r}?" if found else f"; known: {', '.join(shown or known)}."

@@ -172,7 +172,7 @@ def test_no_key_of_any_place_is_seen_in_a_day_of_use(
             found += hits(str(path.relative_to(home.root)), path.read_bytes())
     with tarfile.open(tmp_path / "kept.tar.gz") as archive:
         for member in archive.getmembers():
-            if member.isfile() and not member.name.endswith("config.toml"):
+            if member.isfile() and not member.name.endswith(".toml"):
                 read = archive.extractfile(member)
                 found += hits(f"backup {member.name}", read.read() if read else b"")
     assert sorted(set(found)) == []

@@ -12,6 +12,7 @@ from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels import table as channels
+from nanoclaw.commands import last_good
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
@@ -25,7 +26,7 @@ def load(environ: Mapping[str, str]) -> Config:
     try:
         return configuration.load(environ)
     except ConfigError as error:
-        found = _copy(environ) or Config(configuration.home_of(environ), environment=environ)
+        found = last_good.copy(environ) or Config(configuration.home_of(environ), environment=environ)
         return found._replace(problem=str(error))
 
 
@@ -34,15 +35,6 @@ def again(config: Config) -> Config:
     found = load({**os.environ, "NANOCLAW_HOME": str(config.home)})
     plugins = found.plugins._replace(off=(*found.plugins.off, *config.without))
     return found._replace(plugins=plugins, without=config.without)
-
-
-def _copy(environ: Mapping[str, str]) -> Config | None:
-    """The last good settings, if they exist."""
-    try:
-        there = (configuration.home_of(environ) / LAST_GOOD).exists()
-        return configuration.load(environ, LAST_GOOD) if there else None
-    except (ConfigError, OSError):
-        return None
 
 
 def settings(
@@ -83,8 +75,9 @@ def settings(
 
 def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
     copy = config.home / LAST_GOOD
-    if not copy.exists() or not _holds(config):
-        return Finding(False, problem, "configuration")
+    if last_good.copy({**config.environment, "NANOCLAW_HOME": str(config.home)}) is None:
+        none = f" There are no last good settings to go back to: {copy} is missing, or broken too." * goes_back
+        return Finding(False, problem + none, "configuration")
     day = datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
     text = (
         f"{problem} Until it is fixed, chats and the gateway use the settings of {day:%d %b %Y, %H:%M} ({copy.name}). "
@@ -92,18 +85,6 @@ def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
     )
     fix: Callable[[], Awaitable[str]] | None = (lambda: _go_back(config)) if goes_back else None
     return Finding(False, text, "configuration", fix)
-
-
-def _holds(config: Config) -> bool:
-    """True if a start would accept the last good settings."""
-    from nanoclaw.start.build import checked
-
-    try:
-        copy = configuration.load({**config.environment, "NANOCLAW_HOME": str(config.home)}, LAST_GOOD)
-        checked(copy)
-    except ConfigError:
-        return False
-    return True
 
 
 async def _go_back(config: Config) -> str:
