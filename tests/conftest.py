@@ -1,7 +1,5 @@
 """What holds for every test: no network beyond this machine, and no keys or proxies from the developer's shell."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import inspect

@@ -1,7 +1,5 @@
 """Time that a test moves: whoever sleeps in it is woken in order, whole days in no time."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

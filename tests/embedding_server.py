@@ -1,8 +1,6 @@
 """A server for embeddings on loopback, in OpenAI's form: its vectors have a direction for each word, the same for words
 that mean the same, and one that all texts share, as those of real models have."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

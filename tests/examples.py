@@ -1,7 +1,5 @@
 """Examples that are data: a .jsonl file beside its test. Each line is a name, and one example of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model server for tests: a real HTTP server on loopback that replies from a script, in both dialects."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterable, Iterator

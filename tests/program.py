@@ -1,8 +1,6 @@
 """The whole program on a temporary folder, as `build` makes it: scripted model, real store, real files, a channel that
 collects what is sent."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

@@ -4,8 +4,6 @@
 tests only pretend, each in a fork of one process that has imported all, and with a sample for each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import builtins
 import importlib

@@ -3,8 +3,6 @@
 Walks every import, also those inside functions.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Writing that leaves every file whole, whatever happens in between."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

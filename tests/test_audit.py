@@ -1,7 +1,5 @@
 """`nanoclaw audit` on real files with real modes, and over a store beside a process that runs or none."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Bootstrap files within their limits."""
 
-from __future__ import annotations
-
 import errno
 import os
 import time

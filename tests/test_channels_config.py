@@ -1,7 +1,5 @@
 """A setting that a configured chat app lacks is named before anything is served."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

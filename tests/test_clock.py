@@ -1,7 +1,5 @@
 """Which zone the person lives in."""
 
-from __future__ import annotations
-
 import pytest
 
 from nanoclaw.clock import clock

@@ -1,7 +1,5 @@
 """docs/config.md names every setting, links of docs/core.md lead to lines, and pictures show what the README says."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from xml.etree import ElementTree

@@ -1,8 +1,6 @@
 """`nanoclaw doctor`: each fault is really made, said in a line, mended by --fix where that loses nothing, and not found
 again by the next look."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

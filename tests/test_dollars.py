@@ -1,7 +1,5 @@
 """Amounts of US dollars in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from nanoclaw.dollars import dollars

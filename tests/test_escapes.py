@@ -1,7 +1,5 @@
 """No control byte from outside reaches a terminal besides newline and tab."""
 
-from __future__ import annotations
-
 import pytest
 
 from nanoclaw.escapes import plain, visible

@@ -1,7 +1,5 @@
 """What the house is made of only grows when somebody says so."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 import warnings

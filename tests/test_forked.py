@@ -1,7 +1,5 @@
 """A program that tests fork is a process like any other."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Hints name commands that work in the installation that they are said by: here real ones, from a wheel."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

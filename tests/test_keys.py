@@ -1,7 +1,5 @@
 """Keys in the keyring of the system: set, listed, deleted and read, never shown; one that fails is told."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each story of kill -9, undisturbed, and killed once and once more at its next start; `make torture` has all kills."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kills import sample, stories, trial, undisturbed

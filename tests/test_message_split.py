@@ -1,7 +1,5 @@
 """A long text in pieces: each fits, nothing is lost, and it is cut where it hurts least."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A model for each purpose: each request reaches the model that [models] names for it, through the seam."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Blocks around text of others: nothing in the text passes for their marks, and nothing else changes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

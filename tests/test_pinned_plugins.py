@@ -1,7 +1,5 @@
 """Plugins in the home are pinned: what its owner has not looked at as it is now is not loaded, and the rest starts."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,8 +1,6 @@
 """Somebody else's plugins: the example of docs/plugins.md as a file of the home and as an installed package, and one of
 every kind of thing that a plugin may bring."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

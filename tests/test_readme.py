@@ -1,7 +1,5 @@
 """The examples of the README and the pages in docs are ones that the program understands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

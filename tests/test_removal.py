@@ -1,7 +1,5 @@
 """Whoever takes out a plugin's folder and its line has removed the capability, and everything else works."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Folders for a while: those of processes that were killed are removed, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

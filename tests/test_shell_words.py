@@ -1,7 +1,5 @@
 """Every simple spelling of a command is seen; words that only look like one are not."""
 
-from __future__ import annotations
-
 import pytest
 
 from nanoclaw.shell_words import commands_in

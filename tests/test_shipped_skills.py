@@ -1,7 +1,5 @@
 """The skills that come with the program: each says when it is for, is short, and its commands run."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

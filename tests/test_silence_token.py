@@ -1,7 +1,5 @@
 """Tokens of silence: understood however they are dressed up, and no other word is ever lost."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """A child process leaves nothing behind, whatever it tries."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

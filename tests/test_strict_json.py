@@ -1,7 +1,5 @@
 """JSON of others is either a value that can be relied on, or a ValueError."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

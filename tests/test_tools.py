@@ -1,7 +1,5 @@
 """All tools together: what they cost in each request, and what they promise about themselves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

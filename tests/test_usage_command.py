@@ -1,7 +1,5 @@
 """`nanoclaw usage`: what it prints, and that it names no price that nobody knows."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime, timedelta

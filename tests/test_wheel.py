@@ -1,7 +1,5 @@
 """Files that an installed nanoclaw has with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

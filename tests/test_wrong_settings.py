@@ -1,7 +1,5 @@
 """Each setting of a wrong type: one sentence with the file, the key and what to write, before anything runs."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

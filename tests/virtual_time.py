@@ -1,7 +1,5 @@
 """A loop in which time passes only while everything waits, so that a test of pauses takes no time and is exact."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Tools stay inside the workspace, whatever path they are given."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

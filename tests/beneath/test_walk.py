@@ -1,7 +1,5 @@
 """Globs, and walking that follows no link."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ What is typed chooses the turn; everything handed in is written to DIR/delivered
 waits goes on by SIGUSR1.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

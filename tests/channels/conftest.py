@@ -1,7 +1,5 @@
 """A chat with canned turns in a real pseudo-terminal."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

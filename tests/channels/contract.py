@@ -3,8 +3,6 @@
 A test file has a class of its own: `class TestDiscord(Contract): service = staticmethod(serving)`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

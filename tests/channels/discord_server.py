@@ -1,7 +1,5 @@
 """Discord on this machine: simcord's memory of it behind a real HTTP API and a real gateway."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Forged mails: what strangers can have in a mailbox so that it seems to be from its owner."""
 
-from __future__ import annotations
-
 KELVIN = "\u212a"
 """A sign for kelvin, which str.lower turns into a k."""
 

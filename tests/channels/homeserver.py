@@ -1,7 +1,5 @@
 """A homeserver in the test's own process that says what a test wants to hear, also what no good one would say."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A mail server in the process: IMAP with IDLE for one mailbox, and SMTP, on loopback and without TLS."""
 
-from __future__ import annotations
-
 import base64
 import re
 import select

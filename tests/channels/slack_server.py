@@ -1,7 +1,5 @@
 """Slack on this machine, made from its documentation: the Web API, and socket mode, which no emulator has."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

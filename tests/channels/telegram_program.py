@@ -1,7 +1,5 @@
 """The whole program in front of a test server that is as strict as Telegram: its owner Anna, people, and a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path

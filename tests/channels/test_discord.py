@@ -1,7 +1,5 @@
 """The Discord channel keeps the contract, and what is Discord's own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta

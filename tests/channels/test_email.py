@@ -1,7 +1,5 @@
 """The e-mail channel against a mail server in the process: what is handed in, what goes out, what is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

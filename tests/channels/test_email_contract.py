@@ -1,7 +1,5 @@
 """The e-mail channel keeps the contract of chat apps."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Forged mails through the channel: none of them is the owner's."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.channels.forged_mails import forged

@@ -1,7 +1,5 @@
 """A mail server's word on who wrote: tried with a forged mail, kept, and not counted where it is not known to hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path

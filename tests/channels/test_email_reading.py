@@ -1,7 +1,5 @@
 """Reading mails: whose words they are, who wrote them, what a server says of their parts."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from email.message import EmailMessage

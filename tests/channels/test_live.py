@@ -1,7 +1,5 @@
 """An answer while it grows: what a chat shows, when, and what is left of it in the end."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools

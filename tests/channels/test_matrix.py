@@ -1,7 +1,5 @@
 """Texts of events on Matrix, how answers are written, and the keys that sign a device: without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

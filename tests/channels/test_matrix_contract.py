@@ -1,7 +1,5 @@
 """The Matrix channel keeps the contract of chat apps, in rooms without encryption."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count

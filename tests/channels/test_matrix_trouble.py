@@ -1,7 +1,5 @@
 """The Matrix channel when the homeserver refuses, falls silent, or passes on what strangers made up."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import stat

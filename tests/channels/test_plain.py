@@ -1,7 +1,5 @@
 """`nanoclaw -m`: what goes to stdout, what to stderr."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """The Slack channel keeps the contract of chat apps, and what is Slack's own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

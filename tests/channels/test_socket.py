@@ -1,7 +1,5 @@
 """Terminals attached through a socket: what they see, what is delivered, and what a hostile client can't do."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

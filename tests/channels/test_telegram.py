@@ -1,7 +1,5 @@
 """The Telegram channel keeps the contract of chat apps."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count

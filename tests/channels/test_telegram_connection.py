@@ -1,7 +1,5 @@
 """The connection to Telegram: polls, conflicts, tokens, failures and what they say."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import UTC, datetime

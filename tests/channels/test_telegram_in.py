@@ -1,7 +1,5 @@
 """Messages from Telegram, through a server that checks every request: each message once, and nothing breaks it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from datetime import UTC, datetime

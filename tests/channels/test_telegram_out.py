@@ -1,7 +1,5 @@
 """Messages to Telegram, through a server that checks every request and shows what a person would see."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A ContextBuilder over a fresh workspace, with the plugins and channels of a test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path

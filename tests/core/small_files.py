@@ -1,7 +1,5 @@
 """Four small tools on a folder, for tests in which a model works with files and no plugin is there."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Questions to the owner: a turn waits on disk for yes or no, over a restart, and goes on from exactly there."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One thought, one turn: what a person sends in a burst, and what they add before anything of the answer was shown."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Messages that come while a turn runs, models that are down, and the great stop."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The plugin chain: order, verdicts, other answers, and that a faulty plugin costs nobody an answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions with options: the call runs with what became of them, and the turn waits on disk as for a yes."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the model sees: order, tags, pictures, files, and a prefix that never changes by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

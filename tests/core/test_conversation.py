@@ -1,7 +1,5 @@
 """One message's path: commands, lanes, delivery, and the errors that must not stop the next message."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The way out: rows in parts that fit, each part sent once, whatever breaks off in between."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What the model knows of the channel it talks through, and that it is told once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Slow sends, outages and refusals: who else waits for them, what counts as an attempt, and who is told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """What a running tool shows: at a humane rate, harmless, without secrets, never after its end, and never stored."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path

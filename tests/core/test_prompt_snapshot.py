@@ -1,7 +1,5 @@
 """The system message stays what the context began with, but for what another hand changes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nanoclaw.core import prompt_snapshot

@@ -1,7 +1,5 @@
 """What the program has to remark reaches the owner of a chat app too: once, below an answer; nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

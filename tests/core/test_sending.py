@@ -1,7 +1,5 @@
 """What the program sends by itself enters the history of its chat: at once, or after the turn that runs there."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stopping: at once, with a legal history, and with word of what was not begun."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whatever a model sends, the toolbox answers with something it can act on."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A message whose sender waits only so long for a sign of the model."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every hook is asked on every way in: terminal, chat, task, heartbeat, helper, a turn taken up, a line that joins."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

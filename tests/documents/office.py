@@ -1,7 +1,5 @@
 """Small documents, made by hand: what each form needs to be opened, and no more."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence

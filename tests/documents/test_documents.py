@@ -1,7 +1,5 @@
 """The text of attached documents: every form, its budget, its marks, and the ways in which a document can be bad."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A home for each journey."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

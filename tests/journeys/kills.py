@@ -1,7 +1,5 @@
 """A program that is killed in a turn with calls: what was accepted is answered or told, once, and what ran is known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

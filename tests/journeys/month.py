@@ -1,7 +1,5 @@
 """A month of one person: what they say, what the assistant notes of it, and what they want to know at its end."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """`nanoclaw -m TEXT --file …`: what a person attaches, from the shell to the model server, good and bad."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -2,8 +2,6 @@
 whose safe answer is taken after an hour, and a build that tells when it is done. The model is scripted in its choices
 alone: what it says follows from what it was told."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

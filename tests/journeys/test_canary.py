@@ -1,7 +1,5 @@
 """Keys stand wherever a person may put them, and a day's use of the program, here without any sandbox, shows none."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

@@ -1,7 +1,5 @@
 """`nanoclaw context` shows what would be sent; sections are switched off in the config."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

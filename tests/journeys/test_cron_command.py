@@ -1,7 +1,5 @@
 """`nanoclaw cron …` as a person types it: on the store when nothing runs, and through the process that does."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

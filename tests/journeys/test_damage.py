@@ -1,7 +1,5 @@
 """Damaged files of a home: each command says what is wrong, and the next message is answered where that is possible."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

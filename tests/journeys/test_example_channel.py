@@ -1,7 +1,5 @@
 """The channel of docs/channels.md, installed as its own package beside nanoclaw, in a real gateway."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

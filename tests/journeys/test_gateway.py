@@ -1,7 +1,5 @@
 """`nanoclaw gateway` and the terminals that attach to it: real processes, a real socket, pseudo-terminals."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Terminals whose process ends: by a kill, a stop, or the person at another terminal. Real processes."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

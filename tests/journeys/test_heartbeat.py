@@ -1,7 +1,5 @@
 """The heartbeat as a person has it: a checklist in the workspace, a dry run, a beat by hand, a gateway that beats."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

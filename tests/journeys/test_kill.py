@@ -1,7 +1,5 @@
 """Ends of a process in the middle of a turn. tests/journeys/kills.py has the turn that is killed at every statement."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

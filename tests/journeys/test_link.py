@@ -1,7 +1,5 @@
 """`nanoclaw link` as the owner goes through it: the program in a pseudo-terminal, a Telegram server on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import signal

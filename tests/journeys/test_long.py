@@ -1,7 +1,5 @@
 """Long conversations with the command itself: overflow, /compact, a kill while it is under way."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """The limit of money in whole processes: spent over several of them, and held when one is killed in a request."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A month of use by script: notes taken by tool calls, and at its end a person's questions answered from the prompt."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import timedelta

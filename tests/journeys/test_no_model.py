@@ -1,7 +1,5 @@
 """Commands need no model: they work where none is configured, where its key is missing, and where it is down."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 tests/fixtures/home_0 was made by the program of commit 48bd35c, with a scripted model: state.db as SQL, and the files.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """`nanoclaw -m TEXT` from the shell to a model server and back."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

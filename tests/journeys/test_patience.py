@@ -1,7 +1,5 @@
 """`nanoclaw -m` while the model is down or hangs: it waits, says why, and leaves nothing open."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Callable, Iterator

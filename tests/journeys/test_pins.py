@@ -1,7 +1,5 @@
 """A standing rule in whole processes: pinned in one, held in the next."""
 
-from __future__ import annotations
-
 from tests.journeys.command import Home
 from tests.journeys.test_one_answer import calls
 from tests.model_server import ModelServer, says

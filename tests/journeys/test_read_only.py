@@ -1,7 +1,5 @@
 """Commands that only show something, where nothing can be written: a disk that is full, a home that is read-only."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a server refused once is not tried again, also after a restart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.journeys.command import Home

@@ -1,7 +1,5 @@
 """The life of a reminder: set in words, sent with a number, answered, put off, nagging, stopped; told by code."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

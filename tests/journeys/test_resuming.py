@@ -1,7 +1,5 @@
 """`nanoclaw -c` and `-r`: going on with an earlier conversation of the terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

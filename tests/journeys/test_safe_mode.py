@@ -1,7 +1,5 @@
 """A broken config.toml: the chat and the gateway start with the last good copy and say what is wrong."""
 
-from __future__ import annotations
-
 import os
 import stat
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The net in use: a whole conversation about a page, and the example of docs/web.md."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

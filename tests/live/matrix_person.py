@@ -1,7 +1,5 @@
 """A person on Matrix for the live tests: an account of its own on the test server, and a client that plays it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -3,8 +3,6 @@
 A program of its own, as the two need not be where the project is: `python telegram_bots.py aiogram BASE TOKEN`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import sys

@@ -1,7 +1,5 @@
 """What the Telegram test server holds: people, chats, messages, files and the requests it saw."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The HTTP of the Telegram test server: requests with JSON, forms and files in, replies and broken connections out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

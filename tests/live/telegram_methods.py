@@ -1,7 +1,5 @@
 """What each method of the Bot API does to the people's chats, and what it refuses, in Telegram's words."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Text as Telegram reads it: UTF-16 units, its HTML with its own sentences of refusal, entities."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

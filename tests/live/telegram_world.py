@@ -1,7 +1,5 @@
 """The people, chats, messages and files behind the Telegram test server, and the person's side of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

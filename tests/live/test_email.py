@@ -1,8 +1,6 @@
 """E-mail with the real program: `nanoclaw gateway` as a process of its own, Postfix and Dovecot, a scripted model, and
 people who write and read with ordinary mail clients."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The README's first command, by the real installers, from a copy of this source; it fetches packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

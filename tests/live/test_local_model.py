@@ -1,7 +1,5 @@
 """The local provider on a real model: NANOCLAW_TEST_MODEL=model.gguf pytest -m live tests/live/test_local_model.py"""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

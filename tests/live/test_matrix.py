@@ -1,7 +1,5 @@
 """The Matrix channel against Synapse, through run, send, show and fetch; another client plays the person."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine

@@ -1,8 +1,6 @@
 """Matrix with the real program: `nanoclaw gateway` as a process of its own, Synapse, a scripted model, and people who
 use another client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

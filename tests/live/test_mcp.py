@@ -1,7 +1,5 @@
 """MCP servers of the npm registry and of PyPI (everything, filesystem, memory, time): real ones, of other hands."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

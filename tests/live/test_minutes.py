@@ -1,7 +1,5 @@
 """Real minutes on the wall clock, real processes: reminders due while nothing runs, while it runs, and at a kill."""
 
-from __future__ import annotations
-
 import signal
 import time
 from contextlib import closing

@@ -1,8 +1,6 @@
 """Slack's Web API as another program understands it: the emulator `emulate` (npm, 0.12.2; needs Node 22), started with
 `--service slack`. NANOCLAW_TEST_SLACK is its address, such as http://localhost:9030/api; it has no socket mode."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

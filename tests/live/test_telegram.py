@@ -1,8 +1,6 @@
 """Telegram with the real program: `nanoclaw gateway` as a process of its own, a test server that is as strict as
 Telegram, a scripted model, and a person on the other side."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

@@ -1,7 +1,5 @@
 """The Telegram server of the tests refuses what Telegram refuses, and two libraries of others understand it."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

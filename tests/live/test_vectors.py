@@ -1,7 +1,5 @@
 """The second opinion by vectors with the real model inside the program."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """web_search with a real searx on loopback."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Markdown as platforms show it: nothing is lost, nothing is unsafe, nothing is longer than its source."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from typing import Any

@@ -1,7 +1,5 @@
 """Addresses of this machine itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from nanoclaw.net.loopback import is_loopback, leads_to_loopback

@@ -1,7 +1,5 @@
 """Pages of the net: public ones only, bounded, and of HTML only what is to be read."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

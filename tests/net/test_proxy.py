@@ -1,7 +1,5 @@
 """The browser's only way to the net: each request judged, none to a private place that isn't allowed."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

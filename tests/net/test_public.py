@@ -1,7 +1,5 @@
 """The checker of addresses: private ones in every spelling are refused, public ones allowed."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import socket

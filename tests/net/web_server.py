@@ -1,7 +1,5 @@
 """A web server on loopback that says exactly what a test gives it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

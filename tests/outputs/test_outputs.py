@@ -1,7 +1,5 @@
 """Large outputs: nothing of them is lost, and little of them is told."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

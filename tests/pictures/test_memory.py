@@ -1,7 +1,5 @@
 """What a picture takes while it is opened is known before, bounded, and told where it is too much."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Pictures become ready for a model, or are refused with a sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import struct

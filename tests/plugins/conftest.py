@@ -1,7 +1,5 @@
 """The tools of a fresh workspace, called as the owner's turn would call them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

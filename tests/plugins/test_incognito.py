@@ -1,7 +1,5 @@
 """Incognito: without memory and tools, and at its end nothing of it is on disk."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The evening review: what a day leaves is proposed, and nothing of it is written before the yes."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from pathlib import Path

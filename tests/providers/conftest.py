@@ -1,7 +1,5 @@
 """A scripted model server on loopback, and patience that only notes how long it would have waited."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

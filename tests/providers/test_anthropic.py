@@ -1,7 +1,5 @@
 """The Messages API adapter against a real server on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Promises of the model catalogue, kept with a few kilobytes instead of a gigabyte."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

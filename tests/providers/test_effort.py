@@ -1,7 +1,5 @@
 """Reasoning effort as each adapter sends it, and models that refuse it and answer all the same."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

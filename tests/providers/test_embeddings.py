@@ -1,7 +1,5 @@
 """Vectors of texts over HTTP, here by a loopback server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

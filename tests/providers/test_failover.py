@@ -1,7 +1,5 @@
 """Models in the order of the person's wish: who is asked, who rests, and what the person is told."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The repair of histories: what every provider accepts, and stable as the history grows."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

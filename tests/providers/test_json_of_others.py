@@ -1,7 +1,5 @@
 """JSON of servers and models that is nested too deeply or wrong: an error in a sentence; the next request goes out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Promises of the json tool mode."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """litellm itself, asked for a tool call through a loopback server, with the network closed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Promises of the local provider, kept with a scripted llama.cpp in its model's place."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

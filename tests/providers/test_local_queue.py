@@ -1,7 +1,5 @@
 """The queue before a model on this machine: who goes first, and who is told for what they wait."""
 
-from __future__ import annotations
-
 import asyncio
 
 from nanoclaw.core.events import Event, Notice, TextDelta

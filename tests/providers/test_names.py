@@ -1,7 +1,5 @@
 """Model names as people write them, keys, and model servers on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """The OpenAI-style adapter against a real server on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Prices and windows, as the table that comes with litellm has them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A history that a server refuses for its calls and results is told in words, once, and the conversation goes on."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The scripted provider keeps its own promises."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

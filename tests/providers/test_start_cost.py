@@ -1,7 +1,5 @@
 """Imports of a start: of one answer, and of the direct paths; when certificate authorities are loaded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

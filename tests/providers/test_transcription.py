@@ -1,7 +1,5 @@
 """Voice notes are written down over HTTP, here by a loopback server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lengths that a conversation may have: what a table, a server or a refusal says, and servers that say nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Any history, however damaged, in the form of any provider: legal by that provider's rules, and stable as it grows."""
 
-from __future__ import annotations
-
 import gc
 import json
 import sys

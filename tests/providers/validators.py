@@ -3,8 +3,6 @@
 Each function takes the messages of a request as they stand in its body and raises AssertionError naming the rule.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

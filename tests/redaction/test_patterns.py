@@ -1,7 +1,5 @@
 """What has the form of a secret is masked, and nothing else; known values also wrapped and spaced."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """Secrets stay in: in texts, and in what child processes see."""
 
-from __future__ import annotations
-
 import base64
 import json
 import urllib.parse

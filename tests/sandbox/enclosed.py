@@ -1,8 +1,6 @@
 """Runs commands in the sandbox as the program does, in a home with secrets, beside a server and a process of others;
 and looks at what came of them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

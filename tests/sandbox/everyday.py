@@ -1,7 +1,5 @@
 """Runs commands that people want run, in the sandbox and without one, and compares what came of them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Who wants out of the sandbox comes to nothing, and who doesn't works as without it."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

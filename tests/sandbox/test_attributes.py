@@ -1,7 +1,5 @@
 """Modes, owners and times change in what a command may write, and nowhere else."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Processes, threads and disk of one command are bounded, also where it runs as an administrator."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

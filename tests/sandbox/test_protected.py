@@ -1,7 +1,5 @@
 """What programs of the person run later stays as it is: it can't be changed, or is put back."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

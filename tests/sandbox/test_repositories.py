@@ -1,7 +1,5 @@
 """Repositories that a command makes run nothing when the person's git comes by."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

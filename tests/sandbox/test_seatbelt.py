@@ -1,7 +1,5 @@
 """The profile for macOS, held by a stand-in for sandbox-exec: what Apple's makes of it, only a Mac can say."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Folders before and after: what is listed and copied, and that putting back follows no link."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

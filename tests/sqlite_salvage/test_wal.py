@@ -1,7 +1,5 @@
 """A damaged write-ahead log costs the frame that was hit, and not all that was written after it."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing

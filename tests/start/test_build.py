@@ -1,7 +1,5 @@
 """The program as `build` makes it: a typed line, a model, a tool, a saved answer, with nothing but the core."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable

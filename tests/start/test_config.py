@@ -1,7 +1,5 @@
 """config.toml and the environment: what is wrong is told with the key and what to do; nothing is guessed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders besides the workspace: one setting for file tools and commands, and the home closed in all of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

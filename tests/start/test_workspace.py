@@ -1,7 +1,5 @@
 """The workspace as a place to write in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

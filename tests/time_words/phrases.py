@@ -1,7 +1,5 @@
 """The phrases of phrases.tsv with what each means at each moment, worked out by rules that share no code with ours."""
 
-from __future__ import annotations
-
 import calendar
 from collections.abc import Iterator
 from dataclasses import dataclass

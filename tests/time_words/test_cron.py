@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo

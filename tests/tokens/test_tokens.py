@@ -1,7 +1,5 @@
 """Tokens: the estimate against real counts, pictures, whole requests, and what is learned from a provider."""
 
-from __future__ import annotations
-
 import time
 from io import BytesIO
 from pathlib import Path

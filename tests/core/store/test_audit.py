@@ -1,7 +1,5 @@
 """The audit log: a line before each effect and its outcome after it, in the transactions of the turn."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The number of times that a turn waits for the disk, and that nobody else waits with it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

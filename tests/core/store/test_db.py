@@ -1,7 +1,5 @@
 """state.db: one owner, one format, and what is damaged or newer stays as it is."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

@@ -1,7 +1,5 @@
 """What was learned of a model is known after a restart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nanoclaw.start.model_facts import ModelFacts

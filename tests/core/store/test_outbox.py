@@ -1,7 +1,5 @@
 """What goes out is kept until the platform has it: retry times, order, giving up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta

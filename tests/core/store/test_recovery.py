@@ -1,7 +1,5 @@
 """A damaged state.db: it starts, the file is kept byte by byte, what can be read goes on over the newest copy."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Conversations survive the process: every kind of message, whole steps only."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

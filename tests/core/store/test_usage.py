@@ -1,7 +1,5 @@
 """What the models took: written with the turn, whatever became of it, and summed up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from pathlib import Path

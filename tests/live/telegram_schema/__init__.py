@@ -1,7 +1,5 @@
 """Checks values against the Bot API's own types, and reads the parameters of a form by them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

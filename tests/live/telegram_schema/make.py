@@ -4,8 +4,6 @@ Run it as `python tests/live/telegram_schema/make.py`; it needs npm. The types c
 is made from Telegram's own documentation.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

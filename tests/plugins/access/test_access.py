@@ -1,7 +1,5 @@
 """Who is let in, by rules and links alone."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Accounts on disk: links, codes that hold an hour and five wrong tries of each sender, strangers who ask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The gatekeeper: strangers, guests, groups and codes, through channels and a scripted model."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """Messages that may not be from whom they say: they wait until the owner says, elsewhere, that they are theirs."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Link codes, pairing, groups, persona and menu as people and strangers meet them in a chat app."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

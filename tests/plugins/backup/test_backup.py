@@ -1,7 +1,5 @@
 """One archive of everything, and the way back: nothing is mixed, nothing is written over, nothing is taken on trust."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A scripted model that uses the browser: it finds the numbers of elements in what it was shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

@@ -1,8 +1,6 @@
 # ruff: noqa: E501  (pages)
 """A web site for a browser to be tried on, served on this machine from a thread."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The browse tools as far as no browser is needed: when they are offered, what is said where they cannot be."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.machinery import ModuleSpec

@@ -1,7 +1,5 @@
 """The browser itself: a real Chromium on pages of this machine. `make browser` runs these."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

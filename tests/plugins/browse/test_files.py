@@ -1,7 +1,5 @@
 """Files of pages: safe names, nothing replaced, nothing from outside the workspace."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

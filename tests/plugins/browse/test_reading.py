@@ -1,7 +1,5 @@
 """A page's text as the model gets it."""
 
-from __future__ import annotations
-
 from nanoclaw.plugins.browse.reading import goes_on, label, news, part, whole
 
 FORM = """# Order

@@ -1,7 +1,5 @@
 """Sessions: one a conversation, few at once, none for longer than it is used."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime, timedelta
 from typing import Any

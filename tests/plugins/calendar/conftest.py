@@ -1,7 +1,5 @@
 """Real CalDAV servers on loopback, in a thread of the test."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

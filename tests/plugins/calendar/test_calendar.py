@@ -1,7 +1,5 @@
 """The calendar on a real Radicale: looking, adding, moving one of a series, conflicts, undo, and what is malformed."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator

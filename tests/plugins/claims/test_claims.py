@@ -1,7 +1,5 @@
 """Answers that say more than was done are sent back once, then shown with a note from the program."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import NamedTuple

@@ -7,8 +7,6 @@ answers after a failed call. "first" to "fourth" and "plain" were written by oth
 changed for "fourth": 49 of 60 are caught, 1 of 60 is marked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Making room: what stays, what is summed up, and that nothing is lost when it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

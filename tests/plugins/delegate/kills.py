@@ -1,7 +1,5 @@
 """A program that is killed in a turn with helpers: each report is told once all the same."""
 
-from __future__ import annotations
-
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path

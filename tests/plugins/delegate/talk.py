@@ -1,7 +1,5 @@
 """A model that plays both sides: each conversation has a script of its own, told apart by its first message."""
 
-from __future__ import annotations
-
 import asyncio
 
 from nanoclaw.core.messages import Address, AssistantMessage, Message, ModelRequest, UserMessage

@@ -1,7 +1,5 @@
 """Helpers: side by side, with limits of their own, told once; what they may not is held by code."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

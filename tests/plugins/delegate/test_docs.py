@@ -1,7 +1,5 @@
 """The page docs/helpers.md says what is."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from datetime import timedelta

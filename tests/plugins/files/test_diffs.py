@@ -1,7 +1,5 @@
 """The diff of a change: for the person who looks on, and never for the model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nanoclaw.core.events import ToolFinished

@@ -1,7 +1,5 @@
 """The file tools: what they show, what they change, and what they leave alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

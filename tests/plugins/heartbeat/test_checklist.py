@@ -1,7 +1,5 @@
 """HEARTBEAT.md as a person writes it: which lines are items, how often they come up, what they watch."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

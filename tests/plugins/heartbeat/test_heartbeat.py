@@ -1,7 +1,5 @@
 """The heartbeat: nothing to do costs nothing, news is told once, at a good time, and never in the midst of a turn."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What the checklist watches is looked at as a person would look."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

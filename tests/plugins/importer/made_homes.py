@@ -1,7 +1,5 @@
 """Homes of other assistants."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

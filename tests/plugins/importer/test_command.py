@@ -1,7 +1,5 @@
 """`nanoclaw import` in a shell: it shows, asks, takes keys only after a yes of their own, and takes all back."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Homes that the real programs have made, others by their documentation, and what is no home or half of one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import UTC, datetime

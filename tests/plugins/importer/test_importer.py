@@ -1,7 +1,5 @@
 """Importing another assistant: the card, all or nothing in, all back out, also when it is killed in the middle."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Looking inside: the manifest, /context, /why."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path

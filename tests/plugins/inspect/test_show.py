@@ -1,7 +1,5 @@
 """/show: the result of a call as a whole, by the number at the end of its line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nanoclaw.core.channel import Hints

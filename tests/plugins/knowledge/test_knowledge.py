@@ -1,7 +1,5 @@
 """Folders of documents: found by words with their place, as others' text, and forgotten when they go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

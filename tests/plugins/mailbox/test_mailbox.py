@@ -1,7 +1,5 @@
 """The owner's mailbox on a real IMAP server, pymap: find, read, draft, undo; sent after a yes to the whole draft."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

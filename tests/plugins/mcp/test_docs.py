@@ -1,7 +1,5 @@
 """The example of docs/mcp.md works as it is shown, from files and settings to the model's request."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

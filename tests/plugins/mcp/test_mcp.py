@@ -1,7 +1,5 @@
 """MCP servers: real ones of the SDK's and one that speaks the protocol by hand, over stdio and HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Answer filters: silence tokens, and lines that name files."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What comes with a message: fetched when the model is about to read it, kept, and never in the way of the text."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from io import BytesIO

@@ -1,7 +1,5 @@
 """Files of a message as the model sees them: pictures and the text of documents, and what is said of the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO

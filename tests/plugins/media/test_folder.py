@@ -1,7 +1,5 @@
 """Where files that came with messages are kept."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A program that is killed after /new: what was said before is written down once, and told once."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from pathlib import Path

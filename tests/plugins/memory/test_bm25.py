@@ -1,7 +1,5 @@
 """Our weighting held against rank_bm25: the same scores, with an inverse document frequency that is never negative."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path

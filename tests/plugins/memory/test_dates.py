@@ -1,7 +1,5 @@
 """Dates in questions and in notes: a day is found by the notes of it, and by those that name it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path

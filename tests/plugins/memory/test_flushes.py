@@ -1,7 +1,5 @@
 """After /new, and after a silence, what is worth keeping is written down, beside what the person says next."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import timedelta

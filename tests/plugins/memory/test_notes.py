@@ -1,7 +1,5 @@
 """What is noted is appended; what a person wrote by hand stays byte for byte."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime, timedelta, timezone
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Other words for the same thing: written down with a note, found, and never shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Memory in a conversation: what the model is told of notes and facts, once and without changing what was sent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

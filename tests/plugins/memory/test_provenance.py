@@ -1,7 +1,5 @@
 """Facts keep who said them, none stands beside one that it contradicts, and each version of them can be had again."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Finding notes: the right one first, in any size of memory and any language."""
 
-from __future__ import annotations
-
 import os
 import time
 from datetime import UTC, date, datetime

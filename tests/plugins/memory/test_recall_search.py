@@ -1,7 +1,5 @@
 """The search that a running assistant asks: what a message brings up, what it never does, and how it catches up."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Small talk recalls nothing, in the person's languages; no question meets silence for its function words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime

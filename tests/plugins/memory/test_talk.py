@@ -1,7 +1,5 @@
 """What was said in earlier conversations is found again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """The memory tools, as the model uses them."""
 
-from __future__ import annotations
-
 from tests.plugins.conftest import Hands
 
 

@@ -1,7 +1,5 @@
 """The second opinion by vectors, with a server for embeddings on loopback; tests/live has it with a real model."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

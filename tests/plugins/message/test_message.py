@@ -1,7 +1,5 @@
 """The message tool: sent at once, known places only, with the owner's yes, and what the platform said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A program that is killed while it plans: nothing is done before a yes, nothing is lost, or asked or done twice."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import AbstractAsyncContextManager, closing
 from functools import partial

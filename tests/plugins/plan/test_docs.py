@@ -1,7 +1,5 @@
 """The examples of docs/plan.md work as they are shown."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

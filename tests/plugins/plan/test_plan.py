@@ -1,7 +1,5 @@
 """Plan mode: nothing is changed before the person's yes, whoever asks and wherever the program is killed."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """A promise of the assistant's becomes a job or is taken back in the same answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

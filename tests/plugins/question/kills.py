@@ -1,7 +1,5 @@
 """A program that is killed while it asks a question: no answer is lost, and nothing comes twice."""
 
-from __future__ import annotations
-
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """The example of docs/questions.md works as it is shown."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tool `question`: answered by a number, an option, own words or a button; at its deadline by its default."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """No secret leaves by a tool result, an answer, its stream or the log, whoever it belongs to."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is streamed of an answer shows no secret, however it is cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from nanoclaw.plugins.redact.plugin import RedactFilter

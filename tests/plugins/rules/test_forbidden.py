@@ -1,7 +1,5 @@
 """What a rule forbids, as a model says it, and which calls that holds from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Standing rules: always in the prompt, whatever becomes of the conversation, and held by code where they can be."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """A command that the sandbox keeps from something is run outside of it, where the owner says yes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

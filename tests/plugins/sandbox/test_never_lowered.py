@@ -1,7 +1,5 @@
 """The level of the sandbox is never lowered unseen, whatever breaks between two commands."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

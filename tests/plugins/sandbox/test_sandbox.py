@@ -1,7 +1,5 @@
 """Commands of the assistant run in a sandbox: what the model, the person and a job learn of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

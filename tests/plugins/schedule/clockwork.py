@@ -1,7 +1,5 @@
 """The program with a schedule that runs on a dial."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime

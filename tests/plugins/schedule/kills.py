@@ -1,7 +1,5 @@
 """A program that is killed while a reminder or a task fires: it is sent once, and remembered once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

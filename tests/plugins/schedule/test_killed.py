@@ -1,7 +1,5 @@
 """A reminder that fires in a turn which is killed. tests/plugins/schedule/kills.py has what is killed in a firing."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

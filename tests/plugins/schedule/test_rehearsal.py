@@ -1,7 +1,5 @@
 """A job is played at another time, and nothing is left of it but what it cost."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages that plainly ask for a reminder are answered by code, also where it has to ask for the time first."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

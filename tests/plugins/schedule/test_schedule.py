@@ -1,7 +1,5 @@
 """The ticking loop: everything fires once, on time, or late and told so."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

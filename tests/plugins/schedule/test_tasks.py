@@ -1,7 +1,5 @@
 """Tasks: an agent turn of their own, whose words go to the person who asked for it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import timedelta

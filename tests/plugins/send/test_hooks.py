@@ -1,7 +1,5 @@
 """Webhooks: the vectors of the standard and of GitHub's documentation, and what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

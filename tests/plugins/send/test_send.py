@@ -1,7 +1,5 @@
 """`nanoclaw send`: on disk when it ends, once for each id, to a known chat; with a gateway and without."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from pathlib import Path

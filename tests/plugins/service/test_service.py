@@ -1,8 +1,6 @@
 """The gateway as a service: units that their own checkers accept, and the command, with a systemd that only notes what
 it is told and with a real one."""
 
-from __future__ import annotations
-
 import os
 import plistlib
 import re

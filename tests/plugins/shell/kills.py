@@ -1,7 +1,5 @@
 """A program that is killed while a process in the background ends: the end is told once all the same."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The example of docs/processes.md works as it is shown."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from datetime import timedelta

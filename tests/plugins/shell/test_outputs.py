@@ -1,7 +1,5 @@
 """What a command writes beyond what is shown is in a file."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import tracemalloc

@@ -1,7 +1,5 @@
 """Commands in the background: they run on after the answer, their end is told once, and they end with the program."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sqlite3

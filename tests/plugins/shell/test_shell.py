@@ -1,7 +1,5 @@
 """`exec`: what the model learns of a command."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

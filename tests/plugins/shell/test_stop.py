@@ -1,7 +1,5 @@
 """A stop ends the process of a command, not only the wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

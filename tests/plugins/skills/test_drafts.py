@@ -1,7 +1,5 @@
 """Drafts: a skill that is new or was changed is used only after the owner's yes."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Front matter: what is read here and what by YAML comes to the same, and nothing makes it fall over."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Skills from folders and archives: what leads out, hides or is too much is refused, and nothing is written."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """Skills in a conversation: what of them is in the prompt, and /skill."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Skills: which ones there are, whose wins, what they lack, and what of them the model sees."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The owner's look at the skills of a home, so that a test may begin with skills that are used."""
 
-from __future__ import annotations
-
 from nanoclaw.plugins.skills.package import read_folder
 from tests.program import Program
 

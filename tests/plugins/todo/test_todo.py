@@ -1,7 +1,5 @@
 """The to-do list: kept by one tool, seen by the person as it grows, and by the model after a summary and a restart."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Servers with many tools, as somebody has them who has connected all that they use."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any

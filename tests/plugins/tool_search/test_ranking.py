@@ -1,7 +1,5 @@
 """The right tool is found first, in words that its author does not use: two sets of tools and requests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

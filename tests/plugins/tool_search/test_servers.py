@@ -1,7 +1,5 @@
 """Tools of an MCP server: found, called, gone and back, while the prompt stays as it was sent."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

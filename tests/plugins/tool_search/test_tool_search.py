@@ -1,7 +1,5 @@
 """Many tools, few tokens: what has no room in the prompt is found, and called through every gate."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """A site on loopback for tests: what each of its paths answers, and what it was asked."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

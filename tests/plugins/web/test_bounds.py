@@ -1,7 +1,5 @@
 """The bounds of web_fetch: however long, slow, packed or large what a server sends, it ends soon and memory stays."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

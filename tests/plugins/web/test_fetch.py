@@ -1,7 +1,5 @@
 """web_fetch through the whole program: what the model reads of a page, on sites that the tests serve."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

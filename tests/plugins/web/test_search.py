@@ -1,8 +1,6 @@
 """web_search through the whole program. SearXNG, Brave and Tavily are played by servers on loopback, which answer in
 the formats that these document; ddgs is the real library, and what it asks on the net a proxy on loopback answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """An authority of the tests' own, for sites on loopback that speak TLS."""
 
-from __future__ import annotations
-
 import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
