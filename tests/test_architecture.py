@@ -422,6 +422,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
     "files of the home, out of reach of tools": (
         *("start.home", "start.settings_file", "start.store_lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),
         *("start.opening", "channels.terminal.keyboard", "channels.attach", "channels.newest"),
+        "home_socket",
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
         *("snapshots.saved", "plugins.mcp.listing", "plugins.mcp.oauth"),
@@ -437,6 +438,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
     "a package that the person named, or one to be looked at: the last name is followed by no link": (
         "packages.reading",
     ),
+    "a file that the person named on the command line": ("commands.attaching",),
     "the home of another assistant that the person named, and what of ours it is compared with": (
         *("plugins.importer.found", "plugins.importer.changes"),
     ),

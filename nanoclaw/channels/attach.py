@@ -11,26 +11,22 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy, StoreError
 from nanoclaw.escapes import guard_streams, json_line, write_over
+from nanoclaw.home_socket import LONGEST, NAME, in_reach
 
 TYPE_CHECKING = False  # typing would be a tenth of the start
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TextIO
 
-NAME = "gateway.sock"
 VERSION = 1
-LONGEST = 16_000_000
-"""Bytes of a line, at most."""
 HELLO_SECONDS = 5.0
 TIMEOUT_SECONDS = 120.0
 """That `nanoclaw -m` waits for a sign of the model."""
-
-_LONGEST_PATH = 103  # what the kernels take: 107 bytes on Linux, 103 on macOS
 
 
 def answer_once(argv: Sequence[str], environ: Mapping[str, str]) -> int | None:
@@ -164,21 +160,6 @@ def encoded(frame: dict[str, Any]) -> bytes:
     if len(data) > LONGEST:
         raise ConfigError(f"that is too long: {len(data) / 1e6:.0f} MB of at most {LONGEST / 1e6:.0f} MB")
     return data
-
-
-def in_reach(folder: str, use: Callable[[str], None]) -> None:
-    """`use` a spelling of the socket's path that is short enough for the kernel."""
-    path = os.path.join(folder, NAME)
-    if len(os.fsencode(path)) <= _LONGEST_PATH:
-        use(path)
-        return
-    here = os.open(".", os.O_RDONLY)
-    try:
-        os.chdir(folder)
-        use(NAME)
-    finally:
-        os.fchdir(here)
-        os.close(here)
 
 
 def connect(folder: str, want: str, session: str = "") -> Link | None:

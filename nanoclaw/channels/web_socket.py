@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from nanoclaw.channels.web_api import CONNECT_SECONDS, host_of, reason_of
+from nanoclaw.channels.web_api import CONNECT_SECONDS, WebReply, host_of, reason_of
 from nanoclaw.core.errors import ChannelUnavailable, Unreachable
+from nanoclaw.escapes import one_line
 from nanoclaw.net.loopback import leads_to_loopback
 
 MOST_BYTES = 16_000_000
@@ -62,16 +63,23 @@ class WebSocket:
 
 
 @asynccontextmanager
-async def opened(platform: str, url: str, secret: str, ping: float | None = None) -> AsyncIterator[WebSocket]:
+async def opened(
+    platform: str, url: str, secret: str, ping: float | None = None, headers: Mapping[str, str] | None = None
+) -> AsyncIterator[WebSocket]:
     """A connection, which with `ping` is asked for a sign of life each so many seconds. Raises Unreachable where there
     is nobody, ChannelUnavailable for who refuses."""
     own: dict[str, Any] = {"proxy": None} if leads_to_loopback(url) else {}
+    own["additional_headers"] = headers
     try:
         connection = await connect(
             url, max_size=MOST_BYTES, open_timeout=CONNECT_SECONDS, close_timeout=1, ping_interval=ping, **own
         )
     except (OSError, TimeoutError) as error:
         raise Unreachable(f"{platform} at {host_of(url)} cannot be reached: {reason_of(error, secret)}.") from None
+    except InvalidStatus as error:
+        said = WebReply.of(error.response.status_code, {}, bytes(error.response.body or b"")).said
+        told = said.get("error") if isinstance(said, dict) else None
+        raise ChannelUnavailable(f"{platform} refuses: {one_line(str(told or error), 300)}") from None
     except (InvalidHandshake, InvalidURI, ValueError) as error:
         raise ChannelUnavailable(f"{platform} takes no connection now: {reason_of(error, secret)}.") from None
     try:

@@ -36,6 +36,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "status": ("home.status", "what is configured, what runs, how much is stored", JSON),
     "gateway": ("talking.gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it"),
     "web": ("talking.web", "print a link to the page in your browser; starts a gateway with it, if none runs"),
+    "attach": (
+        *("attaching.attach", "talk, in this terminal, with a gateway on another machine that serves the page"),
+        "URL: of the page, such as https://home.example",
+        "--token-file FILE: with a token that `nanoclaw web token NAME` made there",
+        "--session NAME: which conversation (default: main)",
+    ),
     "model": (
         *("models.model", "the models: what each is for, its key, window and price; no model is asked", JSON),
         "[PROVIDER/NAME] = name: the one that answers from now on, in config.toml",

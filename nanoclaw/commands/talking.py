@@ -151,10 +151,10 @@ def _kind(mode: int) -> str:
 
 
 def _talk(config: Config, options: Options) -> int:
-    return run(_TerminalChat(config, options).talk())
+    return run(TerminalChat(config, options).talk())
 
 
-class _TerminalChat:
+class TerminalChat:
     """A chat in a terminal, with whichever process owns the home: another one, this one, and another again."""
 
     def __init__(self, config: Config, options: Options) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from nanoclaw import home_socket
 from nanoclaw.channels import attach
 from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
@@ -115,7 +116,7 @@ class Place:
         self.got.put_nowait(inbound)
 
     async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_unix_connection(str(self.home / attach.NAME), limit=attach.LONGEST)
+        return await asyncio.open_unix_connection(str(self.home / home_socket.NAME), limit=home_socket.LONGEST)
 
     async def say(self, data: bytes) -> list[dict[str, Any]]:
         """All that is answered to some bytes."""
@@ -413,7 +414,7 @@ async def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_nobody_there_is_no_link(tmp_path: Path) -> None:
     assert attach.connect(str(tmp_path), "chat") is None
     with socket.socket(socket.AF_UNIX) as gone:
-        gone.bind(str(tmp_path / attach.NAME))  # what a killed process leaves
+        gone.bind(str(tmp_path / home_socket.NAME))  # what a killed process leaves
     assert attach.connect(str(tmp_path), "chat") is None
 
 
@@ -421,7 +422,7 @@ def test_one_that_hangs_is_told_of_by_its_process(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(attach, "HELLO_SECONDS", 0.05)
     (tmp_path / "state.lock").write_text("4711")
     with socket.socket(socket.AF_UNIX) as deaf:
-        deaf.bind(str(tmp_path / attach.NAME))
+        deaf.bind(str(tmp_path / home_socket.NAME))
         deaf.listen()
         with pytest.raises(StoreBusy, match="process 4711"):
             attach.connect(str(tmp_path), "chat")
@@ -463,6 +464,7 @@ def test_the_thin_client_is_thin() -> None:
         "nanoclaw.core",
         "nanoclaw.core.errors",
         "nanoclaw.escapes",
+        "nanoclaw.home_socket",
     }
     assert not {"asyncio", "argparse", "pathlib", "typing", "dataclasses", "sqlite3", "prompt_toolkit"} & loaded
 

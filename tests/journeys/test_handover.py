@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from nanoclaw import home_socket
 from nanoclaw.channels import attach
 from nanoclaw.core.errors import StoreBusy
 from tests.journeys.command import Home
@@ -90,7 +91,7 @@ def test_a_terminal_outlives_a_gateway_that_is_started_again(home: Home, start: 
 def test_a_process_that_ends_while_it_is_greeted_is_not_there(home: Home, server: ModelServer) -> None:
     server.script(says("A heron."))
     with closing(socket.socket(socket.AF_UNIX)) as ending:
-        attach.in_reach(str(home.root), ending.bind)
+        home_socket.in_reach(str(home.root), ending.bind)
         ending.listen()
         threading.Thread(target=lambda: [ending.accept() and None for _ in range(2)], daemon=True).start()
         assert home.run("-m", "which bird?").out == "A heron.\n"
@@ -102,7 +103,7 @@ def test_a_gateway_waits_for_one_that_does_not_answer_as_it_gives_the_home_up(
     monkeypatch.setattr(attach, "HELLO_SECONDS", 0.05)
     home.root.mkdir(exist_ok=True)
     with closing(socket.socket(socket.AF_UNIX)) as silent:
-        attach.in_reach(str(home.root), silent.bind)
+        home_socket.in_reach(str(home.root), silent.bind)
         silent.listen()
         assert attach.connect(str(home.root), "home") is None
         with pytest.raises(StoreBusy, match="does not answer: wait for it"):

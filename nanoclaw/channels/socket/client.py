@@ -6,12 +6,13 @@ import asyncio
 import json
 from typing import Protocol, get_args
 
-from nanoclaw.channels.attach import LONGEST, LineEnded, Link, encoded
+from nanoclaw.channels.attach import LineEnded, Link, encoded
 from nanoclaw.channels.socket.frames import Frame
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
+from nanoclaw.home_socket import LONGEST
 
 _EVENTS = {kind.__name__: kind for kind in get_args(Event)}
 

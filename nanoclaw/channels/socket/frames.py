@@ -8,8 +8,8 @@ import json
 import os
 from typing import Any
 
-from nanoclaw.channels.attach import LONGEST
 from nanoclaw.core.messages import Attachment
+from nanoclaw.home_socket import LONGEST
 
 _MOST_UNREAD = 8_000_000  # bytes kept for a client that does not read, beside one frame that is longer by itself
 _MOST_FILES = 100

@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from nanoclaw.channels.attach import HELLO_SECONDS, LONGEST, NAME, TIMEOUT_SECONDS, VERSION, in_reach
+from nanoclaw.channels.attach import HELLO_SECONDS, TIMEOUT_SECONDS, VERSION
 from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, ClientStream
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
@@ -23,6 +23,7 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Event, GoTo, Joined, Notice, Receipt, StatusLines, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
+from nanoclaw.home_socket import LONGEST, NAME, in_reach
 
 GATEWAY_SECONDS = 5.0
 """In which a gateway, for which the home was given up, has begun to listen."""

@@ -28,7 +28,7 @@ from nanoclaw.core.events import Event, Joined, TextDelta, ToolFinished, ToolSta
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.page.server import given
-from nanoclaw.plugins.page.tokens import ApiTokens, TooManyTries
+from nanoclaw.plugins.page.tokens import ApiTokens, TokenRefused
 
 NAME, MODEL = "api", "nanoclaw"
 MOST_NAME = 200
@@ -124,21 +124,11 @@ class ApiChannel:
 
         async def handle(request: Request) -> Response:
             try:
-                kind, _, token = request.headers.get("authorization", "").partition(" ")
-                told = "`nanoclaw web token NAME` makes one."
-                if kind.lower() != "bearer" or not token.strip():
-                    raise RequestRefused(
-                        401, f"A token is needed, as Authorization: Bearer …; {told}", "invalid_api_key"
-                    )
-                name = await self._tokens.name_of(token.strip())
-                if not name:
-                    raise RequestRefused(401, f"There is no such token; {told}", "invalid_api_key")
+                name = await self._tokens.name_in(request.headers.get("authorization", ""))
                 self.alive = self._host.now()
                 return await work(request, name)
-            except TooManyTries:
-                return RequestRefused(
-                    429, "Too many wrong tokens: try again in a minute.", "rate_limit_exceeded"
-                ).response()
+            except TokenRefused as refusal:
+                return RequestRefused(refusal.status, str(refusal), refusal.code).response()
             except RequestRefused as refusal:
                 return refusal.response()
             except HTTPException as error:

@@ -40,6 +40,7 @@ class PageChannel:
         from nanoclaw.plugins.page.transcript import Transcript
 
         self.host, self._settings, self.api = host, settings, ApiChannel(host, tokens)
+        self._tokens = tokens
         media = host.get("media")
         self.most_bytes = media.most_bytes if media else 20_000_000
         self.hints = self.hints._replace(file_bytes=self.most_bytes)
@@ -59,7 +60,7 @@ class PageChannel:
         self._sent = 0
 
     async def run(self, deliver: Deliver) -> None:
-        from nanoclaw.plugins.page import server
+        from nanoclaw.plugins.page import server, terminals
         from nanoclaw.plugins.page.actions import Actions
         from nanoclaw.plugins.page.cards import Cards
         from nanoclaw.plugins.page.talk import Talk
@@ -80,6 +81,7 @@ class PageChannel:
             *Actions(self).routes(),
             *Cards(self).routes(),
             *self.api.routes(),
+            *terminals.routes(self.host.program_home, self._tokens),
             *server.hook_routes(self.host.get("send")),
         ]
         app = server.application(routes, self.sessions, self.hosts, self._settings.password, self.most_bytes + 1000)

@@ -17,10 +17,11 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nanoclaw.core.errors import NanoclawError
+from nanoclaw.home_socket import LONGEST
 from nanoclaw.plugins.page.sessions import COOKIE, DAYS, Browser, SignIns
 
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -59,9 +60,10 @@ class Guard:
         self._app, self._sessions, self._hosts, self._uploads = app, sessions, hosts, uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         headers = Headers(scope=scope)
+        if scope["type"] == "websocket":  # `terminals` looks at its token
+            await self._app(scope, receive, send)
+            return
         scope["state"] = {}
         if refused := await self._refused(scope, headers):
             await refused(scope, receive, _with_headers(send))
@@ -166,7 +168,7 @@ def text_in(found: dict[str, Any], name: str, most: int = 1_000_000) -> str:
 
 
 def application(
-    routes: Iterable[Route], sessions: SignIns, hosts: Callable[[], Iterable[str]], password: str, uploads: int
+    routes: Iterable[BaseRoute], sessions: SignIns, hosts: Callable[[], Iterable[str]], password: str, uploads: int
 ) -> ASGIApp:
     """The whole app. `hosts` are the names, with their port, under which it may be asked."""
 
@@ -251,12 +253,20 @@ def listening(address: str, port: int) -> socket.socket:
     return found
 
 
+def _web_socket(**given: Any) -> asyncio.Protocol:
+    """Its library is loaded with the first that comes."""
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    return WebSocketsSansIOProtocol(**given)
+
+
 async def serve(app: ASGIApp, own: socket.socket, closing: Callable[[], object]) -> None:
     """Serve until cancelled; `closing` ends the streams."""
     config = uvicorn.Config(
         app,
         http="h11",
-        ws="none",
+        ws=_web_socket,  # type: ignore[arg-type]  # made as by its class
+        ws_max_size=LONGEST,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -25,8 +25,13 @@ USAGE = (
 _NAME = re.compile(r"[\w.-]{1,40}")
 
 
-class TooManyTries(Exception):
-    """So many wrong tokens came in a minute that no new one is looked at."""
+class TokenRefused(Exception):
+    """No token that is known came, or so many wrong ones in a minute that no new one is looked at. `status` and `code`
+    are those of OpenAI's API."""
+
+    def __init__(self, text: str, status: int = 401, code: str = "invalid_api_key") -> None:
+        super().__init__(text)
+        self.status, self.code = status, code
 
 
 class ApiTokens:
@@ -37,18 +42,22 @@ class ApiTokens:
         self._known: dict[str, tuple[str, datetime]] = {}  # by digest, those that were right: name, and when used
         self._wrong: list[datetime] = []
 
-    async def name_of(self, token: str) -> str:
-        """The name of a token, '' for a wrong one. Raises TooManyTries; one that was right before still is then."""
-        digest, now = _digest(token), self._host.now()
+    async def name_in(self, header: str) -> str:
+        """The name of the token in a header "Authorization". Raises TokenRefused; after too many wrong ones, one that
+        was right before still is."""
+        kind, _, token = header.partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            raise TokenRefused("A token is needed, as Authorization: Bearer …; `nanoclaw web token NAME` makes one.")
+        digest, now = _digest(token.strip()), self._host.now()
         name, used = self._known.get(digest, ("", None))
         if not name:
             self._wrong = [then for then in self._wrong if then > now - timedelta(seconds=TRIES_SECONDS)]
             if len(self._wrong) >= TRIES:
-                raise TooManyTries
+                raise TokenRefused("Too many wrong tokens: try again in a minute.", 429, "rate_limit_exceeded")
             found = self._host.read("SELECT name FROM page_tokens WHERE sha256 = ?", digest)
             if not found:
                 self._wrong.append(now)
-                return ""
+                raise TokenRefused("There is no such token; `nanoclaw web token NAME` makes one.")
             name = str(found[0][0])
         if used is None or now - used > timedelta(hours=1):
             self._known[digest] = name, now

@@ -1,0 +1,50 @@
+"""`nanoclaw attach`: a terminal of a gateway on another machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nanoclaw.commands.talking import TerminalChat, run
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.start.config import Config
+
+if TYPE_CHECKING:
+    from nanoclaw.commands.arguments import Options
+
+
+def attach(config: Config, options: Options) -> int:
+    """Talk until the person leaves; a connection that is lost comes again."""
+    from nanoclaw.channels.socket.remote import checked
+
+    checked(options.url)
+    config.home.mkdir(0o700, parents=True, exist_ok=True)  # what was typed is kept there, as for every terminal
+    return run(_RemoteChat(config, options, _token(options.token_file)).talk())
+
+
+def _token(name: str) -> str:
+    if not name:
+        raise ConfigError("attach needs --token-file FILE: `nanoclaw web token NAME`, on that machine, prints a token.")
+    try:
+        token = Path(name).expanduser().read_text("ascii").split()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"the token in {name!r} cannot be read: {reason}.") from None
+    if not token or not token[0].isprintable():
+        raise ConfigError(f"there is no token in {name!r}.")
+    return token[0]
+
+
+class _RemoteChat(TerminalChat):
+    """With the gateway of another machine, again and again."""
+
+    def __init__(self, config: Config, options: Options, token: str) -> None:
+        super().__init__(config, options)
+        self._token = token
+
+    async def _once(self) -> None:
+        from nanoclaw.channels.socket.remote import attached
+
+        session = self._relay.address.chat if self._relay else self._options.session
+        async with attached(self._options.url, self._token, session) as link:
+            await self._attached(link)
