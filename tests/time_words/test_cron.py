@@ -6,6 +6,9 @@ import pytest
 
 from nanoclaw.time_words import TimeWordsError
 from nanoclaw.time_words.cron import LONGEST, check, next_due
+from tests.examples import examples
+
+CRON = examples(__file__, "cron.jsonl")
 
 
 def due_times(expression: str, zone: str, after: str, count: int) -> list[str]:
@@ -19,39 +22,7 @@ def due_times(expression: str, zone: str, after: str, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("expression", "zone", "after", "times"),
-    [
-        # spring in Berlin: 02:00 to 03:00 does not exist on 28 March 2027
-        ("30 2 * * *", "Europe/Berlin", "2027-03-27T00:00", ["03-27 02:30 +0100", "03-28 03:00 +0200"]),
-        ("0 2 * * *", "Europe/Berlin", "2027-03-27T12:00", ["03-28 03:00 +0200", "03-29 02:00 +0200"]),
-        ("0 * * * *", "Europe/Berlin", "2027-03-28T00:30", ["03-28 01:00 +0100", "03-28 03:00 +0200"]),
-        ("*/30 * * * *", "Europe/Berlin", "2027-03-28T01:00", ["03-28 01:30 +0100", "03-28 03:00 +0200"]),
-        # autumn in Berlin: 02:00 to 03:00 comes twice on 25 October 2026
-        ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["10-25 02:30 +0200", "10-26 02:30 +0100"]),
-        ("0 9 * * *", "Europe/Berlin", "2026-10-24T12:00", ["10-25 09:00 +0100", "10-26 09:00 +0100"]),
-        ("30 * * * *", "Europe/Berlin", "2026-10-25T01:45", ["10-25 02:30 +0200", "10-25 02:30 +0100"]),
-        (
-            "*/30 2 * * *",
-            "Europe/Berlin",
-            "2026-10-25T01:45",
-            ["10-25 02:00 +0200", "10-25 02:30 +0200", "10-26 02:00 +0100"],
-        ),
-        # New York, half an hour of Lord Howe, and a zone whose clocks never change
-        ("30 2 * * *", "America/New_York", "2027-03-13T12:00", ["03-14 03:00 -0400", "03-15 02:30 -0400"]),
-        ("30 1 * * *", "America/New_York", "2026-10-31T12:00", ["11-01 01:30 -0400", "11-02 01:30 -0500"]),
-        ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00", ["10-04 02:30 +1100", "10-05 02:15 +1100"]),
-        ("45 1 * * *", "Australia/Lord_Howe", "2027-04-03T12:00", ["04-04 01:45 +1100", "04-05 01:45 +1030"]),
-        ("30 2 * * *", "Asia/Kolkata", "2026-12-31T12:00", ["01-01 02:30 +0530", "01-02 02:30 +0530"]),
-        # months of all lengths, leap years, the last and the nth weekday
-        ("0 18 L * *", "Europe/Berlin", "2028-01-31T18:00", ["02-29 18:00 +0100", "03-31 18:00 +0200"]),
-        ("0 9 31 * *", "UTC", "2026-11-22T00:00", ["12-31 09:00 +0000", "01-31 09:00 +0000", "03-31 09:00 +0000"]),
-        ("0 9 29 2 *", "UTC", "2026-11-22T00:00", ["02-29 09:00 +0000", "02-29 09:00 +0000"]),
-        ("0 9 * * 5#2", "UTC", "2026-11-22T00:00", ["12-11 09:00 +0000", "01-08 09:00 +0000"]),
-        ("0 9 * * L5", "UTC", "2026-11-22T00:00", ["11-27 09:00 +0000", "12-25 09:00 +0000"]),
-        ("0 12 1-7 * 1", "UTC", "2026-11-22T00:00", ["11-23 12:00 +0000", "11-30 12:00 +0000", "12-01 12:00 +0000"]),
-        # seconds, which no job may have, are computed all the same
-        ("* * * * * */20", "UTC", "2026-11-22T00:00", ["11-22 00:00 +0000", "11-22 00:00 +0000", "11-22 00:01 +0000"]),
-    ],
+    ("expression", "zone", "after", "times"), CRON["the next times are those of a clock on the wall"]
 )
 def test_the_next_times_are_those_of_a_clock_on_the_wall(
     expression: str, zone: str, after: str, times: list[str]

@@ -26,7 +26,10 @@ from nanoclaw.time_words import (
 )
 from nanoclaw.time_words.evaluate import LONGEST
 from nanoclaw.time_words.lexicon import LANGUAGES, lexicon
+from tests.examples import examples
 from tests.time_words.phrases import Case, cases, lines, phrases
+
+HEARD = examples(__file__, "heard.jsonl")
 
 BERLIN = "Europe/Berlin"
 
@@ -93,82 +96,14 @@ def test_what_was_understood_is_said_back_with_day_zone_and_distance(words: str,
     assert said(words) == read_back
 
 
-@pytest.mark.parametrize(
-    ("words", "asked"),
-    [
-        ("12.5.", ["Wed 12 May 2027", "12:05"]),
-        ("03/04/2027 9:00", ["Thu 4 Mar 2027, 09:00", "Sat 3 Apr 2027, 09:00"]),
-        ("next friday 9", ["Fri 20 Nov 2026, 09:00", "Fri 27 Nov 2026, 09:00"]),
-        ("tomorrow", ["At what time on Thu 19 Nov 2026?"]),
-        ("2026-11-27", ["At what time on Fri 27 Nov 2026?"]),
-        ("tomorrow at 3", ["Thu 19 Nov 2026, 03:00", "Thu 19 Nov 2026, 15:00"]),
-        ("noon or so", ["exact time", "Wed 18 Nov 2026, 12:00"]),
-        ("friday 28 November at 9", ["Sat 28 Nov 2026", "Fri 20 Nov 2026", "not the same day"]),
-        ("on the last day of the month at 18:00", ["Mon 30 Nov 2026, 18:00", "every last day of the month at 18:00"]),
-        ("friday at midnight", ["Fri 20 Nov 2026, 00:00", "Sat 21 Nov 2026, 00:00"]),
-        ("tomorrow at 9 and 10", ["two times"]),
-        ("every 2nd friday at 9", ["every 2 weeks, next: Fri 20 Nov", "every second Friday of the month at 09:00"]),
-        ("every 2 hours at 9", ["interval"]),
-        ("every 2 days at 3", ["At what time?"]),
-        ("today every 2 hours", ["one time and a repeat"]),
-        ("in 3 days every 2 hours", ["one time and a repeat"]),
-        ("every week on 3 May at 9", ["do not fit"]),
-        ("every day at 3", ["at 03:00", "at 15:00"]),
-        ("5pm in the morning", ["contradict"]),
-        ("9:00", ["Wed 18 Nov 2026, 21:00", "Thu 19 Nov 2026, 09:00"]),
-        ("9 may 3", ["Which number is the day"]),
-        ("every 5", ["every 5 minutes", "every day at 5"]),
-        ("on 5", ["At what time on Sat 5 Dec 2026?"]),
-        ("dans quinze jours", ["two weeks, or 15 days"]),
-        ("tous les 8 jours à 9h", ["one week, or 8 days"]),
-        ("in acht Tagen", ["one week, or 8 days"]),
-        ("dentro de 15 días", ["two weeks, or 15 days"]),
-        ("next week", ["On which day"]),
-        ("next month at 9", ["On which day"]),
-        ("every day next month at 9", ["one time and a repeat"]),
-        ("the weekend at 10", ["Saturday", "Sunday", "every weekend"]),
-        ("1h", ["Wed 18 Nov 2026, 11:00", "Thu 19 Nov 2026, 01:00"]),
-        ("heute Mittag um 1", ["two times"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "asked"), HEARD["what has two meanings is asked"])
 def test_what_has_two_meanings_is_asked(words: str, asked: list[str]) -> None:
     heard = read(words, NOW, BERLIN)
     assert isinstance(heard, Unclear)
     assert [part for part in asked if part not in heard.question] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("", "No time was given"),
-        (" \t\n", "No time was given"),
-        ("yesterday at 9", "Tue 17 Nov 2026, 09:00 has passed: it is Wed 18 Nov 2026, 10:00 Europe/Berlin now"),
-        ("today at 9:15 am", "Wed 18 Nov 2026, 09:15 has passed"),
-        ("2026-11-18T10:00", "has passed"),
-        ("10 minutes ago", "has passed"),
-        ("in 0 minutes", "That is now"),
-        ("christmas at 9:00", "'christmas'"),
-        ("buy milk tomorrow at 9", "'buy'"),
-        ("tomorrow at 9 buy milk", "'buy'"),
-        ("every 30 seconds", "30 seconds are too short"),
-        ("every 0 minutes", "not an interval"),
-        ("every -1 hours", "'-1'"),
-        ("in -5 minutes", "'-5'"),
-        ("in a few minutes", "'few'"),
-        ("in .5 hours", "'in .5 hours'"),
-        ("2020-01-01", "Wed 1 Jan 2020, 23:59 has passed"),
-        ("tomorrow 9 to 5", "'to'"),
-        ("tomorrow from 10 to 6", "Cannot read"),
-        ("75 minutes to 9", "no 75 minutes"),
-        ("* * * * * *", "a field for seconds"),
-        ("0 0 30 2 *", "never comes"),
-        ("at 25:00", "There is no 25:00"),
-        ("2027-02-30 09:00", "There is no 2027-02-30"),
-        ("31 February at 9", "day 31 in month 2"),
-        ("9am Europe/Atlantis", "Unknown time zone"),
-        ("tomorrow at 9 " * 50, "700 characters are too many"),
-    ],
-)
+@pytest.mark.parametrize(("words", "reason"), HEARD["what cannot be a job is refused with the reason"])
 def test_what_cannot_be_a_job_is_refused_with_the_reason(words: str, reason: str) -> None:
     with pytest.raises(TimeWordsError) as caught:
         read(words, NOW, BERLIN)
@@ -180,22 +115,7 @@ def test_an_unknown_zone_is_refused() -> None:
         read("tomorrow at 9", NOW, "Mars/Olympus")
 
 
-@pytest.mark.parametrize(
-    ("words", "now", "read_back"),
-    [
-        ("tonight at 1", "2026-11-18T23:30", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 1 hour 30 minutes"),
-        ("tonight at 1", "2026-11-19T00:30", "Thu 19 Nov 2026, 01:00 Europe/Berlin, in 30 minutes"),
-        ("at midnight", "2026-11-18T23:59", "Thu 19 Nov 2026, 00:00 Europe/Berlin, in 1 minute"),
-        ("at 7", "2026-11-18T06:00", "Wed 18 Nov 2026, 07:00 Europe/Berlin, in 1 hour"),
-        ("at 7", "2026-11-18T12:00", "Wed 18 Nov 2026, 19:00 Europe/Berlin, in 7 hours"),
-        ("at 7", "2026-11-18T20:00", "Thu 19 Nov 2026, 07:00 Europe/Berlin, in 11 hours"),
-        ("ten to six", "2026-11-18T10:00", "Wed 18 Nov 2026, 17:50 Europe/Berlin, in 8 hours"),
-        ("friday at 17:00", "2026-11-20T10:00", "Fri 20 Nov 2026, 17:00 Europe/Berlin, in 7 hours"),
-        ("friday at 9am", "2026-11-20T10:00", "Fri 27 Nov 2026, 09:00 Europe/Berlin, in 6 days"),
-        ("in 2 hours", "2026-10-25T01:30", "Sun 25 Oct 2026, 02:30 Europe/Berlin, in 2 hours"),
-        ("29 February at 9am", "2026-11-18T10:00", "Tue 29 Feb 2028, 09:00 Europe/Berlin, in 467 days"),
-    ],
-)
+@pytest.mark.parametrize(("words", "now", "read_back"), HEARD["near midnight and the change of clocks"])
 def test_near_midnight_and_the_change_of_clocks(words: str, now: str, read_back: str) -> None:
     assert said(words, at(now)) == read_back
 
@@ -271,31 +191,7 @@ def test_distance_and_lateness_in_words() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "bound"),
-    [
-        ("every day at 9 until friday", "until"),
-        ("every day until friday at 9", "until"),
-        ("every day at 9 - friday", "-"),
-        ("every day at 9 for two weeks", "for"),
-        ("every day at 9 except sunday", "except"),
-        ("every day at 9 only friday", "only"),
-        ("every day at 9 from monday", "from"),
-        ("every hour until 17:00", "until"),
-        ("monday to friday at 9 until friday", "until"),
-        ("täglich um 9 bis Freitag", "bis"),
-        ("jeden Tag um 9 außer sonntags", "ausser"),
-        ("tous les jours à 9h jusqu'à vendredi", "jusqu a"),
-        ("tous les jours à 9h sauf dimanche", "sauf"),
-        ("todos los días a las 9 hasta el viernes", "hasta"),
-        ("todos los días a las 9 excepto el domingo", "excepto"),
-        ("ogni giorno alle 9 fino a venerdì", "fino a"),
-        ("todos os dias às 9 até sexta", "ate"),
-        ("每天9点直到周五", "直到"),
-        ("每天9点除了周日", "除了"),
-        ("毎日9時 金曜まで", "まで"),
-    ],
-)
+@pytest.mark.parametrize(("words", "bound"), HEARD["what bounds a repeat is asked back and never dropped"])
 def test_what_bounds_a_repeat_is_asked_back_and_never_dropped(words: str, bound: str) -> None:
     heard = read(words, NOW, BERLIN)
     assert isinstance(heard, Unclear)
@@ -310,16 +206,7 @@ def test_every_day_and_one_day_of_the_week_are_never_one_of_both(words: str) -> 
     assert "Say only one" in heard.question
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "every monday until friday at 9",
-        "Montag bis Freitag um 9",
-        "周一到周五9点",
-        "月曜から金曜まで9時",
-        "从周一到周五9点",
-    ],
-)
+@pytest.mark.parametrize("words", HEARD["days from one to another are a repeat"])
 def test_days_from_one_to_another_are_a_repeat(words: str) -> None:
     heard = read(words, NOW, BERLIN)
     assert isinstance(heard, Cron)
@@ -327,18 +214,7 @@ def test_days_from_one_to_another_are_a_repeat(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "strange"),
-    [
-        ("tomorrow at 9 EST", "'EST'"),
-        ("today at 9 CET", "'CET'"),
-        ("tomorrow at 9:00 PST", "'PST'"),
-        ("morgen om 9 uur", "'om'"),
-        ("завтра в 9", "'завтра'"),
-        ("jutro o 9", "'jutro'"),
-        ("내일 오전 9시", "'내일'"),
-        ("кажды\u0438\u0306 день в 9", "'каждый'"),
-        ("every friday until december at 9", "'every friday until december at 9'"),
-    ],
+    ("words", "strange"), HEARD["words for the time that are not known are quoted and no time is made up"]
 )
 def test_words_for_the_time_that_are_not_known_are_quoted_and_no_time_is_made_up(words: str, strange: str) -> None:
     with pytest.raises(TimeWordsError) as caught:
@@ -401,49 +277,7 @@ def meaning(words: str) -> Result | None:
     return None if isinstance(heard, Unclear) else heard
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(
-            "1d",
-            "2d",
-            "10d",
-            "1y",
-            "1w",
-            "5 d",
-            "5 y",
-            "7a",
-            "7 a",
-            "7p",
-            "tomorrow 7a",
-            "9 o",
-            "5o",
-            "5º",
-            "9e",
-            "9 l",
-        ),
-        *(
-            "10'",
-            "5'",
-            '10"',
-            "in 5' at 9",
-            "9°",
-            "9 st",
-            "7 mo",
-            "5 sa",
-            "9 of 30",
-            "9/",
-            "9 &",
-            "9 @",
-            "9 -",
-            "-9",
-            "a9",
-            "d9",
-        ),
-        *("tomorrow at 9 the", "tomorrow at 9 and", "morgen um 9 im", "demain à 9h de", "mañana a las 9 y"),
-        *("17:00z", "tomorrow at 9:30z", "завтра в 9:00 z", "завтра в -9:00", "jutro o 9:00w", "27.11.2029 9:00 +2"),
-    ],
-)
+@pytest.mark.parametrize("words", HEARD["a letter or a sign beside a number is never dropped"])
 def test_a_letter_or_a_sign_beside_a_number_is_never_dropped(words: str) -> None:
     assert meaning(words) is None
 

@@ -9,7 +9,10 @@ import pytest
 
 from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.examples import examples
 from tests.program import running
+
+TALK = examples(__file__, "small_talk_notes.jsonl")
 
 NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
 SENTENCES = json.loads(Path(__file__).with_name("small_talk.json").read_text("utf-8"))
@@ -38,58 +41,21 @@ def test_small_talk_recalls_nothing_and_questions_their_notes(tmp_path: Path, la
     assert len(missed) <= 1, missed
 
 
-@pytest.mark.parametrize(
-    ("message", "note"),
-    [
-        ("你好", "你好，我是小王"),
-        ("Danke, das ist gut", "Danke an Petra, das Essen war gut"),
-        ("ok cool, thanks a bunch", "bought a bunch of tulips, a cool vase"),
-        ("that makes sense", "Anna makes sense of the tax form"),
-    ],
-)
+@pytest.mark.parametrize(("message", "note"), TALK["a note that shares words of small talk does not come up"])
 def test_a_note_that_shares_words_of_small_talk_does_not_come_up(tmp_path: Path, message: str, note: str) -> None:
     notes = search_of(tmp_path, [note, "rain all day", "the plumber came"])
     assert recalled(notes, message) == []
     notes.close()
 
 
-@pytest.mark.parametrize(
-    ("question", "note"),
-    [
-        ("Wann muss ich zum Zahnarzt?", "Termin beim Zahnarzt"),
-        ("Dişçiye ne zaman gitmem gerekiyor?", "dişçi randevusu perşembe"),
-        ("What else did the heron eat?", "the heron ate a frog"),
-        ("Porto'daki otelin adı neydi?", "Porto otel: Casa do Rio"),
-        ("Comment s'appelle l'hôtel ?", "hôtel à Porto : Casa do Rio"),
-        ("Что сказал ветеринар?", "был у ветеринара"),
-        ("Wo bin ich versichert?", "Autoversicherung bei der HUK"),
-        ("wann kommt der schornsteinfeger", "Schornsteinfeger hat sich angemeldet"),
-        ("Hangi şirkette sigortalıyım?", "araç sigortası Axa"),
-        ("поезд в Казань во сколько", "Поезд до Казани, отправление 21:08"),
-        ("spare key, who has it", "gave a spare key to Mrs Okafor"),
-        ("passport expiry", "renewed the passport, valid until 2031"),
-        ("where's the tent", "tent stored in the loft"),
-        ("телефон сантехника", "сантехник Валерий, телефон 8-916-555"),
-        ("what did mia want", "Mia would like a microscope"),
-    ],
-)
+@pytest.mark.parametrize(("question", "note"), TALK["a question is answered by its one rare word"])
 def test_a_question_is_answered_by_its_one_rare_word(tmp_path: Path, question: str, note: str) -> None:
     notes = search_of(tmp_path, [note, "rain all day", "the plumber came"])
     assert recalled(notes, question)[:1] == [note]
     notes.close()
 
 
-@pytest.mark.parametrize(
-    ("message", "note"),
-    [
-        ("what's your favourite colour?", "Leo's favourite colour is green"),
-        ("Was ist deine Lieblingsfarbe?", "Leos Lieblingsfarbe ist grün"),
-        ("¿Cuál es tu color favorito?", "el color favorito de Leo es el verde"),
-        ("En sevdiğin renk ne?", "Leo'nun en sevdiği renk yeşil"),
-        ("Какой твой любимый цвет?", "любимый цвет Лёвы зелёный"),
-        ("你最喜欢什么颜色？", "小乐最喜欢的颜色是绿色"),
-    ],
-)
+@pytest.mark.parametrize(("message", "note"), TALK["a question about the assistant brings up no note"])
 def test_a_question_about_the_assistant_brings_up_no_note(tmp_path: Path, message: str, note: str) -> None:
     notes = search_of(tmp_path, [note, *(f"rain all day, the plumber number {number} came" for number in range(60))])
     assert recalled(notes, message) == []
