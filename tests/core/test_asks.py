@@ -134,49 +134,12 @@ async def test_a_turn_waits_on_disk_for_a_yes_and_then_does_exactly_this_call_on
             assert len(records.of_turn(program.app.store, turn)) == 1
 
 
-@virtual_time
-async def test_a_no_is_told_to_the_model_and_nothing_is_done(tmp_path: Path) -> None:
-    post = Post()
-    with ScriptedProvider(send(), "Then not.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
-            await program.ask("send it")
-            await program.say("/no 1")
-            assert {await program.answer(), await program.answer()} == {"Fine.", "Then not."}
-            assert (post.sent, texts(program)) == ([], [NO])
-
-
-@virtual_time
-async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) -> None:
-    post = Post()
-    with ScriptedProvider(send(), "Then not.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker], seconds=1000) as program:
-            await program.ask("send it")
-            assert await program.answer() == "Then not."
-            assert passed() == 900
-            assert (post.sent, texts(program)) == ([], [LATE])
-            assert await program.ask("/yes 1") == "Nothing is asked."
-
-
 async def asked_and_ended(tmp_path: Path, post: Post, clock: HandClock | None = None) -> None:
     """A process that asks, and ends."""
     async with bare(tmp_path, ScriptedProvider(send()), tools=post.tools(), plugins=[Asker], clock=clock) as program:
         await program.ask("send it")
         await program.app.conversations.idle()
     assert post.sent == []
-
-
-@virtual_time
-async def test_after_a_restart_the_turn_still_waits_and_goes_on_with_the_yes(tmp_path: Path) -> None:
-    post = Post()
-    await asked_and_ended(tmp_path, post)
-    with ScriptedProvider("It is sent.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
-            await program.app.conversations.idle()
-            assert (post.sent, program.channel.sent.empty()) == ([], True)
-            assert await program.ask("/yes 1") == "Fine."
-            assert await program.answer() == "It is sent."
-            assert post.sent == ["a letter"]
-            assert_legal(program.history)
 
 
 @virtual_time
@@ -265,17 +228,6 @@ async def test_of_two_calls_each_has_its_own_answer_and_none_runs_before_both_ar
 
 
 @virtual_time
-async def test_where_nobody_can_be_asked_it_is_a_refusal_at_once(tmp_path: Path) -> None:
-    post = Post()
-    with ScriptedProvider(send(), "I may not.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
-            program.public("asker").is_there = False
-            assert await program.ask("send it") == "I may not."
-            assert (post.sent, texts(program)) == ([], [nobody_for("May I send a letter?")])
-            assert program.rows("SELECT * FROM approvals_asks") == []
-
-
-@virtual_time
 async def test_without_a_plugin_that_asks_it_is_a_refusal_too_also_for_a_turn_that_waits(tmp_path: Path) -> None:
     class Careful(Plugin):
         name = "careful"
@@ -330,15 +282,6 @@ class Tainted(Plugin):
 
 
 @virtual_time
-async def test_a_call_whose_scope_was_allowed_is_not_asked_about(tmp_path: Path) -> None:
-    post = Post()
-    with ScriptedProvider(send(), "It is sent.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Twofold]) as program:
-            assert await program.ask("send it") == "It is sent."
-            assert (post.sent, program.rows("SELECT * FROM approvals_asks")) == (["a letter"], [])
-
-
-@virtual_time
 async def test_an_ask_without_scope_asks_whatever_was_allowed(tmp_path: Path) -> None:
     post = Post()
     with ScriptedProvider(send(), "It is sent.") as model:
@@ -364,31 +307,6 @@ async def test_all_that_is_asked_about_one_call_is_one_question_whose_yes_is_for
 
 
 @virtual_time
-async def test_a_question_is_kept_whole_with_what_its_yes_may_be_extended_to(tmp_path: Path) -> None:
-    post = Post()
-    async with bare(tmp_path, ScriptedProvider(send()), tools=post.tools(), plugins=[Twofold]) as program:
-        program.public("asker").granted.clear()
-        await program.ask("send it")
-        (question,) = program.public("asker").open()
-        assert question.ask == Ask("May I send it?", default="no", exact="a letter", scope=Scope("send", "letters"))
-        assert (question.sender, question.conversation) == ("me", MAIN)
-
-
-@virtual_time
-async def test_what_is_said_meanwhile_waits_for_the_answer_and_comes_after_it(tmp_path: Path) -> None:
-    post = Post()
-    with ScriptedProvider(send(), "It is sent.", "And that too.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
-            await program.ask("send it")
-            await program.say("what is the time?")
-            await program.app.conversations.idle()
-            assert len(model.requests) == 1
-            await program.say("/yes 1")
-            assert {await program.answer() for _ in range(3)} == {"Fine.", "It is sent.", "And that too."}
-            assert_legal(program.history)
-
-
-@virtual_time
 async def test_a_stop_ends_a_turn_that_waits_and_its_question(tmp_path: Path) -> None:
     post = Post()
     with ScriptedProvider(send(), "Fine then.") as model:
@@ -403,33 +321,6 @@ async def test_a_stop_ends_a_turn_that_waits_and_its_question(tmp_path: Path) ->
             assert_legal(program.history)
             assert await program.ask("hello") == "Fine then."
             assert "may have been done" not in "".join(texts(program)), "it was never begun"
-    assert post.sent == []
-
-
-@virtual_time
-async def test_a_new_conversation_ends_the_question_too(tmp_path: Path) -> None:
-    post = Post()
-    with ScriptedProvider(send(), "Fine then.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
-            await program.ask("send it")
-            assert (await program.ask("/new")).endswith("Not answered: send it.")
-            assert await program.ask("/yes 1") == "Nothing is asked."
-            assert await program.ask("hello") == "Fine then."
-            assert program.app.inbox.open_turns() == []
-            assert_legal(program.history)
-    assert post.sent == []
-
-
-@virtual_time
-async def test_panic_ends_the_question_too(tmp_path: Path) -> None:
-    post = Post()
-    async with bare(tmp_path, ScriptedProvider(send()), tools=post.tools(), plugins=[Asker]) as program:
-        await program.ask("send it")
-        await program.say("/panic")
-        told = {await program.answer(), await program.answer()}
-        assert "Stopped." in told
-        assert program.rows("SELECT answer FROM approvals_asks") == [("no",)]
-        assert program.app.inbox.open_turns() == []
     assert post.sent == []
 
 

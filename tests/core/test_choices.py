@@ -5,8 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core.events import TurnPaused
-from nanoclaw.core.messages import CheckedCall, Inbound, OwnersAnswer, UserMessage
+from nanoclaw.core.messages import CheckedCall, OwnersAnswer
 from nanoclaw.core.plugin import Ask, Command, Host, Said, Tool, Turn, Tx, Verdict
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
@@ -51,48 +50,6 @@ def paint(thing: str = "door") -> Say:
 
 
 @virtual_time
-async def test_the_call_runs_with_the_answer_and_is_asked_about_once(tmp_path: Path) -> None:
-    painter = Painter()
-    with ScriptedProvider(paint(), "Blue it is.") as model:
-        async with bare(tmp_path, model, tools=painter.tools(), plugins=[Answering]) as program:
-            assert await program.ask("paint it") == "The door? red, blue? /answer 1"
-            await program.app.conversations.idle()
-            assert painter.ran == []
-            assert isinstance(program.channel.events[-1][1], TurnPaused), "nobody is at work"
-            assert await program.ask("/answer 1 neither") == "Fine."
-            assert await program.answer() == "Blue it is."
-            assert texts(program) == ["door: neither by owner"]
-            assert painter.ran == [OwnersAnswer("neither", "owner")]
-            assert await program.ask("/answer 1 red") == "Nothing is asked."
-            assert program.public("asker").settled_questions == [1]
-            assert_legal(program.history)
-
-
-@virtual_time
-async def test_at_its_end_the_default_is_taken_and_told_and_the_turn_goes_on(tmp_path: Path) -> None:
-    with ScriptedProvider(paint(), "Red then.") as model:
-        async with bare(tmp_path, model, tools=Painter("red").tools(), plugins=[Answering], seconds=9000) as program:
-            await program.ask("paint it")
-            assert await program.answer() == f"Over: {OwnersAnswer('red', 'time')}"
-            assert await program.answer() == "Red then."
-            assert (passed(), texts(program)) == (HOUR, ["door: red by time"])
-
-
-@virtual_time
-async def test_without_a_default_the_call_hears_that_nobody_answered(tmp_path: Path) -> None:
-    with ScriptedProvider(paint(), "Not painted.") as model:
-        async with bare(
-            tmp_path, model, tools=Painter(seconds=None).tools(), plugins=[Answering], seconds=1000
-        ) as program:
-            await program.ask("paint it")
-            assert [await program.answer(), await program.answer()] == [
-                "Over: " + str(OwnersAnswer("", "time")),
-                "Not painted.",
-            ]
-            assert (passed(), texts(program)) == (900, ["door:  by time"])
-
-
-@virtual_time
 async def test_its_time_goes_on_while_the_machine_sleeps(tmp_path: Path) -> None:
     clock = HandClock()
     with ScriptedProvider(paint(), "Red.") as model:
@@ -101,43 +58,6 @@ async def test_its_time_goes_on_while_the_machine_sleeps(tmp_path: Path) -> None
             clock.now += timedelta(hours=2)
             assert [await program.answer(), await program.answer()][1] == "Red."
             assert passed() <= 60
-
-
-async def asked_and_ended(tmp_path: Path, clock: HandClock) -> None:
-    tools = Painter("red").tools()
-    async with bare(tmp_path, ScriptedProvider(paint()), tools=tools, plugins=[Answering], clock=clock) as program:
-        await program.ask("paint it")
-        await program.app.conversations.idle()
-
-
-@virtual_time
-async def test_after_a_restart_it_still_waits(tmp_path: Path) -> None:
-    clock = HandClock()
-    await asked_and_ended(tmp_path, clock)
-    clock.now += timedelta(minutes=30)
-    with ScriptedProvider("Blue.") as model:
-        async with bare(tmp_path, model, tools=Painter("red").tools(), plugins=[Answering], clock=clock) as program:
-            await program.app.conversations.idle()
-            assert program.channel.sent.empty()
-            assert program.public("asker").open_at_start == 1
-            assert await program.ask("/answer 1 blue") == "Fine."
-            assert await program.answer() == "Blue."
-            assert texts(program) == ["door: blue by owner"]
-
-
-@virtual_time
-async def test_what_was_over_while_the_program_was_off_is_taken_at_the_start_and_told(tmp_path: Path) -> None:
-    clock = HandClock()
-    await asked_and_ended(tmp_path, clock)
-    clock.now += timedelta(hours=30)
-    with ScriptedProvider("Red.") as model:
-        async with bare(tmp_path, model, tools=Painter("red").tools(), plugins=[Answering], clock=clock) as program:
-            assert {await program.answer(), await program.answer()} == {f"Over: {OwnersAnswer('red', 'time')}", "Red."}
-            assert texts(program) == ["door: red by time"]
-            assert_legal(program.history)
-    async with bare(tmp_path, ScriptedProvider(), tools=Painter().tools(), plugins=[Answering], clock=clock) as program:
-        await program.app.conversations.idle()
-        assert program.channel.sent.empty()
 
 
 @virtual_time
@@ -180,37 +100,6 @@ async def test_a_call_that_wants_a_yes_and_a_choice_is_asked_about_both(tmp_path
             await program.say("/answer 2 blue")
             assert {await program.answer(), await program.answer()} == {"Fine.", "Painted."}
             assert texts(program) == ["door: blue by owner"]
-
-
-@virtual_time
-async def test_where_nobody_is_there_the_call_runs_at_once_with_the_default(tmp_path: Path) -> None:
-    """Nobody can be reached; a heartbeat; `nanoclaw -m`, which waits for no answer."""
-    with ScriptedProvider(paint(), "Red.", paint(), "Red.", paint(), "Red.") as model:
-        async with bare(tmp_path, model, tools=Painter("red").tools(), plugins=[Answering]) as program:
-            program.public("asker").is_there = False
-            assert await program.ask("paint it") == "Red."
-            program.public("asker").is_there = True
-            beat = Inbound(MAIN, "", "1", UserMessage("look", program.clock(), "heartbeat"), role="owner")
-            program.app.transactions.write_now(lambda tx: tx.deliver(beat))
-            assert await program.answer() == "Red."
-            one = Inbound(MAIN, "me", "2", UserMessage("paint it", program.clock()), role="owner", wait_limit=60.0)
-            await program.deliver(one)
-            assert await program.answer() == "Red."
-            assert texts(program)[-1] == "door: red by nobody"
-            assert program.rows("SELECT * FROM approvals_asks") == []
-
-
-@virtual_time
-async def test_a_stop_ends_the_question_and_nothing_of_the_call_runs(tmp_path: Path) -> None:
-    painter = Painter("red")
-    with ScriptedProvider(paint(), "Fine then.") as model:
-        async with bare(tmp_path, model, tools=painter.tools(), plugins=[Answering]) as program:
-            await program.ask("paint it")
-            assert await program.ask("/stop") == "Stopped."
-            assert await program.ask("/answer 1 blue") == "Nothing is asked."
-            assert await program.ask("hello") == "Fine then."
-            assert painter.ran == []
-            assert_legal(program.history)
 
 
 @virtual_time

@@ -363,17 +363,6 @@ def test_a_long_file_is_cut_inside_the_limit_with_a_marker_that_names_it(tmp_pat
     assert "of 50000 characters" in soul.text
 
 
-async def test_an_edited_soul_is_in_the_next_message(tmp_path: Path) -> None:
-    with ScriptedProvider("One.", "Two.", "Three.") as model:
-        async with bare(tmp_path, model) as program:
-            await program.ask("hi")
-            (program.workspace / "SOUL.md").write_text(SOUL)
-            await program.ask("hi")
-            await program.ask("hi")
-    souls = [SOUL in request.system.text for request in model.requests]
-    assert souls == [False, True, True]
-
-
 # -- the prefix never changes by itself
 
 
@@ -421,18 +410,6 @@ def test_each_request_begins_with_the_bytes_of_the_one_before_over_twenty_turns_
     for number, (before, after) in enumerate(pairwise(requests)):
         assert wire(after).startswith(wire(before)), f"request {number + 1} does not continue request {number}"
     assert (workspace / "MEMORY.md").read_text().count("fact") == 20
-
-
-async def test_an_edited_soul_costs_one_miss(tmp_path: Path) -> None:
-    with ScriptedProvider(*["Well."] * 5) as model:
-        async with bare(tmp_path, model) as program:
-            for text in ("Hello", "Still there?"):
-                await program.ask(text)
-            (program.workspace / "SOUL.md").write_text(SOUL)
-            for text in ("Hello", "Still there?", "Good"):
-                await program.ask(text)
-    pairs = list(enumerate(pairwise(model.requests)))
-    assert [number for number, (before, after) in pairs if not wire(after).startswith(wire(before))] == [1]
 
 
 async def test_a_new_conversation_begins_with_what_is_remembered_by_then(tmp_path: Path) -> None:

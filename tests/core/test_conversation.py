@@ -1,20 +1,16 @@
 """One message's path: commands, lanes, delivery, and the errors that must not stop the next message."""
 
 import asyncio
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from nanoclaw.core import commands
-from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Plugin
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from tests.program import MAIN, HandClock, bare
-
-OTHER = Address("terminal", "other")
-
+from tests.program import MAIN, bare
 
 # -- commands
 
@@ -177,74 +173,3 @@ async def test_an_answer_says_which_message_it_belongs_to(tmp_path: Path) -> Non
             message = UserMessage(text, program.clock())
             await program.deliver(Inbound(Address("terminal", "main"), "me", identity, message))
             assert (await program.channel.sent.get()).reply_to == identity
-
-
-async def test_what_cannot_be_delivered_is_tried_again_when_due_and_nothing_overtakes_it(tmp_path: Path) -> None:
-    clock = HandClock()
-    with ScriptedProvider("One.", "Two.", "Three.") as model:
-        async with bare(tmp_path, model, clock=clock) as program:
-            failed = asyncio.Event()
-
-            def broken(outbound: Outbound) -> bool:
-                if outbound.address == OTHER:
-                    return False
-                failed.set()
-                return True
-
-            program.channel.broken = broken
-            await program.say("one")
-            await failed.wait()
-            await program.say("two")
-            await program.app.conversations.idle()
-            assert await program.ask("three", chat="other") == "Three."
-            program.channel.broken = lambda outbound: False
-            clock.now += timedelta(seconds=6)
-            program.app.delivery.wake("terminal")
-            assert [await program.answer(), await program.answer()] == ["One.", "Two."]
-
-
-async def test_waiting_for_a_retry_costs_no_work(tmp_path: Path) -> None:
-    looks = 0
-
-    class Counting(HandClock):
-        def __call__(self) -> object:  # type: ignore[override]
-            nonlocal looks
-            looks += 1
-            return super().__call__()
-
-    with ScriptedProvider("One.", "Two.") as model:
-        async with bare(tmp_path, model, clock=Counting()) as program:
-            program.channel.broken = lambda outbound: True
-            await program.say("one")
-            await program.say("two")
-            await program.app.conversations.idle()
-            for _ in range(20):
-                await asyncio.sleep(0)
-            before = looks
-            for _ in range(200):
-                await asyncio.sleep(0)
-            assert looks - before < 5
-
-
-async def test_a_message_is_given_up_after_five_attempts_and_the_next_one_goes_out(tmp_path: Path) -> None:
-    clock = HandClock()
-    with ScriptedProvider("One.", "Two.") as model:
-        async with bare(tmp_path, model, clock=clock) as program:
-            tried: asyncio.Queue[Outbound] = asyncio.Queue()
-
-            def broken(outbound: Outbound) -> bool:
-                tried.put_nowait(outbound)
-                return outbound.text == "One."
-
-            program.channel.broken = broken
-            await program.say("one")
-            for _ in range(4):
-                await tried.get()
-                while (due := program.rows("SELECT due FROM outbox")[0][0]) <= clock.now.isoformat():  # noqa: ASYNC110
-                    await asyncio.sleep(0)
-                clock.now = datetime.fromisoformat(due)
-                program.app.delivery.wake("terminal")
-            await tried.get()
-            assert await program.ask("two") == "Two."
-            states = program.app.store.db.execute("SELECT state, attempts FROM outbox ORDER BY id").fetchall()
-            assert states[0] == ("failed", 5)

@@ -60,29 +60,6 @@ def test_the_channel_that_began_the_conversation_is_in_the_system_message(tmp_pa
     assert "You talk through" not in builder.begin("", JOB, "telegram").system.text
 
 
-def test_another_channel_is_told_of_once_and_the_prefix_stays(tmp_path: Path) -> None:
-    builder = builder_for(tmp_path, channels=HINTS)
-    begun = builder.resume(EMPTY, "hello", PERSON, "terminal")
-    snapshot = builder.resume(begun, "hello", PERSON, "telegram")
-    snapshot, told = builder.introduce(snapshot, "telegram")
-    assert told == LINE
-    again = builder.resume(snapshot, "and", PERSON, "terminal")
-    for channel in ("terminal", "telegram", "terminal"):
-        again, told = builder.introduce(again, channel)
-        assert told == ""
-    assert again.system == begun.system
-
-
-def test_a_conversation_from_before_there_were_hints_keeps_its_prefix(tmp_path: Path) -> None:
-    builder = builder_for(tmp_path, channels=HINTS)
-    old = builder.begin("hello")
-    assert old.channels == ()
-    snapshot = builder.resume(old, "and", PERSON, "telegram")
-    snapshot, told = builder.introduce(snapshot, "telegram")
-    assert told == LINE
-    assert snapshot.system == old.system
-
-
 def test_an_edited_file_does_not_make_the_channel_forgotten(tmp_path: Path) -> None:
     builder = builder_for(tmp_path, channels=HINTS)
     begun = builder.begin("hello", PERSON, "telegram")

@@ -123,46 +123,10 @@ async def test_the_tools_of_a_context_are_sent_as_they_were_though_some_are_gone
     assert chat_tools(second.requests[0].tools) == chat_tools(first.requests[0].tools)
 
 
-async def test_a_tool_that_comes_while_a_context_goes_on_is_run_by_its_name_and_sent_with_the_next_context(
-    tmp_path: Path,
-) -> None:
-    class Growing(Plugin):
-        name = "growing"
-
-        def __init__(self, host: Host, settings: None) -> None:
-            self._there: list[Tool] = []
-            self.public = self._there
-
-        def tools(self) -> list[Tool]:
-            return self._there
-
-    async def late() -> str:
-        """Came later."""
-        return "found"
-
-    with ScriptedProvider("a", call("late"), "b", "c") as model:
-        async with bare(tmp_path, model, plugins=[Growing]) as program:
-            await program.ask("hello")
-            program.public("growing").append(tool(late))
-            await program.ask("use it")
-            assert [message.text for message in program.history if getattr(message, "call_id", "")] == ["found"]
-            await program.ask("/new")
-            await program.ask("and now?")
-    assert [[spec.name for spec in request.tools] for request in model.requests] == [[], [], [], ["late"]]
-
-
 def test_a_stored_snapshot_that_is_damaged_begins_anew(tmp_path: Path) -> None:
     builder = builder_for(tmp_path)
     for damaged in ("", "{", "[]", "null", '{"files": 1}', builder.begin().dump()[:-20]):
         assert prompt_snapshot.load(damaged) is None
-
-
-def test_a_snapshot_survives_being_stored(tmp_path: Path) -> None:
-    snapshot = builder_for(tmp_path, plugins=[Pins(None, None)]).begin("hello")  # type: ignore[arg-type]
-    loaded = prompt_snapshot.load(snapshot.dump())
-    assert loaded
-    assert loaded._replace(tools=()) == snapshot._replace(tools=())
-    assert chat_tools(loaded.tools) == chat_tools(snapshot.tools)
 
 
 async def test_the_person_is_told_once_that_a_file_is_too_long_to_be_seen_whole(tmp_path: Path) -> None:

@@ -171,25 +171,6 @@ def test_what_cannot_be_understood_does_nothing_and_says_why(box: Box, arguments
     assert CALLS == []
 
 
-@pytest.mark.parametrize("name", ["ECHO", " echo ", "Echo"])
-def test_a_name_in_the_wrong_case_is_found(box: Box, name: str) -> None:
-    assert box.send(name, '{"text": "a"}').text == "a"
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"), [("ecko", "Near: echo"), ("", "Tools: echo, who"), ("zzzzzz", "Tools: echo, who, breaks")]
-)
-def test_an_unknown_name_gets_the_near_ones(box: Box, name: str, reason: str) -> None:
-    result = box.send(name, "{}")
-    assert result.is_error
-    assert reason in result.text
-
-
-def test_a_defect_becomes_an_error_result(box: Box) -> None:
-    result = box.send("breaks", "{}")
-    assert (result.is_error, result.text) == (True, "breaks failed: RuntimeError: a defect")
-
-
 async def test_a_result_is_what_plugins_make_of_it_and_never_empty(tmp_path: Path) -> None:
     class Secretive(Plugin):
         name = "secretive"
@@ -205,12 +186,3 @@ async def test_a_result_is_what_plugins_make_of_it_and_never_empty(tmp_path: Pat
             said, shown = results(program.history)
             assert said.text == "my [secret] key"
             assert (shown.text, shown.images) == ("(no output)", (Image("image/png", b"x"),))
-
-
-async def test_a_tool_error_is_shown_as_it_is() -> None:
-    async def refuses() -> str:
-        """Refuse."""
-        raise ToolError("give a date")
-
-    result = await Box(tool(refuses)).run("refuses", "")
-    assert (result.call_id, result.text, result.is_error, result.at) == ("7", "give a date", True, NOON)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.core.delivery import Outbox, failures
+from nanoclaw.core.delivery import Outbox
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.start.opening import open_store
@@ -67,13 +67,6 @@ async def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) 
     store.close()
 
 
-async def test_a_delivered_row_is_never_sent_again(store: Store, outbox: Outbox) -> None:
-    add(store, Outbound(MAIN, "hello"))
-    await outbox.delivered(outbox.pending("terminal")[0], "platform-7")
-    assert outbox.pending("terminal") == []
-    assert store.db.execute("SELECT state, platform_id FROM outbox").fetchall() == [("delivered", "platform-7")]
-
-
 async def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(store: Store, outbox: Outbox) -> None:
     add(store, Outbound(MAIN, "half \ud83d smile"))
     row = outbox.pending("terminal")[0]
@@ -96,19 +89,3 @@ async def test_what_was_said_is_found_by_the_platforms_id(store: Store, outbox: 
     assert found == {"11": "long", "12": "long", "13": "pending", "1": "newer", "2": "", "": "", "%": ""}
     assert outbox.sent(Address("chat", "-55"), "11", MAIN)[0] == "elsewhere"
     assert outbox.sent(Address("mail", "-5"), "11", MAIN) == ("", "")
-
-
-async def test_to_wait_as_the_platform_asked_is_no_attempt(store: Store, outbox: Outbox) -> None:
-    add(store, Outbound(MAIN, "hello"))
-    await outbox.postpone(outbox.pending("terminal")[0], "slow down", NOW + timedelta(seconds=30))
-    (row,) = outbox.pending("terminal")
-    assert (row.due, row.attempts) == (NOW + timedelta(seconds=30), 0)
-    await outbox.hasten("terminal")
-    assert outbox.pending("terminal")[0].due == NOW
-
-
-async def test_what_is_given_up_is_listed_with_its_reason(store: Store, outbox: Outbox) -> None:
-    add(store, Outbound(MAIN, "hello"))
-    await outbox.give_up(outbox.pending("terminal")[0], "there is no such chat")
-    assert outbox.pending("terminal") == []
-    assert failures(store) == [("terminal:main", "hello", "there is no such chat")]

@@ -305,21 +305,6 @@ async def test_after_a_crash_a_message_is_delivered_once_and_the_model_knows_tha
         assert_legal(home.history)
 
 
-async def test_what_waited_for_a_yes_when_the_program_was_killed_is_sent_once_after_it(tmp_path: Path) -> None:
-    killed, step = tmp_path / "killed", message(text="The party is at 8.", to="telegram:555")
-    async with writing(tmp_path / "first", step) as home:
-        assert "/yes 1" in await home.ask("tell Anna")
-        killed.mkdir()
-        copy(home, killed / "state.db")
-    chat = FakeChannel("telegram")
-    async with writing(killed, "Told her.", chat=chat) as home:
-        await home.say("/yes 1")
-        assert (await chat.sent.get()).text == "The party is at 8."
-        await home.app.conversations.idle()
-        assert_legal(home.history)
-        assert chat.sent.empty()
-
-
 @pytest.mark.parametrize("is_changed", [False, True])
 async def test_a_yes_is_to_the_file_as_it_was_when_it_was_asked_for(tmp_path: Path, is_changed: bool) -> None:
     chat = FakeChannel("telegram", Hints(files=1, file_bytes=1_000_000))
