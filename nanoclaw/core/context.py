@@ -6,17 +6,16 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nanoclaw import bootstrap_files
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.messages import Address, Attachment, Image, Inbound, Message, ModelRequest, ToolCall, UserMessage
-from nanoclaw.core.plugin import GUEST, PROFILES, Draft, Mode, Profile, Section
+from nanoclaw.core.messages import Inbound, ToolCall, UserMessage
+from nanoclaw.core.plugin import GUEST, PROFILES, Draft, Profile, Section
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
-from nanoclaw.core.provider import chat_messages
 from nanoclaw.outside_text import block
 from nanoclaw.runtime_metadata import escape, program_remark, runtime_metadata
 
@@ -174,29 +173,6 @@ class ContextBuilder:
         """Something that the program itself tells the model, under the tag."""
         now = self._clock()
         return UserMessage(program_remark(now, text), now, "runtime")
-
-    def build_messages(
-        self,
-        history: Sequence[Message],
-        current_message: str,
-        media: Sequence[Attachment] = (),
-        channel: str = "",
-        chat_id: str = "",
-        *,
-        sender: str = "",
-        images: Sequence[Image] = (),
-        mode: Mode = "full",
-    ) -> list[dict[str, Any]]:
-        """The whole request in the OpenAI chat form: system, history, runtime metadata, content."""
-        message = UserMessage(current_message, self._clock(), images=tuple(images))
-        inbound = Inbound(Address(channel, chat_id), sender, "", message)
-        new = self.frame(Draft(message, tuple(media), inbound=inbound))
-        system = self.begin(
-            current_message,
-            next((one for one in PROFILES.values() if one.mode == mode), Profile("none", mode)),
-            channel,
-        ).system
-        return chat_messages(ModelRequest(system, (*history, *new)))
 
 
 def _key(owner: str, part: Section) -> str:

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder, PromptLimits
-from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
+from nanoclaw.core.plugin import Draft, Plugin
+from nanoclaw.core.provider import chat_messages
 from nanoclaw.start.home import make_home, shipped
-from tests.program import FakeChannel, HandClock, config_of
+from tests.program import NOON, FakeChannel, HandClock, config_of
 
 
 def new_home(root: Path) -> Path:
@@ -34,3 +37,13 @@ def builder_for(
     return ContextBuilder(
         Reach(new_home(root) / "workspace"), template, now, Chain(list(plugins), list), places, limits or PromptLimits()
     )
+
+
+def asked(
+    builder: ContextBuilder, text: str, history: Iterable[Any] = (), channel: str = "", chat: str = "", **given: Any
+) -> list[dict[str, Any]]:
+    """The whole request in the OpenAI chat form: system, history, runtime metadata, content."""
+    message = UserMessage(text, NOON, images=tuple(given.get("images", ())))
+    inbound = Inbound(Address(channel, chat), given.get("sender", ""), "", message)
+    new = builder.frame(Draft(message, tuple(given.get("files", ())), inbound=inbound))
+    return chat_messages(ModelRequest(builder.begin(text, channel=channel).system, (*history, *new)))
