@@ -425,7 +425,7 @@ def take_out(name: str, source: Path) -> None:
     for shared in ("skills", "workspace_template"):
         (source / shared).symlink_to(PACKAGE.parent / shared)
     shutil.rmtree(source / "nanoclaw" / "plugins" / name)
-    table = source / "nanoclaw" / "core" / "build.py"
+    table = source / "nanoclaw" / "start" / "build.py"
     lines = table.read_text().splitlines(keepends=True)
     table.write_text("".join(line for line in lines if f'"{name}": "{PLUGINS}.' not in line))
 
