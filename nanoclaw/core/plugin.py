@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from nanoclaw.redaction import Redactor
 
 T = TypeVar("T")
+RouteAnswer = Callable[[str, Mapping[str, str], bytes], Awaitable[tuple[int, str | Mapping[str, Any]]]]
+"""Given the name in its path ('' for none), the headers by lower case names and the body, gives a status and a text,
+or an object for JSON."""
 
 
 class Tx(Protocol):
@@ -519,6 +522,7 @@ class Host(Protocol):
     def serves(self, address: Address) -> bool: ...  # this process goes on there with what an earlier one left
     def is_gateway(self) -> bool: ...
     def is_frozen(self) -> bool: ...  # by /panic, until /resume
+    def status(self) -> Mapping[str, Any]: ...  # seconds since the start; of each channel name, `alive` and `trouble`
     def now(self) -> datetime: ...  # the time in the person's zone
     def read(self, sql: str, *values: object) -> list[Any]: ...
     async def write(self, change: Callable[[Tx], T]) -> T: ...  # the result of a change, once it is on disk
@@ -623,6 +627,11 @@ class Plugin:
 
     def providers(self) -> Mapping[str, Callable[[str], Provider]]:
         """By prefix: {"acme": make} answers for the model "acme/large", and is called with that whole name."""
+        return {}
+
+    def routes(self) -> Mapping[str, RouteAnswer]:
+        """Paths for other programs on the page's server: {"POST /hooks/{name}": answer}. An answer decides itself whom
+        it lets in."""
         return {}
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:

@@ -179,6 +179,11 @@ class Records(NamedTuple):
             self.read("SELECT 1 FROM inbox WHERE (channel, chat) = (?, ?) AND state <> 'done' LIMIT 1", *address)
         )
 
+    def waiting(self) -> tuple[int, int]:
+        """The numbers of messages that are not answered, and not sent yet."""
+        unsent = "SELECT count(*) FROM outbox WHERE state = 'pending'"
+        return self.read(f"SELECT count(*), ({unsent}) FROM inbox WHERE state <> 'done'")[0]  # type: ignore[no-any-return]
+
     def take_kept(self, tx: Any, address: Address) -> str:
         """The text of a chat's newest message that is not begun, which then needs no turn; '' for none."""
         newest = "SELECT max(id) FROM inbox WHERE state = 'new' AND (channel, chat) = (?, ?)"

@@ -62,6 +62,7 @@ BUILT_IN: dict[str, str] = {
     "calendar": "nanoclaw.plugins.calendar.plugin:Calendar",
     "mailbox": "nanoclaw.plugins.mailbox.plugin:OwnersMailbox",
     "send": "nanoclaw.plugins.send.plugin:Send",
+    "health": "nanoclaw.plugins.health.plugin:Health",
     "delegate": "nanoclaw.plugins.delegate.plugin:Delegate",
     "tool_search": "nanoclaw.plugins.tool_search.plugin:ToolSearch",
     "rules": "nanoclaw.plugins.rules.plugin:Rules",
@@ -80,7 +81,7 @@ BUILT_IN: dict[str, str] = {
 }
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
-FOR_SETTINGS = ("calendar", "mailbox", "knowledge")  # loaded only where config.toml has a table for them
+FOR_SETTINGS = ("calendar", "mailbox", "knowledge", "health")  # loaded only where config.toml names them
 
 NARROWED = (
     *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),
@@ -188,7 +189,7 @@ def classes(
     if wanted is None and config.plugins.enabled:
         from nanoclaw.start.third_party import NotPinned, load
 
-        for name in config.plugins.enabled:
+        for name in (one for one in config.plugins.enabled if one not in BUILT_IN):
             try:
                 third_party += [] if name in off else [load(config, name)]
             except NotPinned as error:
@@ -211,7 +212,8 @@ def classes(
 
 
 def _names(config: Config) -> list[str]:
-    return [name for name in BUILT_IN if name not in FOR_SETTINGS or name in config.table]
+    named = {*config.table, *config.plugins.enabled}
+    return [name for name in BUILT_IN if name not in FOR_SETTINGS or name in named]
 
 
 def _built_in(name: str) -> type[Plugin]:

@@ -90,7 +90,8 @@ class Guests(NamedTuple):
 class Plugins(NamedTuple):
     """Plugins that run."""
 
-    enabled: tuple[str, ...] = ()  # third-party plugins to load: files in `plugins/` of the home, or installed packages
+    # "health", and third-party plugins to load: files in `plugins/` of the home, or installed packages
+    enabled: tuple[str, ...] = ()
     off: tuple[str, ...] = ()  # built-in plugins to leave out, such as "heartbeat"
     unpinned: Literal["skip", "stop", "load"] = "skip"  # a changed plugin: leave out, stop the start, load
 

@@ -82,9 +82,10 @@ class PageChannel:
             *Cards(self).routes(),
             *self.api.routes(),
             *terminals.routes(self.host.program_home, self._tokens),
-            *server.hook_routes(self.host.get("send")),
         ]
-        app = server.application(routes, self.sessions, self.hosts, self._settings.password, self.most_bytes + 1000)
+        brought = [one for plugin in self.host.plugins() for one in server.brought(plugin.routes())]
+        password, uploads = self._settings.password, self.most_bytes + 1000
+        app = server.application(routes, brought, self.sessions, self.hosts, password, uploads)
         self.listening.set()
         self.alive = self.host.now()
         await server.serve(app, own, self.stream.close)

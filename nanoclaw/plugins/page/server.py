@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,11 +16,12 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nanoclaw.core.errors import NanoclawError
+from nanoclaw.core.plugin import RouteAnswer
 from nanoclaw.home_socket import LONGEST
 from nanoclaw.plugins.page.sessions import COOKIE, DAYS, Browser, SignIns
 
@@ -47,6 +48,7 @@ LARGE = ("/api/files", "/v1/chat/completions")
 """Paths that take files."""
 
 Handler = Callable[[Request], Awaitable[Response]]
+Names = Callable[[], Iterable[str]]
 
 
 def browser_of(request: Request) -> Browser:
@@ -56,8 +58,8 @@ def browser_of(request: Request) -> Browser:
 class Guard:
     """Passes on what comes from the page itself, in a browser that is signed in. Everything else ends here."""
 
-    def __init__(self, app: ASGIApp, sessions: SignIns, hosts: Callable[[], Iterable[str]], uploads: int) -> None:
-        self._app, self._sessions, self._hosts, self._uploads = app, sessions, hosts, uploads
+    def __init__(self, app: ASGIApp, brought: Sequence[Route], sessions: SignIns, hosts: Names, uploads: int) -> None:
+        self._app, self._brought, self._sessions, self._hosts, self._uploads = app, brought, sessions, hosts, uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -92,8 +94,8 @@ class Guard:
         path, method = scope["path"], scope["method"]
         if (headers.get("content-length") or "0").isdecimal() is False:
             return _sentence(400, "The length of the request is not a number.")
-        if path.startswith(("/hooks/", "/v1/")):  # those show a secret of their own
-            return None
+        if path.startswith("/v1/") or any(one.matches(scope)[0] is Match.FULL for one in self._brought):
+            return None  # those look themselves at who asks
         if method not in ("GET", "HEAD"):
             origin = urlsplit(headers.get("origin") or "")
             is_own = origin.scheme in ("http", "https") and origin.netloc.lower() in hosts
@@ -123,15 +125,15 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-def hook_routes(deliver: Callable[[str, Headers, bytes], Awaitable[tuple[int, str]]] | None) -> list[Route]:
-    """The route by which other programs deliver, if a plugin takes it: they sign what they bring."""
+def brought(routes: Mapping[str, RouteAnswer]) -> Iterator[Route]:
+    """The routes of a plugin."""
+    for (method, path), answer in ((key.split(), answer) for key, answer in routes.items()):
+        yield Route(path, partial(_answered, answer), methods=[method])
 
-    async def hook(request: Request) -> Response:
-        assert deliver
-        status, text = await deliver(request.path_params["name"], request.headers, await request.body())
-        return JSONResponse({"told": text}, status)
 
-    return [Route("/hooks/{name}", hook, methods=["POST"])] if deliver else []
+async def _answered(answer: RouteAnswer, request: Request) -> Response:
+    status, told = await answer(request.path_params.get("name", ""), request.headers, await request.body())
+    return PlainTextResponse(told, status) if isinstance(told, str) else JSONResponse(told, status)
 
 
 def _cookie(headers: Headers) -> str:
@@ -168,9 +170,10 @@ def text_in(found: dict[str, Any], name: str, most: int = 1_000_000) -> str:
 
 
 def application(
-    routes: Iterable[BaseRoute], sessions: SignIns, hosts: Callable[[], Iterable[str]], password: str, uploads: int
+    routes: Iterable[BaseRoute], brought: Sequence[Route], sessions: SignIns, hosts: Names, password: str, uploads: int
 ) -> ASGIApp:
-    """The whole app. `hosts` are the names, with their port, under which it may be asked."""
+    """The whole app. The guard passes what is for a route that plugins `brought`, so those go first. `hosts` are the
+    names, with their port, under which it may be asked."""
 
     async def page(request: Request) -> Response:
         return _static("index.html")
@@ -196,8 +199,8 @@ def application(
 
     own = [Route("/", page), Route("/static/{name}", static), Route("/api/login", login, methods=["POST"])]
     handlers: Any = {HTTPException: failed, NanoclawError: failed}
-    app = Starlette(routes=[*own, *routes], exception_handlers=handlers)
-    return Guard(app, sessions, hosts, uploads)
+    app = Starlette(routes=[*brought, *own, *routes], exception_handlers=handlers)
+    return Guard(app, brought, sessions, hosts, uploads)
 
 
 @cache

@@ -16,7 +16,7 @@ from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import PathError, open_again, open_parent_for_writing
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
-from nanoclaw.core.plugin import Command, Draft, Hears, Host, Plugin, Reply, Said, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Hears, Host, Plugin, Reply, RouteAnswer, Said, Turn, Tx
 
 TERMINAL, MAIN = "terminal", Address("terminal", "main")
 LISTS = ("allow_from", "allow_groups", "send_to")
@@ -66,13 +66,16 @@ class Send(Plugin):
     hears: Mapping[str, Hears] = {"before_turn": Hears(origins=(ORIGIN,))}
 
     def __init__(self, host: Host, settings: SendSettings) -> None:
-        self._host, self._hooks, self.public = host, settings.hooks, self._receive
+        self._host, self._hooks = host, settings.hooks
         self._taken = {name: deque[float](maxlen=30) for name in self._hooks}
         self._delivers = False
 
     def commands(self) -> Iterable[Command]:
         told = "put a message into the outbox: /send --to telegram:555 TEXT"
         return [Command("send", told, self._send, cli=True, private=True, part_of="pair")]
+
+    def routes(self) -> Mapping[str, RouteAnswer]:
+        return {"POST /hooks/{name}": self._receive} if self._hooks else {}
 
     async def run(self) -> None:
         """Only a process that serves delivers."""
@@ -159,22 +162,22 @@ class Send(Plugin):
 
     # --- webhooks ----------------------------------------------------------------------------------------------------
 
-    async def _receive(self, name: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str]:
-        """Take a delivery to a webhook: the status and the text of the answer, once it is on disk."""
+    async def _receive(self, name: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Mapping[str, str]]:
+        """Take a delivery to a webhook: the answer, once it is on disk."""
         from nanoclaw.plugins.send.hooks import PER_MINUTE, RefusedDelivery, checked
 
-        now, given = self._host.now(), {key.lower(): value for key, value in headers.items()}
+        now = self._host.now()
         try:
             if not (hook := self._hooks.get(name)):
                 raise RefusedDelivery(404, "there is no such webhook.")
-            known, text, told = checked(hook, given, body, now.timestamp())
+            known, text, told = checked(hook, headers, body, now.timestamp())
             if len(taken := self._taken[name]) == PER_MINUTE and now.timestamp() - taken[0] < 60:
                 raise RefusedDelivery(429, f"more than {PER_MINUTE} deliveries within a minute.")
             taken.append(now.timestamp())
             target = self._target(hook.to)
         except (RefusedDelivery, ConfigError) as refusal:
             self._host.log.warning("a delivery to the webhook {} was refused: {}", name[:40], refusal.args[-1])
-            return refusal.args[0] if len(refusal.args) > 1 else 500, str(refusal.args[-1])
+            return refusal.args[0] if len(refusal.args) > 1 else 500, {"told": str(refusal.args[-1])}
         source, ids = f"hook:{name}", [f"hook/{name}/{one}" for one in known]
 
         def change(tx: Tx) -> bool:
@@ -187,7 +190,7 @@ class Send(Plugin):
                 tx.deliver(inbound, self._host.profile("person"))
             return is_new
 
-        return 202, "taken." if await self._host.write(change) else "taken before."
+        return 202, {"told": "taken." if await self._host.write(change) else "taken before."}
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Say in the program's own words why the model is asked."""

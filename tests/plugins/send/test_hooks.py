@@ -83,9 +83,12 @@ def test_wrong_settings_get_a_sentence(tmp_path: Path, table: str) -> None:
 
 
 async def deliver(program: Program, name: str, body: str, **headers: str) -> tuple[int, str]:
-    receive = program.public("send")
-    given = {key.replace("_", "-"): value for key, value in headers.items()}
-    return await receive(name, given, body.encode())  # type: ignore[no-any-return]
+    receive = next(one for plugin in program.app.plugins for one in plugin.routes().values())
+    status, told = await receive(
+        name, {key.lower().replace("_", "-"): one for key, one in headers.items()}, body.encode()
+    )
+    assert isinstance(told, dict)
+    return status, told["told"]
 
 
 async def test_what_is_delivered_is_told_once_and_too_much_is_refused(tmp_path: Path) -> None:
