@@ -116,24 +116,6 @@ def test_a_heartbeat_that_was_killed_is_finished_by_the_next_one(home: Home, ser
     assert len(server.asked) == 3
 
 
-def test_news_of_a_beat_by_hand_is_told_outside_the_active_hours_too(home: Home, server: ModelServer) -> None:
-    home.configure(server.base, more='[heartbeat]\nactive = "00:00-00:01"\n')
-    home.run("init")
-    write(home, "HEARTBEAT.md", "- [ ] Look around\n")
-    server.script(reports(True, "The door is open."))
-    assert "Told: The door is open." in home.run("heartbeat").out
-
-
-def test_bad_settings_are_refused_in_a_sentence(home: Home, server: ModelServer) -> None:
-    for line in ('every = "often"', 'active = "8-22"', 'target = "main"', "evry = 1"):
-        home.configure(server.base, more=f"[heartbeat]\n{line}\n")
-        assert "heartbeat." in home.run("heartbeat", check=2).err, line
-    home.configure(server.base, more='[heartbeat]\nevery = "often"\n')
-    for command in (("heartbeat", "--dry-run"), ("-m", "hi")):
-        assert "heartbeat.every" in home.run(*command, check=2).err
-    assert server.asked == []
-
-
 def test_a_running_gateway_beats_when_it_is_told_to(home: Home, server: ModelServer) -> None:
     home.configure(server.base, more=ALWAYS)
     home.run("init")

@@ -4,11 +4,33 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from nanoclaw.core.messages import ModelRequest
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, Step, call
-from tests.journeys.month import ABOUT_WHAT_IS_GONE, FORGOTTEN, GONE, MONTH, QUESTIONS, Said
+from tests.examples import examples
 from tests.program import NOON, HandClock, Program, results, running
+
+
+class Said(NamedTuple):
+    """A message of a day, and what the model notes of it: nothing of small talk."""
+
+    day: int
+    text: str
+    note: str = ""
+    also: str = ""
+    fact: bool = False
+    replaces: str = ""
+
+
+DATA = examples(__file__, "month.jsonl")
+SAID = [Said(*one) for one in DATA["said"]]
+MONTH = [[one for one in SAID if one.day == day] for day in range(SAID[-1].day + 1)]
+"""What they say from Friday, 6 March, to Saturday, 4 April; on the Sunday they ask."""
+
+FORGOTTEN = "4711"
+GONE = (FORGOTTEN, "Dr Weiss", "555 1033")
+"""Words of the line that was forgotten, and of the facts that were corrected."""
 
 DAYS_TO_A_RESTART, DAYS_TO_A_CONVERSATION, FORGETTING_DAY = 6, 4, 20
 
@@ -80,7 +102,7 @@ def forget_all(request: ModelRequest) -> Answer:
 
 async def missed(here: Program, model: ScriptedProvider, *, is_one_conversation: bool) -> list[str]:
     """Ask all questions; those whose answer the prompt did not show. It never shows what is struck or forgotten."""
-    answers = {**{asked.text: asked.answer for asked in QUESTIONS}, **dict.fromkeys(ABOUT_WHAT_IS_GONE, "")}
+    answers = {**dict(DATA["asked"]), **dict.fromkeys(DATA["about what is gone"], "")}
     found: list[str] = []
     await here.ask("/new")
     for question, answer in answers.items():

@@ -10,14 +10,11 @@ from nanoclaw.core.messages import Address
 from nanoclaw.plugins.access.accounts import (
     ALPHABET,
     ASKERS,
-    TOLD_AN_HOUR,
     TRIERS,
-    TRIES,
     Accounts,
     Outcome,
     code_in,
     new_code,
-    shown,
 )
 from nanoclaw.plugins.access.plugin import Access
 from tests.plugins.paper_host import PaperHost
@@ -82,35 +79,6 @@ def test_other_words_are_no_code(text: str) -> None:
     assert code_in(text) == ""
 
 
-def test_the_code_makes_one_account_the_owners_and_is_used_once(register: Register) -> None:
-    code = register.do.new_link("telegram")
-    assert register.write(code) == "linked"
-    assert register.accounts.role("telegram", "555") == "owner"
-    assert register.write(code, "666") == "over"
-    assert register.accounts.role("telegram", "666") is None
-    assert register.write(code) == "over"
-    link = register.accounts.link("telegram")
-    assert link and (link.state, link.sender, link.name) == ("used", "555", "Anna")
-
-
-def test_no_code_is_on_disk(register: Register, tmp_path: Path) -> None:
-    code = register.do.new_link("telegram")
-    register.host.db.close()
-    assert all(form.encode() not in path.read_bytes() for path in tmp_path.iterdir() for form in (code, shown(code)))
-
-
-def test_a_code_holds_for_an_hour(register: Register) -> None:
-    code = register.do.new_link("telegram")
-    register.later(minutes=59)
-    link = register.accounts.link("telegram")
-    assert link and link.state == "open"
-    register.later(minutes=1)
-    assert register.write(code) == "over"
-    assert register.accounts.role("telegram", "555") is None
-    link = register.accounts.link("telegram")
-    assert link and link.state == "expired"
-
-
 def test_the_sixth_try_of_a_sender_is_refused_for_an_hour(register: Register) -> None:
     code = register.do.new_link("telegram")
     assert [register.write(wrong(code), "5") for _ in range(4)] == ["wrong"] * 4
@@ -124,17 +92,6 @@ def test_the_sixth_try_of_a_sender_is_refused_for_an_hour(register: Register) ->
     assert register.write(code, "5") == "linked"
 
 
-def test_wrong_codes_of_strangers_cost_the_owner_nothing(register: Register) -> None:
-    """1,000 of 200 senders, and as many again who are not heard any more."""
-    code = register.do.new_link("telegram")
-    outcomes = [register.write(new_code(), f"9{number % 200}") for number in range(2_000)]
-    assert (outcomes.count("wrong"), outcomes.count("locked")) == (200 * TRIES, 1_000)
-    link = register.accounts.link("telegram")
-    assert link and (link.state, link.wrong) == ("open", 1_000)
-    assert register.rows() == 1
-    assert register.write(code) == "linked"
-
-
 def test_however_many_senders_try_few_are_remembered_and_guessing_is_hopeless(register: Register) -> None:
     code = register.do.new_link("telegram")
     for number in range(TRIERS + 500):
@@ -146,16 +103,6 @@ def test_however_many_senders_try_few_are_remembered_and_guessing_is_hopeless(re
     assert register.write(code) == "linked"
 
 
-def test_wrong_codes_are_forgotten_after_an_hour(register: Register) -> None:
-    code = register.do.new_link("telegram")
-    for _ in range(4):
-        register.write(wrong(code))
-    register.later(hours=1)
-    code = register.do.new_link("telegram")
-    assert register.write(wrong(code)) == "wrong"
-    assert register.write(code) == "linked"
-
-
 def test_codes_that_come_while_none_is_to_be_typed_lock_nobody_out(register: Register) -> None:
     assert [register.write("ABCD2345") for _ in range(9)] == ["wrong"] * 9
     assert register.rows() == 0
@@ -164,24 +111,6 @@ def test_codes_that_come_while_none_is_to_be_typed_lock_nobody_out(register: Reg
     assert [register.write(code, "666") for _ in range(6)] == ["over"] * 6
     assert [register.write(wrong(code), "666") for _ in range(6)] == ["wrong"] * 6
     assert register.write(register.do.new_link("telegram"), "666") == "linked"
-
-
-def test_a_code_that_others_could_read_links_nobody_from_then_on(register: Register) -> None:
-    code = register.do.new_link("telegram")
-    assert register.write(code, may_link=False) == "over"
-    assert register.write(code) == "over"
-    assert register.accounts.all() == []
-    link = register.accounts.link("telegram")
-    assert link and link.state == "void"
-
-
-def test_a_code_that_was_taken_back_or_replaced_links_nobody(register: Register) -> None:
-    code = register.do.new_link("telegram")
-    register.do.withdraw("telegram")
-    assert register.write(code) == "over"
-    first, second = register.do.new_link("telegram"), register.do.new_link("telegram")
-    assert register.write(first) == "wrong"
-    assert register.write(second) == "linked"
 
 
 def test_another_process_beside_sees_and_makes_links_at_once(register: Register) -> None:
@@ -197,29 +126,6 @@ def test_another_process_beside_sees_and_makes_links_at_once(register: Register)
     beside.db.close()
 
 
-def test_a_stranger_is_told_a_code_once_an_hour_and_let_in_by_it_as_a_guest(register: Register) -> None:
-    code = register.do.request(HERE, "555", "Anna")
-    assert code_in(code)
-    assert register.do.request(HERE, "555", "Anna") == ""
-    register.later(minutes=59)
-    assert register.do.request(HERE, "555", "Anna") == ""
-    register.later(minutes=1)
-    newer = register.do.request(HERE, "555", "Anna")
-    assert newer
-    assert register.do.approve(code) is None
-    found = register.do.approve(newer)
-    assert found and (found.sender, found.name, found.address) == ("555", "Anna", HERE)
-    assert register.accounts.role("telegram", "555") == "guest"
-    assert register.do.approve(newer) is None
-
-
-def test_a_day_later_nobody_is_let_in_by_the_code(register: Register) -> None:
-    code = register.do.request(HERE, "555", "Anna")
-    register.later(days=1)
-    assert register.accounts.requests() == []
-    assert register.do.approve(code) is None
-
-
 def test_of_thousands_of_strangers_in_a_day_few_rows_stay_and_each_is_told_a_code(register: Register) -> None:
     told = 0
     for number in range(1_200):
@@ -227,15 +133,6 @@ def test_of_thousands_of_strangers_in_a_day_few_rows_stay_and_each_is_told_a_cod
         register.later(seconds=30)
     assert told == 1_200
     assert register.rows() <= ASKERS
-
-
-def test_strangers_use_up_no_codes_of_others(register: Register) -> None:
-    """Not even at once: who isn't told a code any more waits to be let in all the same."""
-    codes = [register.do.request(HERE, str(number), "x") for number in range(TOLD_AN_HOUR + 50)]
-    assert [bool(code) for code in codes] == [True] * TOLD_AN_HOUR + [False] * 50
-    found = register.do.approve(register.accounts.requests()[-1].code)
-    assert found and found.sender == str(TOLD_AN_HOUR + 49)
-    assert register.do.approve(codes[0])
 
 
 def test_an_owner_who_asks_again_and_is_let_in_stays_the_owner(register: Register) -> None:
@@ -260,8 +157,3 @@ def test_the_owners_chats_are_theirs_as_long_as_they_are_linked(register: Regist
 @pytest.mark.parametrize("text", ["sentence", "Hey there", "remember", "MD please", "2345 6789"])
 def test_words_and_numbers_of_eight_signs_are_no_code(text: str) -> None:
     assert code_in(text) == ""
-
-
-def test_every_new_code_is_taken_for_one() -> None:
-    codes = [new_code() for _ in range(500)]
-    assert [code_in(shown(code).lower()) for code in codes] == codes

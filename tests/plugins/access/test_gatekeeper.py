@@ -269,14 +269,6 @@ async def test_a_guest_has_so_many_answers_an_hour_and_is_told_once_that_those_w
     )
 
 
-async def test_a_name_that_another_account_has_taken_over_lets_nobody_in(tmp_path: Path) -> None:
-    async def play(chat: Chat) -> None:
-        await chat.write("666", "hello", name="555")
-        assert chat.channel.sent.empty()
-
-    await story(tmp_path, play, rules='allow_from = ["555"]')
-
-
 # --- guests ----------------------------------------------------------------------------------------------------------
 
 
@@ -334,17 +326,6 @@ async def test_a_guests_turn_knows_nothing_of_the_owner(tmp_path: Path) -> None:
     assert "Sender: 2, who goes by the name “Gus”" in seen(guests[0])
 
 
-async def test_guests_are_answered_in_the_owners_character_where_the_owner_says_so(tmp_path: Path) -> None:
-    async def play(chat: Chat) -> None:
-        private(chat)
-        (chat.home.workspace / "IDENTITY.md").write_text("You are called Fips.")
-        await chat.ask(GUEST, "who are you?")
-
-    model = await story(tmp_path, play, "Fips", settings="[guests]\npersona = true\n")
-    assert all(words in model.requests[0].system.text for words in ("Kind and brief.", "You are called Fips."))
-    assert "SECRET" not in seen(model.requests[0])
-
-
 async def test_a_guests_model_cannot_use_a_tool_that_it_was_not_given(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         private(chat)
@@ -383,16 +364,6 @@ async def test_a_guest_sees_and_changes_no_jobs_but_their_own(tmp_path: Path) ->
     assert "water the plants" in told[0]
     assert "SECRET" not in told[0]
     assert told[1].startswith("There is no job 1")
-
-
-@needs("schedule")
-async def test_a_guests_jobs_are_bounded(tmp_path: Path) -> None:
-    async def play(chat: Chat) -> None:
-        for number in range(20):
-            assert "is set" in await chat.ask(GUEST, f"/remind tomorrow at 9: {number}")
-        assert "remove some first" in await chat.ask(GUEST, "/remind tomorrow at 9: one more")
-
-    await story(tmp_path, play)
 
 
 @needs("schedule", "files", "memory")
@@ -496,21 +467,6 @@ async def test_what_has_something_to_say_says_it_where_the_owner_spoke_last(tmp_
         assert host.owner() == Address("telegram", OWNER)
 
     await story(tmp_path, play, *["hi"] * 4)
-
-
-@needs("schedule")
-async def test_a_job_that_the_task_of_somebody_who_was_the_owner_would_make_is_refused(tmp_path: Path) -> None:
-    async def play(chat: Chat) -> None:
-        await chat.ask(OWNER, "/cron add task tomorrow at 9: look around")
-        chat.home.rows("UPDATE people SET role = 'guest'")
-        chat.clock.now = NOON + timedelta(hours=21)
-        await chat.tick()
-        await chat.answer()
-        assert chat.schedule.public.jobs.all() == []
-
-    adding = (("cron", {"action": "add", "when": "tomorrow at 9", "text": "again", "kind": "task"}),)
-    model = await story(tmp_path, play, Say("", calls=adding), "No.")
-    assert results(model.requests[-1].history)[0].is_error
 
 
 async def test_a_guest_hears_of_a_pause_and_of_no_command_that_is_not_theirs(tmp_path: Path) -> None:

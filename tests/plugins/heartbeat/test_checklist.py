@@ -6,27 +6,13 @@ import pytest
 
 from nanoclaw.plugins.heartbeat.checklist import MOST_ITEMS, Item, Watch, parse
 from nanoclaw.start.home import shipped
+from tests.examples import examples
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+DAY = timedelta(days=1)
+LINES = examples(__file__, "checklist.jsonl")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\n\n",
-        "# Heartbeat\n\n## Mornings\n",
-        "<!-- - [ ] not yet -->",
-        "<!--\n- [ ] not yet\n* nor this\n-->\n# Later",
-        "<!-- - never closed",
-        "- [x] done\n- [X] done too\n* [x] and this",
-        "Plain words are for the reader.\nCheck the mail every 1d.",
-        "- [ ]\n- \n*\n- [ ]   ",
-        "---\n***\n- - -\n* * *",
-        "```\n- [ ] an example\n```",
-        "\ufeff# Heartbeat",
-    ],
-)
+@pytest.mark.parametrize("text", LINES["is no open item"])
 def test_what_is_no_open_item_is_none(text: str) -> None:
     assert parse(text) == []
 
@@ -45,30 +31,9 @@ def test_indented_lines_belong_to_the_item_above_and_other_items_stand_for_thems
     assert [item.text for item in parse(text)] == ["Look at the mail from Anna only", "and at hers to me"]
 
 
-@pytest.mark.parametrize(
-    ("text", "every"),
-    [
-        ("backups every 1d", DAY),
-        ("backups (every 12h)", 12 * HOUR),
-        ("every 30m: the door", HOUR / 2),
-        ("Every 2 weeks the plants", 14 * DAY),
-        ("every day the plants", DAY),
-        ("every other day the plants", 2 * DAY),
-        ("every morning the mail", DAY),
-        ("daily: the backups", DAY),
-        ("Look at the plants (weekly)", 7 * DAY),
-        ("hourly the oven", HOUR),
-        ("read the weekly report of Anna", None),
-        ("every hour the oven", HOUR),
-        ("every 90 minutes the oven", 1.5 * HOUR),
-        ("every monday the bins", None),
-        ("every 0h", None),
-        ("everything 1d old", None),
-        ("the daily news", None),
-    ],
-)
-def test_a_mark_says_how_often(text: str, every: timedelta | None) -> None:
-    assert [item.every for item in parse(f"- [ ] {text}")] == [every]
+@pytest.mark.parametrize(("text", "every"), LINES["says how often"])
+def test_a_mark_says_how_often(text: str, every: int | None) -> None:
+    assert [item.every for item in parse(f"- [ ] {text}")] == [every and timedelta(seconds=every)]
 
 
 @pytest.mark.parametrize(
@@ -108,18 +73,7 @@ def test_words_within_a_command_are_no_mark() -> None:
     assert parse("- every 1d watch `$ grep 'every 2h' log.txt`")[0].every == DAY
 
 
-@pytest.mark.parametrize(
-    ("text", "unheard"),
-    [
-        ("every monday the bins", "every monday"),
-        ("every 30 seconds the oven", "every 30 seconds"),
-        ("the rent, monthly", "monthly"),
-        ("every 2h, and twice a day", "twice a day"),
-        ("every letter from Anna", ""),
-        ("Look daily.", ""),
-        ("watch notes/monthly.md", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "unheard"), LINES["has words that are not understood"])
 def test_words_about_time_that_are_not_understood_are_named(text: str, unheard: str) -> None:
     assert [item.unheard for item in parse(f"- {text}")] == [unheard]
 

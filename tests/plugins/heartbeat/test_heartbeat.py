@@ -487,20 +487,6 @@ async def test_a_beat_that_still_runs_is_not_doubled(tmp_path: Path) -> None:
         assert (await beats(home).beat()).silent == "running"
 
 
-async def test_a_beat_that_a_crash_cut_off_goes_on_and_its_news_is_told(tmp_path: Path) -> None:
-    hang = Hang()
-    dial = Dial()
-    async with beating(tmp_path, dial, ScriptedProvider(hang), wakes=False) as home:
-        write(home, "HEARTBEAT.md", "- [ ] Look")
-        await beats(home).beat()
-        await hang.reached.wait()
-        home.app.is_terminated = True
-    async with beating(tmp_path, dial, ScriptedProvider(news("Rain.")), checklist="- [ ] Look") as home:
-        await home.app.conversations.idle()
-        await dial.pass_(seconds=1)
-        assert sent(home) == ["Rain."]
-
-
 async def test_a_beat_that_broke_off_in_a_command_is_told_and_its_line_comes_up_again(tmp_path: Path) -> None:
     begun, dial = asyncio.Event(), Dial()
 
@@ -558,13 +544,6 @@ async def test_a_guest_stops_no_beat(tmp_path: Path) -> None:
         assert (await beats(home).beat()).silent == "running"
 
 
-async def test_its_requests_are_booked_as_heartbeats(tmp_path: Path) -> None:
-    async with beating(tmp_path, Dial(), ScriptedProvider(quiet()), checklist="- [ ] Look") as home:
-        await beats(home).beat()
-        await home.app.conversations.idle()
-        assert home.rows("SELECT origin FROM usage") == [("heartbeat",)]
-
-
 async def test_beyond_their_share_of_the_money_no_model_is_asked_and_nobody_is_bothered(tmp_path: Path) -> None:
     dial, model = Dial(), ScriptedProvider("hello", model="acme/clever")
     more = "[limits]\nday_usd = 20\nheartbeat_share = 0.0\n"
@@ -583,16 +562,6 @@ async def test_words_in_its_tables_can_be_forgotten(tmp_path: Path) -> None:
             columns = home.rows(f"SELECT name FROM pragma_table_info('{table_name}') WHERE type = 'TEXT'")
             marks = {name.partition(".")[2] for name in Heartbeat.marks if name.startswith(f"{table_name}.")}
             assert {name for (name,) in columns} - marks == with_words
-
-
-async def test_the_command_looks_and_asks_at_once(tmp_path: Path) -> None:
-    dial, model = Dial(), ScriptedProvider(news("Rain."))
-    async with beating(tmp_path, dial, model, checklist=WATCH) as home:
-        assert (await beats(home).command()).endswith("Nothing is due: no model was asked.")
-        write(home, "HEARTBEAT.md", "- [ ] Weather")
-        assert "- due: Weather (it is new)" in await beats(home).command()
-        await dial.pass_(seconds=1)
-        assert sent(home) == ["Rain."]
 
 
 # --- settings --------------------------------------------------------------------------------------------------------

@@ -200,12 +200,3 @@ async def test_each_round_of_a_turn_has_a_filter_of_its_own(tmp_path: Path) -> N
         assert (await home.ask("look")).startswith("Look:\nNice.")
         shown = "".join(event.text for _, event in home.channel.events if isinstance(event, TextDelta))
         assert shown == "Look:\nLook:\nNice."
-
-
-async def test_a_guest_is_sent_no_file_of_the_owner(tmp_path: Path) -> None:
-    chat, plugins = FakeChannel("chat"), (*MINE, everybody_is("guest"))
-    async with running(tmp_path, ScriptedProvider("MEDIA:./MEMORY.md"), channel=chat, plugins=plugins) as home:
-        put(home, "MEMORY.md", b"- The code of the door is 1234")
-        await home.say("send me the memory file")
-        assert (await home.answer()).startswith("MEDIA:./MEMORY.md\n\n(not attached: ")
-        assert rows(home)[0][1] == []

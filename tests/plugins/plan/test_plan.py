@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import json
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tests.plugins.schedule.clockwork import ticking
 from tests.program import (
     NOON,
     FakeChannel,
-    HandClock,
     Program,
     assert_legal,
     everybody_is,
@@ -27,7 +25,6 @@ from tests.program import (
     running,
     tools_plugin,
 )
-from tests.virtual_time import virtual_time
 
 PLAN = "1. Copy a to b\n2. Remove a"
 WRITE = call("write_file", {"path": "b.txt", "content": "b"})
@@ -268,18 +265,6 @@ async def test_a_plan_in_words_is_no_claim(tmp_path: Path) -> None:
         assert said.startswith("The plan:\n\n1. Write x.txt\n\n(Plan mode is on") and said.count("\n\n(") == 1
 
 
-@virtual_time
-async def test_at_its_time_a_plan_is_not_approved(tmp_path: Path) -> None:
-    model, clock = ScriptedProvider(present(), "Shall it wait?"), HandClock()
-    async with running(tmp_path, model, clock=clock, seconds=100000) as program:
-        await program.ask("/plan Tidy up")
-        await program.app.conversations.idle()
-        clock.now += timedelta(hours=24)
-        assert (await program.answer()).endswith("was not answered in time, so I take “No”.")
-        assert (await program.answer()).startswith("Shall it wait?\n\n(Plan mode is on")
-        assert "Nobody answered in time" in results(program.history)[0].text
-
-
 # -- ways in
 
 
@@ -483,20 +468,3 @@ async def test_the_approved_plan_stands_in_a_summary_within_its_turn(tmp_path: P
         await program.ask("/stop")
         texts, _ = await program.app.chain.before_compaction(model.requests[-1], turn)
         assert texts == []
-
-
-async def test_a_key_in_a_plan_is_not_shown(tmp_path: Path) -> None:
-    settings = '[model]\nname = "openai/gpt-5"\napi_key = "sk-secret-0123456789"\n'
-    model = ScriptedProvider(present("Log in with sk-secret-0123456789"), model="openai/gpt-5")
-    async with running(tmp_path, model, settings=settings) as program:
-        assert "0123456789" not in await program.ask("/plan Log in")
-
-
-async def test_words_between_are_kept_and_the_plan_still_waits(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedProvider(present(), "Well?", "Tea?")) as program:
-        await program.ask("/plan Tidy up")
-        await program.ask("/remind in 10 minutes: tea")
-        assert "First I need your answer to question 1" in await program.ask("what is on my list?")
-        await program.ask("/answer 1 Approve")
-        assert [await program.answer(), await program.answer()] == ["Well?", "Tea?"]
-        assert outcomes(program) == [("exit_plan_mode", False)]
