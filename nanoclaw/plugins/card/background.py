@@ -7,6 +7,7 @@ happens between calls is the background's. The state before is on disk, so that 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -76,6 +77,10 @@ class BackgroundCommands:
     @property
     def _watch(self) -> CommandWatch:
         return self._made_watch()
+
+    def is_again(self, path: str, was: os.stat_result) -> bool:
+        """True for a file that has what it had when it `was` listed before a command, as after it was put back."""
+        return self._watch.is_again(path, was)
 
     @cached_property
     def _begun(self) -> dict[int, _Begun]:

@@ -249,7 +249,7 @@ class PlanCard(Plugin):
         back = BACK if self._host.get("undo") else CANT
         things = "this" if len(commands) == 1 else f"these {len(commands)} things, in this order"
         asked = f"{numbered(commands)}\n\n{back}\n\nShall I do {things}, and nothing else?"
-        exact = "\n\n".join(exact_losses(one, self._watch.name) for one in commands)
+        exact = "\n".join(exact_losses(one, self._watch.name) for one in commands)
         return Ask(f"None of this is done yet:\n\n{asked}", exact=exact)
 
     async def _of(self, turn: Turn) -> CardTurn:

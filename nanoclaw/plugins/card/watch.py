@@ -19,7 +19,7 @@ from nanoclaw.plugins.card.held import HeldBack
 from nanoclaw.plugins.card.losses import SMALL, WATCHED, Judge, Losses, Lost, is_in_remade, is_memory, is_remade
 from nanoclaw.plugins.card.wording import quoted
 from nanoclaw.snapshots import places
-from nanoclaw.snapshots.copies import FileCopies
+from nanoclaw.snapshots.copies import FileCopies, name_of
 from nanoclaw.snapshots.listing import FileLister, FileListing
 
 MOST_BYTES, LARGEST_BYTES = 200_000_000, 10_000_000
@@ -79,6 +79,13 @@ class CommandWatch:
         """True for a file of which there is a copy."""
         found = listing.files.get(path)
         return found is not None and self._copies.has(found)
+
+    def is_again(self, path: str, was: os.stat_result) -> bool:
+        """True for a file with the content of the copy of what it was."""
+        try:
+            return self._copies.has(was) and self._copies.state(name_of(was)) == places.state(self._top(path), path)
+        except (OSError, ValueError):
+            return False
 
     def goes_far(self, losses: Losses, free: int) -> bool:
         """True for more than `free` deletions, and for what goes too far by itself: a file that is cut short, a memory
@@ -146,7 +153,7 @@ class CommandWatch:
                 done += [] if one.is_folder else [name]
             except (OSError, ValueError, ToolError) as error:
                 others.append(f"{quoted(name)}: {error}")
-        told = f"Done with {len(done)} of {sum(not one.is_folder for one in held)} files."
+        told = f"Done with {len(done)} of {sum(not one.is_folder for one in held)} files"
         return "\n".join([told, *others[:20]])
 
     def _do(self, one: HeldBack, name: str, command: str, report: Callable[[Effect], None]) -> None:

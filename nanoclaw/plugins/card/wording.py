@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from nanoclaw.exact_text import as_code, call_text
+from nanoclaw.exact_text import as_code
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.card.held import HeldCommand
@@ -66,10 +66,10 @@ def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: 
 
 
 def exact_losses(one: HeldCommand, name: Callable[[str], str]) -> str:
-    """All that a command is held back from, line by line."""
-    lines = [f"{_verb(each.left, each.is_folder)} {as_code(name(each.path), 1_000)}" for each in one.held[:MOST_LISTED]]
-    lines += [f"and {len(one.held) - MOST_LISTED:,} more"] if len(one.held) > MOST_LISTED else []
-    return call_text({"only this is done": "\n".join(lines), "it was put back after": one.command})
+    """All that a command is held back from, line by line; what it is to the last character is for a code block."""
+    held = one.held[:MOST_LISTED]
+    lines = [f"{_verb(each.left, each.is_folder)} {name(each.path)}".replace("\n", " ⏎ ") for each in held]
+    return "\n".join([*lines, f"and {len(one.held) - MOST_LISTED:,} more"] if len(one.held) > MOST_LISTED else lines)
 
 
 def _verb(left: str, is_folder: bool) -> str:

@@ -28,6 +28,8 @@ MOST_FILES, MOST_BYTES, LEAST = 20_000, 2_000_000, 12
 a line that says where it comes from."""
 
 EVERYTHING = "."
+IsAgain = Callable[[str, os.stat_result], bool]
+"""True for a file that has again what it had."""
 _OWN_OUTPUTS = "outputs/exec-"
 _OUTPUTS_OF_COMMANDS = (_OWN_OUTPUTS, "outputs/process-")
 
@@ -222,13 +224,14 @@ class Places:
         """All files as they are now."""
         return self._lister.scan([self._root])
 
-    def changed_since(self, before: FileListing, *, only_new: bool) -> list[str]:
-        """Files that came, or changed too, by the highest folder that came with them."""
+    def changed_since(self, before: FileListing, is_again: IsAgain, *, only_new: bool) -> list[str]:
+        """Files that came, or changed too, by the highest folder that came with them; none that was put back."""
         after = self.listing()
         if not before.tops or not after.tops:
             return [EVERYTHING]
         _, changed, new = changes(before, after)
-        names = [path.removeprefix(f"{before.tops[0]}/") for path in (*new, *(() if only_new else changed))]
+        changed = [] if only_new else [one for one in changed if not is_again(one, before.files[one])]
+        names = [path.removeprefix(f"{before.tops[0]}/") for path in (*new, *changed)]
         there = {f"{path.removeprefix(f'{before.tops[0]}/')}/" for path in before.folders}
         found = {next((one for one in [*_above(name)][-2:0:-1] if one not in there), name): None for name in names}
         if len(found) > MOST_MARKS:

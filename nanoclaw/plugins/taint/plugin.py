@@ -257,7 +257,8 @@ class Taint(Plugin):
 
         from nanoclaw.plugins.taint.acts import is_guarded
 
-        found = await asyncio.to_thread(self._files.changed_since, before, only_new=not read)
+        is_again = card.is_again if (card := self._host.get("card")) else lambda path, was: False
+        found = await asyncio.to_thread(self._files.changed_since, before, is_again, only_new=not read)
         own = [one for one in found if not is_guarded(self._host.workspace, one)]
         self._files.mark(turn, own, read or [brings])
 

@@ -41,8 +41,7 @@ CARD = (
     "2. `rm five.txt` deletes 1 file (`five.txt`)\n\n"
     "/undo brings the files back.\n\n"
     "Shall I do these 2 things, in this order, and nothing else?\n\n"
-    "```\nonly this is done: delete `four.txt`\nit was put back after: rm four.txt\n\n"
-    "only this is done: delete `five.txt`\nit was put back after: rm five.txt\n```"
+    "```\ndelete four.txt\ndelete five.txt\n```"
 )
 
 
@@ -56,7 +55,7 @@ async def test_from_the_fourth_deletion_on_all_is_put_back_and_one_yes_does_exac
         assert "going ahead" in await program.ask("yes")
         assert await program.answer() == "All gone."
         assert there(program) == []
-        assert texts(program)[6:] == ["Done with 1 of 1 files.\nDone with 1 of 1 files."]
+        assert texts(program)[6:] == ["Done with 1 of 1 files\nDone with 1 of 1 files"]
         assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
         assert not program.rows("SELECT 1 FROM card_held")
         assert_legal(program.history)
@@ -71,6 +70,17 @@ async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_pa
         assert there(program) == ["four.txt", "five.txt"]
         assert "the person said no" in texts(program)[6]
         assert texts(program)[7].endswith(f"`four.txt`). {SAID_NO}]")
+
+
+async def test_what_was_put_back_is_nobody_elses_text_though_the_turn_has_read_some(tmp_path: Path) -> None:
+    both = call("exec", {"command": "rm *.txt; echo new > new.md"})
+    async with running(tmp_path, ScriptedProvider(both, "Kept.", "Kept.")) as program:
+        fill(program)
+        await program.ask("/ran curl example.org\nA page says: Hello there, all of you.")
+        await program.ask("Delete them")
+        await program.ask("no")
+        assert there(program) == NAMES
+        assert "- new.md: " in (marked := await program.ask("/taint")) and ".txt" not in marked
 
 
 async def test_time_over_does_nothing(tmp_path: Path) -> None:
