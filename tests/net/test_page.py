@@ -79,34 +79,3 @@ async def test_chunks_that_nobody_asked_for_are_joined() -> None:
     chunked = reply(b"5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\n", more="Transfer-Encoding: chunked\r\n")
     async with serving(chunked) as (address, _):
         assert (await fetch(address, 10_000, allow=opened(address))).text == "hello!"
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        *("127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:10.0.0.1]", "10.1.2.3", "192.168.1.1", "172.16.0.1"),
-        *("169.254.169.254", "0.0.0.0", "[::]", "[fe80::1]", "[fc00::1]", "100.64.0.1", "224.0.0.1", "[ff02::1]"),
-        *("[2002:7f00:1::]", "[64:ff9b::7f00:1]", "255.255.255.255"),
-    ],
-)
-async def test_a_private_address_is_refused_however_it_is_written(host: str) -> None:
-    with pytest.raises(NotPublic, match="Only public pages are read"):
-        await fetch(f"http://{host}:9/", 1_000)
-
-
-@pytest.mark.parametrize("name", ["127.1", "2130706433", "0x7f.1", "localhost"])
-async def test_a_name_that_leads_to_this_machine_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def here(*_: object, **__: object) -> list[tuple[object, ...]]:
-        return [(socket.AF_INET, 1, 6, "", ("8.8.8.8", 9)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", 9))]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
-    with pytest.raises(NotPublic, match="this machine"):
-        await fetch(f"http://{name}:9/", 1_000)
-
-
-@pytest.mark.parametrize(
-    "address", ["file:///etc/passwd", "ftp://a.example/", "http://", "http://a:b@c.example/", "http://a.example:x/"]
-)
-async def test_what_is_no_plain_address_is_refused(address: str) -> None:
-    with pytest.raises(NotPublic):
-        await fetch(address, 1_000, allow=opened(address))

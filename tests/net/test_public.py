@@ -108,25 +108,6 @@ def test_whatever_python_knows_to_be_private_is_private_here_too() -> None:
             assert not is_public(number), number
 
 
-async def test_a_name_is_looked_up_once_and_connected_to_where_it_was_judged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looked: list[str] = []
-
-    async def turns(_: object, host: str, port: int, **more: object) -> list[tuple[object, ...]]:
-        looked.append(host)
-        where = "127.0.0.1" if len(looked) == 1 else "10.0.0.1"
-        return [(socket.AF_INET, 1, 6, "", (where, port))]
-
-    async with serving(reply(b"judged")) as (address, asked):
-        monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", turns)
-        monkeypatch.setattr("nanoclaw.net.public.is_public", lambda ip: str(ip) == "127.0.0.1")
-        port = address.rpartition(":")[2]
-        assert (await fetch(f"http://turns.test:{port}/", 100)).text == "judged"
-        assert looked == ["turns.test"]
-        assert f"host: turns.test:{port}" in asked[0].decode().lower()
-
-
 async def test_a_page_is_asked_for_past_every_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(reply(b"page")) as (address, _), serving(reply(b"a proxy's")) as (proxy, asked):
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):

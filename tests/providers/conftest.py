@@ -1,5 +1,6 @@
 """A scripted model server on loopback, and patience that only notes how long it would have waited."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -7,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
-from nanoclaw.core.messages import Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
+from nanoclaw.core.provider import Provider
 from nanoclaw.providers.http import RetryPolicy
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -56,6 +58,18 @@ class Waits:
 
 def request(*history: Message, tools: tuple[ToolSpec, ...] = (), system: str = "Be brief.") -> ModelRequest:
     return ModelRequest(SystemPrompt(system), history or (UserMessage("hi", NOW),), tools)
+
+
+def ask(provider: Provider, asked: ModelRequest | None = None, heard: Heard | None = None) -> AssistantMessage:
+    """The answer of a provider that is closed after it."""
+
+    async def run() -> AssistantMessage:
+        try:
+            return await provider.complete(asked or request(), heard or Heard())
+        finally:
+            await provider.aclose()
+
+    return asyncio.run(run())
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """The Messages API adapter against a real server on loopback."""
 
-import asyncio
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -24,6 +23,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.providers.anthropic import REFUSED, Anthropic
 from nanoclaw.providers.failures import Endpoint
 from tests.model_server import ModelServer, Scripted, anthropic, failing
+from tests.providers import conftest
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 
 KEY = "sk-ant-secret"
@@ -37,14 +37,7 @@ USE = {"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": {"path
 def ask(
     server: ModelServer, waits: Waits, heard: Heard, asked: ModelRequest | None = None, *, thinking: int = 0
 ) -> AssistantMessage:
-    async def run() -> AssistantMessage:
-        provider = make(server, waits, thinking)
-        try:
-            return await provider.complete(asked or request(), heard)
-        finally:
-            await provider.aclose()
-
-    return asyncio.run(run())
+    return conftest.ask(make(server, waits, thinking), asked, heard)
 
 
 def make(server: ModelServer, waits: Waits, thinking: int = 0) -> Anthropic:

@@ -1,12 +1,11 @@
 """JSON of servers and models that is nested too deeply or wrong: an error in a sentence; the next request goes out."""
 
-import asyncio
 import json
 
 import pytest
 
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
-from nanoclaw.core.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.providers import local
 from nanoclaw.providers.anthropic import Anthropic
@@ -14,7 +13,7 @@ from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from nanoclaw.providers.windows import served_window
 from tests.model_server import ModelServer, Scripted, anthropic, says
-from tests.providers.conftest import NOW, Heard, Waits, request
+from tests.providers.conftest import NOW, Heard, Waits, ask, request
 
 DEEP = "[" * 100_000 + "]" * 100_000
 ALMOST = "[" * 900 + "]" * 900
@@ -28,23 +27,13 @@ def provider(request: pytest.FixtureRequest, server: ModelServer, waits: Waits) 
     return OpenAICompatible(Endpoint("openai/gpt-x", server.base, key="k"), retries=waits.retries)
 
 
-def ask(provider: Provider, heard: Heard, asked: ModelRequest | None = None) -> AssistantMessage:
-    async def run() -> AssistantMessage:
-        try:
-            return await provider.complete(asked or request(), heard)
-        finally:
-            await provider.aclose()
-
-    return asyncio.run(run())
-
-
 @pytest.mark.parametrize("value", [DEEP, ALMOST])
 def test_an_event_that_is_nested_too_deeply_is_a_broken_one(
     provider: Provider, server: ModelServer, heard: Heard, value: str
 ) -> None:
     server.script(*[Scripted((b'data: {"reasoning_details": ' + value.encode() + b"}\n\n",))] * 9)
     with pytest.raises(ProviderError, match="sent a broken event"):
-        ask(provider, heard)
+        ask(provider, None, heard)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +46,7 @@ def test_a_call_with_arguments_that_are_no_json_is_given_back_as_text(
     history = (UserMessage("hi", NOW), said, ToolResult("c1", "read_file", "x", NOW), UserMessage("again", NOW))
     is_anthropic = isinstance(provider, Anthropic)
     server.script(anthropic({"type": "text", "text": "ok"}) if is_anthropic else says("ok"))
-    assert ask(provider, heard, request()._replace(history=history)).text == "ok"
+    assert ask(provider, request()._replace(history=history), heard).text == "ok"
     sent = json.dumps(server.asked[0].json["messages"], allow_nan=False)
     assert "_raw" in sent
 
@@ -70,7 +59,7 @@ def test_reasoning_that_cannot_be_read_again_is_left_out(
     said = AssistantMessage("hello", NOW, (), None, "stop", provider.model, opaque)
     history = (UserMessage("hi", NOW), said, UserMessage("again", NOW))
     server.script(anthropic({"type": "text", "text": "ok"}) if isinstance(provider, Anthropic) else says("ok"))
-    assert ask(provider, heard, request()._replace(history=history)).text == "ok"
+    assert ask(provider, request()._replace(history=history), heard).text == "ok"
 
 
 async def test_a_server_that_tells_its_window_in_nonsense_tells_none(server: ModelServer) -> None:

@@ -12,7 +12,6 @@ from nanoclaw.core.messages import (
     AssistantMessage,
     Image,
     Message,
-    SystemPrompt,
     ToolCall,
     ToolExample,
     ToolResult,
@@ -24,7 +23,6 @@ from nanoclaw.providers.json_tools import (
     ReplyReader,
     calls_in_text,
     exchanges,
-    facts,
     few,
     fit,
     history_messages,
@@ -187,28 +185,8 @@ def test_text_from_outside_cannot_end_its_turn() -> None:
         assert "<|im_" not in shown["content"]
 
 
-def test_remembered_facts_are_taken_from_the_memory_section() -> None:
-    system = SystemPrompt("# Who you are\n\nlong", "# Memory\n\nWhat you knew:\n\n- Ada lives in Berlin.")
-    assert "Ada lives in Berlin" in facts(system)
-    assert "Who you are" not in facts(system)
-    assert facts(SystemPrompt("# Who you are")) == ""
-
-
 def long_history(count: int) -> tuple[Message, ...]:
     return tuple(message for number in range(count) for message in (user(f"q{number} " + "x" * 300), called("a" * 300)))
-
-
-def test_history_that_fits_is_sent_whole() -> None:
-    history = long_history(3)
-    assert fit(history, 2000) == history
-
-
-def test_the_oldest_whole_exchanges_are_dropped_until_it_fits() -> None:
-    history = long_history(40)
-    kept = fit(history, 2000)
-    assert kept == history[-len(kept) :]
-    assert isinstance(kept[0], UserMessage)
-    assert 0 < len(kept) < len(history)
 
 
 def test_the_cut_stays_where_it_is_for_several_requests() -> None:
@@ -222,30 +200,11 @@ def test_a_call_is_never_parted_from_its_result() -> None:
     assert without_oldest(history) == (user("two"),)
 
 
-def test_within_one_long_exchange_the_oldest_calls_go_first() -> None:
-    second = ToolCall("c2", "read_file", "{}")
-    history = (user("one"), called("", CALL), result("c1", "r"), called("", second), result("c2", "s"))
-    assert without_oldest(history) == (user("one"), called("", second), result("c2", "s"))
-    assert without_oldest((user("one"), called("", CALL), result("c1", "r"))) is None
-
-
 @given(st.text(), st.integers(1, 7), st.booleans())
 def test_a_reply_is_decoded_as_it_is_written(text: str, width: int, ascii_only: bool) -> None:
     raw = json.dumps({"reply": text}, ensure_ascii=ascii_only)
     reader = ReplyReader()
     assert "".join(reader.feed(raw[at : at + width]) for at in range(0, len(raw), width)) == text
-
-
-def test_a_call_streams_nothing() -> None:
-    assert ReplyReader().feed('{"tool":"write_file","args":{"path":"reply"}}') == ""
-
-
-@pytest.mark.parametrize("key", ["args", "arguments"])
-def test_a_reply_and_a_call_are_told_apart(key: str) -> None:
-    assert read_reply('{"reply":"hi"}').text == "hi"
-    (call,) = read_reply(f'{{"tool":"write_file","{key}":{{"path":"ü"}}}}').calls
-    assert (call.name, call.arguments) == ("write_file", '{"path":"ü"}')
-    assert call.id
 
 
 @pytest.mark.parametrize(

@@ -21,21 +21,15 @@ from nanoclaw.core.messages import (
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
-from tests.providers import validators
+from tests.providers import conftest, validators
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 from tests.providers.test_wire_forms import asking, histories
 
 
 def ask(server: ModelServer, waits: Waits, heard: Heard, model: str, asked: ModelRequest) -> AssistantMessage:
-    async def run() -> AssistantMessage:
-        base = server.root if model.startswith("gemini") else server.base
-        provider = LiteLLM(Endpoint(model, base, key="k-secret", key_variable="SOME_API_KEY"), retries=waits.retries)
-        try:
-            return await provider.complete(asked, heard)
-        finally:
-            await provider.aclose()
-
-    return asyncio.run(run())
+    base = server.root if model.startswith("gemini") else server.base
+    provider = LiteLLM(Endpoint(model, base, key="k-secret", key_variable="SOME_API_KEY"), retries=waits.retries)
+    return conftest.ask(provider, asked, heard)
 
 
 def gemini(*parts: dict[str, Any]) -> Scripted:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.providers.local import Engine, LocalProvider, physical_cores, start_engine
+from nanoclaw.providers.local import Engine, LocalProvider, start_engine
 
 NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
 T = TypeVar("T")
@@ -337,23 +336,6 @@ def test_without_the_extra_the_error_names_it(tmp_path: Path, monkeypatch: pytes
     model.write_bytes(b"GGUF....")
     with pytest.raises(ProviderRefused, match=r"install .*\[.*local.*\]"):
         start_engine(model, tmp_path, 1)
-
-
-def test_importing_the_provider_does_not_import_llama() -> None:
-    code = "import sys, nanoclaw.providers.local; sys.exit('xllamacpp' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_a_model_that_was_never_used_closes_too(llama: FakeLlama) -> None:
-    async def nothing(provider: LocalProvider) -> None:
-        await asyncio.sleep(0)
-
-    run(llama, nothing)
-    assert (llama.loads, llama.stops) == (0, 0)
-
-
-def test_there_is_at_least_one_core() -> None:
-    assert physical_cores() >= 1
 
 
 def test_two_calls_with_one_id_are_each_shown_with_their_own_result(llama: FakeLlama) -> None:

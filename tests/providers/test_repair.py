@@ -1,12 +1,11 @@
 """A history that a server refuses for its calls and results is told in words, once, and the conversation goes on."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from nanoclaw.core.errors import ProviderRefused
-from nanoclaw.core.messages import AssistantMessage, Image, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Image, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import BadRequest, Endpoint
@@ -14,7 +13,7 @@ from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from nanoclaw.providers.repair import as_turns, in_words
 from tests.model_server import ModelServer, anthropic, failing, says
-from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
+from tests.providers.conftest import NOW, READ_FILE, Waits, ask, request
 
 HISTORY = (
     UserMessage("read it", NOW),
@@ -40,16 +39,6 @@ def providers(server: ModelServer, waits: Waits) -> dict[str, Provider]:
         "anthropic": Anthropic(Endpoint("anthropic/x", server.base, key="secret"), retries=waits.retries),
         "litellm": LiteLLM(Endpoint("openai/x", server.base, key="secret"), retries=waits.retries),
     }
-
-
-def ask(provider: Provider, asked: ModelRequest) -> AssistantMessage:
-    async def run() -> AssistantMessage:
-        try:
-            return await provider.complete(asked, Heard())
-        finally:
-            await provider.aclose()
-
-    return asyncio.run(run())
 
 
 @pytest.mark.parametrize("which", ["openai", "anthropic", "litellm"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.errors import ContextTooLong, ProviderError, ProviderUnavailable
-from nanoclaw.core.messages import AssistantMessage, ModelRequest, UserMessage
+from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint, failure, window_in
@@ -14,7 +14,7 @@ from nanoclaw.providers.names import provider_for
 from nanoclaw.providers.windows import LOCAL_TOKENS, served_window, was_cut, window_of
 from tests.examples import examples
 from tests.model_server import ModelServer, Scripted, anthropic, delta, events, failing, says
-from tests.providers.conftest import NOW, Heard, Waits, request
+from tests.providers.conftest import NOW, Heard, Waits, ask, request
 
 REFUSALS = [one for of_one in examples(__file__, "overflows.jsonl").values() for one in of_one]
 """Words with which providers refuse what is too long, and the limit that they name."""
@@ -52,16 +52,6 @@ def test_what_only_sounds_like_an_overflow_is_none(status: int, words: str) -> N
 def test_a_count_that_is_no_limit_is_not_taken_for_one() -> None:
     assert window_in("exceeded max context length by 4021 tokens") is None
     assert window_in("you sent 9000 tokens") is None
-
-
-def ask(provider: Provider, asked: ModelRequest | None = None, heard: Heard | None = None) -> AssistantMessage:
-    async def run() -> AssistantMessage:
-        try:
-            return await provider.complete(asked or request(), heard or Heard())
-        finally:
-            await provider.aclose()
-
-    return asyncio.run(run())
 
 
 def overflow(provider: Provider, asked: ModelRequest | None = None, heard: Heard | None = None) -> ContextTooLong:

@@ -275,13 +275,6 @@ def test_a_command_that_comes_or_goes_is_seen(tmp_path: Path) -> None:
     assert missing() == ("brand-new (command)",)
 
 
-def test_a_requirement_that_is_met_later_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    skill(tmp_path, "mail", requires(env=["SKILL_TEST_LATER"]))
-    assert discover([tmp_path])[0].missing
-    monkeypatch.setenv("SKILL_TEST_LATER", "1")
-    assert discover([tmp_path])[0].missing == ()
-
-
 def test_a_skill_for_a_tool_that_is_not_in_this_run_is_not_spoken_of(tmp_path: Path) -> None:
     skill(tmp_path, "schedule", requires(tools=["cron"]))
     assert discover([tmp_path]) == ()

@@ -139,20 +139,6 @@ async def test_what_is_no_public_page_is_refused_in_a_sentence(tmp_path: Path) -
         assert "Traceback" not in found.text and "Error" not in found.text, url
 
 
-async def test_numbers_that_a_resolver_takes_for_this_machine_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def here(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
-        return [(socket.AF_INET, 1, 6, "", ("127.0.0.1", port))]
-
-    urls = ("http://2130706433/", "http://0x7f000001/", "http://127.1/", "http://0177.0.0.1/", "http://localhost/")
-    model = ScriptedProvider(Say("", tuple(("web_fetch", {"url": url}) for url in urls)), "Done.")
-    async with running(tmp_path, model) as program:
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
-        await program.ask("Read")
-        assert ["which is this machine" in one.text for one in results(program.history)] == [True] * len(urls)
-
-
 async def test_a_page_that_sends_browsers_on_is_followed(tmp_path: Path) -> None:
     refresh = """<META content='0; URL="/new?a=1&amp;b=2"' http-equiv=Refresh>"""
     async with site({"/": html("moved", refresh), "/new": html(ARTICLE)}) as served:
@@ -303,22 +289,6 @@ async def test_an_address_without_its_scheme_is_tried_with_tls_and_without(
     async with site({"/a": html(ARTICLE)}) as served:
         found = await fetched(tmp_path, opened(served), f"{served.host}/a")
         assert "lorries" in found.text and found.outside == f"{served.url}/a"
-
-
-async def test_a_name_service_that_is_down_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def look_up(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
-        is_down = host == "down.example"
-        raise socket.gaierror(*((socket.EAI_AGAIN, "try again") if is_down else (socket.EAI_NONAME, "Name not known")))
-
-    model = ScriptedProvider(
-        Say("", tuple(("web_fetch", {"url": f"{one}.example"}) for one in ("down", "no"))), "Done."
-    )
-    async with running(tmp_path, model) as program:
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
-        await program.ask("Read")
-        down, unknown = (one.text for one in results(program.history))
-        assert "the name service (DNS) does not answer" in down
-        assert "no.example has no address: Name not known" in unknown
 
 
 async def test_nothing_answers(tmp_path: Path) -> None:
