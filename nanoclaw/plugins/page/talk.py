@@ -120,7 +120,7 @@ class Talk:
             raise HTTPException(400, "At most 20 files go with a message.")
         sql = "SELECT name, mime, length(data) FROM page_files WHERE id = ?"
         rows = [(one, row) for one in ids for row in self._host.read(sql, one)]
-        return [Attachment("", name, mime, one, size) for one, (name, mime, size) in rows]
+        return [Attachment("", name, mime, one, size, name[:10] == "voice note") for one, (name, mime, size) in rows]
 
     async def _upload(self, request: Request) -> Response:
         """Take one file; its id is said with the message that it belongs to."""

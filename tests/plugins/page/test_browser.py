@@ -15,7 +15,7 @@ from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessa
 from nanoclaw.plugins.browse.chromium import executable, lack
 from nanoclaw.providers.scripted import Hang, call
 from nanoclaw.start.host import ConversationStore
-from tests.plugins.page.served import Served, serving
+from tests.plugins.page.served import ON, Served, serving
 from tests.program import NOON
 
 NONE = lack("", os.environ["PATH"])
@@ -28,12 +28,14 @@ HOSTILE = (
 
 
 @asynccontextmanager
-async def opened(served: Served, width: int = 1280, scheme: str = "light", at: str = KEY) -> AsyncIterator[Any]:
+async def opened(
+    served: Served, width: int = 1280, scheme: str = "light", at: str = KEY, *given: str
+) -> AsyncIterator[Any]:
     """A page of a signed-in Chromium at a conversation; no script may have failed, nothing asked elsewhere."""
     playwright = pytest.importorskip("playwright.async_api")
     async with playwright.async_playwright() as driver:
         path = executable("", os.environ["PATH"])
-        chromium = await driver.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0)
+        chromium = await driver.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0, args=given)
         context = await chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
         page, faults, asked = await context.new_page(), list[str](), list[str]()
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -220,3 +222,29 @@ async def test_a_long_conversation_is_read_back_to_its_beginning(tmp_path: Path)
             await say(page, "long")
             await page.get_by_role("button", name="Show all of it").click()
             await page.get_by_text("xend").wait_for()
+
+
+async def test_a_voice_note_is_recorded_and_what_was_said_is_answered(tmp_path: Path) -> None:
+    microphone = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+    heard = list[tuple[str, bytes]]()
+
+    async def hear(name: str, sound: bytes) -> str:
+        heard.append((name, sound[:4]))
+        return "Buy oat milk"
+
+    settings = f'{ON}[models]\ntranscription = "scripted/model"\n'
+    async with (
+        serving(tmp_path, "It is on the list.", settings=settings) as served,
+        opened(served, 390, "light", KEY, *microphone) as page,
+    ):
+        served.model.transcribe = hear  # type: ignore[attr-defined]
+        button = page.get_by_label("Record a voice note")
+        await button.click()
+        await page.locator('.mic[aria-pressed="true"]').wait_for()
+        await page.get_by_text("■ 1 s").wait_for()
+        await button.click()
+        await page.get_by_label("Remove voice note.webm").wait_for()
+        await page.get_by_label("Send").click()
+        await page.get_by_text("It is on the list.").wait_for()
+        assert "[voice note] Buy oat milk" in str(served.model.requests[0].history)
+    assert [(name[-5:], sound) for name, sound in heard] == [(".webm", b"\x1a\x45\xdf\xa3")]

@@ -4,6 +4,7 @@ import { ask, dayOf, make, newId, tell } from "./dom.js";
 import { copy, draw, dress } from "./items.js";
 import { act, menu, plain } from "./menu.js";
 import { compare, listen } from "./stream.js";
+import { recorder } from "./voice.js";
 
 const NEAR = 600; // pixels from an end of what is loaded, at which more is
 
@@ -24,8 +25,9 @@ export function talk(main, key, app, place) {
   const tray = make("div.tray"), names = make("div.names");
   const chooser = make("input", { type: "file", multiple: true, hidden: true, onchange: () => (attach([...chooser.files]), (chooser.value = "")) });
   const clip = make("button.clip", { type: "button", "aria-label": "Attach files", onclick: () => chooser.click() }, "+");
+  const mic = recorder((list) => attach(list)) || "";
   const edits = make("div.edits", { hidden: true }, "Your last message, changed: the answer begins anew. ", make("button.link", { type: "button", onclick: () => endEdit("") }, "Leave it"));
-  const form = make("form.composer", { onsubmit: submit }, names, tray, edits, chooser, make("div.box", {}, clip, field, stop, send));
+  const form = make("form.composer", { onsubmit: submit }, names, tray, edits, chooser, make("div.box", {}, clip, mic, field, stop, send));
   main.append(
     make("header.bar", {}, make("button.menu", { type: "button", "aria-label": "Conversations", onclick: app.openSide }, "☰"), title, lost,
       menu({ key, title: () => title.textContent, retry, go: app.go, listed: app.refresh, jump: (day) => load(`&on=${day}`) })),
@@ -346,7 +348,7 @@ export function talk(main, key, app, place) {
     if (way) return branch(0, way[2] || "", way[1]);
     if (isLater) load();
     if (title.textContent === "New conversation" && words[0] !== "/") title.textContent = words.slice(0, 60);
-    say(words, words === unsent.words ? unsent.id : newId(), attached.splice(0));
+    say(words, unsent.id && words === unsent.words ? unsent.id : newId(), attached.splice(0));
     drawAttached();
   }
 
@@ -422,6 +424,7 @@ export function talk(main, key, app, place) {
   load(place ? `&at=${place}` : "");
   return () => {
     isGone = true;
+    if (mic) mic.leave();
     quiet();
     document.removeEventListener("listed", named);
     removeEventListener("pagehide", left);
