@@ -204,6 +204,14 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
+def dial() -> Any:
+    """Time that the test moves, a `Dial`."""
+    from tests.dial import Dial
+
+    return Dial()
+
+
+@pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the log is told."""
     from nanoclaw import log

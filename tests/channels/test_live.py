@@ -214,13 +214,6 @@ async def test_the_answer_grows_in_one_message_at_a_humane_rate_and_is_handed_ov
         assert await on.live.hand_over(answer(reply_to="in-2")) == ""
 
 
-async def test_several_rounds_are_one_text() -> None:
-    async with stage() as on:
-        await on.show(TurnBegan("in-1"), TextDelta("Let me look."), seconds=1)
-        await on.show(started(), finished(), TextDelta("It is **blue**."), seconds=1)
-        assert on.chat.shown == {"m1": "Let me look.\n\nIt is **blue**."}
-
-
 @pytest.mark.parametrize("silence", ["NO_REPLY", "**NO_REPLY**", "no_reply.", "`HEARTBEAT_OK`", "[SILENT]", " \n"])
 async def test_what_may_still_be_silence_is_not_shown(silence: str) -> None:
     async with stage(pause_seconds=0.1) as on:

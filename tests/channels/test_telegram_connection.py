@@ -47,12 +47,6 @@ def shown_in(talk: Talk) -> dict[int, list[str]]:
     }
 
 
-@talking
-async def test_a_stranger_sees_no_menu(talk: Talk) -> None:
-    await talk.said("hello")
-    assert shown_in(talk) == {}
-
-
 async def test_the_menu_is_shown_in_the_owners_chats_from_their_link_on_until_it_ends(tmp_path: Path) -> None:
     owns, folder = Owns(), tmp_path / "telegram"
     async with opened(access=owns, folder=folder) as talk:

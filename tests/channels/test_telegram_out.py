@@ -286,7 +286,7 @@ async def test_an_address_where_nobody_listens_or_that_is_none_is_told_without_t
 # --- while an answer is written --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses, as nobody has to read along."""
     for name in ("PAUSE_SECONDS", "GROUP_PAUSE_SECONDS"):
@@ -303,7 +303,6 @@ def end(talk: Talk, inbound: Inbound, answer: str) -> None:
     talk.channel.show(inbound.address, TurnEnded(answer, "answered"))
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_in_a_private_chat_the_answer_grows_as_a_draft_and_then_stays_as_a_message(talk: Talk) -> None:
     inbound = await talk.said("tell me")
@@ -325,7 +324,6 @@ async def test_in_a_private_chat_the_answer_grows_as_a_draft_and_then_stays_as_a
     assert talk.server.drafts[-1].id != begun.id
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_what_a_draft_said_before_a_stop_stays_above_what_is_said_of_that(talk: Talk) -> None:
     inbound = await talk.said("tell me")
@@ -337,7 +335,6 @@ async def test_what_a_draft_said_before_a_stop_stays_above_what_is_said_of_that(
     assert [message.text for message in talk.server.sent(talk.anna)] == ["A heron is", "Stopped."]
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_the_button_below_a_draft_is_the_persons_own_stop(talk: Talk) -> None:
     begin(talk, await talk.said("tell me"), "An endless story")
@@ -348,7 +345,6 @@ async def test_the_button_below_a_draft_is_the_persons_own_stop(talk: Talk) -> N
     assert stop.external_id.startswith("update:")
 
 
-@pytest.mark.usefixtures("_quick")
 async def test_what_is_shown_of_a_running_turn_is_erased_when_the_program_ends() -> None:
     """The next one shows it anew."""
     async with asyncio.timeout(100), opened() as talk:
@@ -359,7 +355,6 @@ async def test_what_is_shown_of_a_running_turn_is_erased_when_the_program_ends()
         assert talk.server.posted[-1].deleted
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_where_drafts_are_refused_one_message_grows_and_is_the_answer(talk: Talk) -> None:
     talk.server.fail("sendMessageDraft", how=403)
@@ -374,7 +369,6 @@ async def test_where_drafts_are_refused_one_message_grows_and_is_the_answer(talk
     assert len(talk.server.asked("sendMessageDraft")) == 1
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_in_a_group_one_message_grows_that_quotes_what_it_answers(talk: Talk) -> None:
     group = talk.server.group(GROUP, "Garden")
@@ -388,7 +382,6 @@ async def test_in_a_group_one_message_grows_that_quotes_what_it_answers(talk: Ta
     assert [(one.text, one.reply_to) for one in talk.server.sent(group)] == [("A heron is a bird!", 1)]
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_a_message_that_the_person_deleted_while_it_grew_is_sent_anew(talk: Talk) -> None:
     group = talk.server.group(GROUP, "Garden")
@@ -400,7 +393,6 @@ async def test_a_message_that_the_person_deleted_while_it_grew_is_sent_anew(talk
     assert [one.text for one in talk.server.sent(group)] == ["A heron."]
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_silence_leaves_nothing_behind(talk: Talk) -> None:
     group = talk.server.group(GROUP, "Garden")
@@ -414,7 +406,6 @@ async def test_silence_leaves_nothing_behind(talk: Talk) -> None:
     assert (talk.server.drafts, talk.server.sent(talk.anna)) == ([], [])
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_a_draft_that_would_fade_while_tools_run_is_shown_again(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
@@ -432,7 +423,6 @@ async def test_a_draft_that_would_fade_while_tools_run_is_shown_again(
     assert len(talk.server.drafts) == 2
 
 
-@pytest.mark.usefixtures("_quick")
 @talking
 async def test_the_draft_of_an_answer_that_never_came_is_not_shown_again(
     talk: Talk, monkeypatch: pytest.MonkeyPatch

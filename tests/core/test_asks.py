@@ -282,17 +282,6 @@ class Tainted(Plugin):
 
 
 @virtual_time
-async def test_an_ask_without_scope_asks_whatever_was_allowed(tmp_path: Path) -> None:
-    post = Post()
-    with ScriptedProvider(send(), "It is sent.") as model:
-        async with bare(tmp_path, model, tools=post.tools(), plugins=[Twofold, Tainted]) as program:
-            assert await program.ask("send it") == "A page says so. Really? /yes 1 or /no 1"
-            assert await program.ask("/yes 1") == "Fine."
-            assert await program.answer() == "It is sent."
-            assert post.sent == ["a letter"]
-
-
-@virtual_time
 async def test_all_that_is_asked_about_one_call_is_one_question_whose_yes_is_for_once(tmp_path: Path) -> None:
     post = Post()
     with ScriptedProvider(send(), "It is sent.") as model:

@@ -30,21 +30,6 @@ def said(program: Program) -> list[str]:
 
 
 @virtual_time
-async def test_lines_that_follow_each_other_within_a_moment_are_one_turn(tmp_path: Path) -> None:
-    with ScriptedProvider("All three.") as model:
-        async with bare(tmp_path, model, channel=chat_app()) as program:
-            for text in ("look at this", "and this", "and that"):
-                await program.say(text)
-                await asyncio.sleep(0.7)
-            assert await program.answer() == "All three."
-            assert passed() == pytest.approx(2 * 0.7 + 0.8)
-            assert said(program) == ["look at this", "and this", "and that"]
-            (joined,) = [event for _, event in program.channel.events if isinstance(event, Joined)]
-            assert len(joined.external_ids) == 2
-            assert program.app.inbox.waiting() == []
-
-
-@virtual_time
 async def test_a_pause_ends_the_burst(tmp_path: Path) -> None:
     with ScriptedProvider("One.", "Two.") as model:
         async with bare(tmp_path, model, channel=chat_app()) as program:
@@ -196,19 +181,6 @@ async def test_a_further_line_joins_also_where_its_platform_tells_whole_seconds(
             said = UserMessage("second", NOON)  # half a second after the first
             await program.deliver(Inbound(MAIN, "me", "second", said))
             assert await program.answer() == "Both."
-
-
-@virtual_time
-async def test_one_line_after_the_other_joins_as_long_as_nothing_was_shown(tmp_path: Path) -> None:
-    hangs = [Hang() for _ in range(3)]
-    with ScriptedProvider(*hangs, "All four.") as model:
-        async with bare(tmp_path, model) as program:
-            for number, hang in enumerate(hangs):
-                await program.say(f"line {number}")
-                await hang.reached.wait()
-            await program.say("the last one")
-            assert await program.answer() == "All four."
-            assert said(program) == ["line 0", "line 1", "line 2", "the last one"]
 
 
 @virtual_time

@@ -121,24 +121,6 @@ async def test_a_slow_chat_delays_no_other(tmp_path: Path) -> None:
             assert await program.ask("quick", chat="quick") == "Quick."
 
 
-async def test_messages_of_one_chat_are_answered_in_order(tmp_path: Path) -> None:
-    with ScriptedProvider(*(f"answer {number}" for number in range(20))) as model:
-        async with bare(tmp_path, model) as program:
-            for number in range(20):
-                await program.say(f"question {number}")
-            assert [await program.answer() for _ in range(20)] == [f"answer {number}" for number in range(20)]
-
-
-async def test_a_message_that_comes_twice_is_answered_once(tmp_path: Path) -> None:
-    with ScriptedProvider("Once.", "Next.") as model:
-        async with bare(tmp_path, model) as program:
-            same = Inbound(Address("terminal", "main"), "me", "update-1", UserMessage("hi", program.clock()))
-            for _ in range(5):
-                await program.deliver(same)
-            assert await program.answer() == "Once."
-            assert await program.ask("next") == "Next."
-
-
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), KeyError("x"), RecursionError()])
 async def test_a_defect_in_one_message_is_told_in_a_sentence_and_the_next_message_goes_on(
     tmp_path: Path, error: Exception

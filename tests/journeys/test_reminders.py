@@ -28,8 +28,7 @@ def firsts(home: Clockwork) -> list[str]:
     return [text.splitlines()[0] for text in home.sent()]
 
 
-async def test_a_reminder_in_words_is_read_back_sent_and_done(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_reminder_in_words_is_read_back_sent_and_done(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         assert await heard(home, dial, "/remind tomorrow at 9: call Anna") == (
             "Job 1, a reminder, is set: Sat 7 Mar 2026, 09:00 Europe/Berlin, in 21 hours. “call Anna”"
@@ -45,8 +44,7 @@ async def test_a_reminder_in_words_is_read_back_sent_and_done(tmp_path: Path) ->
         assert_legal(home.program.history)
 
 
-async def test_done_means_the_only_reminder_of_the_last_quarter_of_an_hour(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_done_means_the_only_reminder_of_the_last_quarter_of_an_hour(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial, ScriptedProvider("What is done?", "And what now?")) as home:
         assert await heard(home, dial, "done") == "What is done?"
         for minutes, text in ((1, "one"), (40, "two"), (41, "three")):
@@ -76,8 +74,7 @@ async def test_a_number_that_is_not_open_is_answered_by_code_and_other_words_by_
         assert await heard(home, dial, "done and dusted") == "I see."
 
 
-async def test_a_snoozed_reminder_comes_again_under_its_number(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_snoozed_reminder_comes_again_under_its_number(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         home.add(job("call Anna", NOON + timedelta(minutes=1)))
         home.add(job("water", NOON + timedelta(minutes=1)))
@@ -97,8 +94,7 @@ async def test_a_snoozed_reminder_comes_again_under_its_number(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("said", ["snooze 10 minutes", "snooze for 10 minutes", "Snooze 10m", "snooze"])
-async def test_a_length_after_snooze_is_no_number_of_a_reminder(tmp_path: Path, said: str) -> None:
-    dial = Dial()
+async def test_a_length_after_snooze_is_no_number_of_a_reminder(tmp_path: Path, said: str, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         home.add(job("call Anna", NOON + timedelta(minutes=1)))
         await dial.pass_(minutes=2)
@@ -130,8 +126,7 @@ async def test_in_a_group_a_reminder_is_answered_by_whom_it_is_for_and_others_he
         assert await says(home, "Anna", "done 1", topic="8") == "Done: water the plants."
 
 
-async def test_a_nagging_reminder_comes_again_until_done_and_is_shown_as_important(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_nagging_reminder_comes_again_until_done_and_is_shown_as_important(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         assert "again every 10 min up to 3 times" in await heard(home, dial, "/remind in 5 minutes: pills nag 10m x3")
         await heard(home, dial, "/remind in 5 minutes: keys, nag 10m x3")
@@ -164,8 +159,7 @@ async def test_stop_ends_a_repeat_and_done_does_not_and_a_bare_stop_is_for_a_lat
         assert home.sent() == []
 
 
-async def test_a_repeat_that_nobody_answers_keeps_its_number(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_repeat_that_nobody_answers_keeps_its_number(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         home.ask_for("every hour", "walk")
         home.ask_for("every hour", "drink")
@@ -174,8 +168,7 @@ async def test_a_repeat_that_nobody_answers_keeps_its_number(tmp_path: Path) -> 
         assert {one.number for one, _ in home.jobs.open()} == {1, 2}
 
 
-async def test_a_quoted_reply_says_which_one_is_meant(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_quoted_reply_says_which_one_is_meant(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         for minutes in (1, 2):
             home.add(job(f"thing {minutes}", NOON + timedelta(minutes=minutes)))
@@ -187,8 +180,7 @@ async def test_a_quoted_reply_says_which_one_is_meant(tmp_path: Path) -> None:
         assert "thing 2" in await heard(home, dial, "snooze 1h", quoted=second[0])
 
 
-async def test_a_later_yes_has_its_object(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_later_yes_has_its_object(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider("What shall I tell her?")
     async with ticking(tmp_path, dial, model) as home:
         home.add(job("Shall I call Anna?", NOON + timedelta(minutes=1)))
@@ -211,8 +203,7 @@ async def test_a_reminder_is_on_time_while_a_turn_runs_and_its_history_stays_leg
         assert_legal(home.program.history)
 
 
-async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
     async with ticking(tmp_path, dial, model) as home:
         assert await heard(home, dial, "I must call Anna tomorrow at 9, remind me") == "Set."
@@ -224,8 +215,7 @@ async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: 
 
 
 @NEEDS_UNDO
-async def test_undo_takes_back_a_reminder_that_the_model_set(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_undo_takes_back_a_reminder_that_the_model_set(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
     async with ticking(tmp_path, dial, model) as home:
         await heard(home, dial, "I must call Anna tomorrow at 9, remind me")
@@ -235,8 +225,7 @@ async def test_undo_takes_back_a_reminder_that_the_model_set(tmp_path: Path) -> 
 
 
 @NEEDS_UNDO
-async def test_undo_brings_back_a_job_that_the_model_removed(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_undo_brings_back_a_job_that_the_model_removed(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider(call("cron", {"action": "remove", "id": 1}), "Removed.")
     async with ticking(tmp_path, dial, model) as home:
         await heard(home, dial, "/remind tomorrow at 9: call Anna")
@@ -250,8 +239,7 @@ async def test_undo_brings_back_a_job_that_the_model_removed(tmp_path: Path) -> 
 
 
 @NEEDS_UNDO
-async def test_undo_takes_back_what_the_person_told_the_schedule_by_commands(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_undo_takes_back_what_the_person_told_the_schedule_by_commands(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         await heard(home, dial, "/cron add every day at 9: pills")
         await heard(home, dial, "/cron pause 1")
@@ -282,8 +270,7 @@ async def test_a_reminder_that_was_stopped_or_removed_after_it_came_comes_again_
         assert await heard(home, dial, "done 1") == "Done: take the pizza out."
 
 
-async def test_removing_needs_the_number_of_a_job_that_is_there(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_removing_needs_the_number_of_a_job_that_is_there(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider(call("cron", {"action": "remove"}), call("cron", {"action": "remove", "id": 9}), "Sorry.")
     async with ticking(tmp_path, dial, model) as home:
         await heard(home, dial, "remove it")
@@ -316,15 +303,13 @@ async def test_what_cannot_be_set_is_refused_with_the_reason_and_nothing_is_stor
         assert home.jobs.all() == []
 
 
-async def test_a_target_that_nothing_reaches_is_refused_when_the_job_is_made(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_target_that_nothing_reaches_is_refused_when_the_job_is_made(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         assert "Nothing can be sent to nowhere:x" in await heard(home, dial, "/remind --to nowhere:x tomorrow at 9: x")
         assert home.jobs.all() == []
 
 
-async def test_jobs_are_listed_paused_resumed_run_and_removed_by_number(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_jobs_are_listed_paused_resumed_run_and_removed_by_number(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         await heard(home, dial, "/cron add --zone America/New_York 30 7 * * 1-5: stand up")
         assert "07:30 America/New_York" in await heard(home, dial, "/cron list")
@@ -349,8 +334,7 @@ async def test_jobs_are_listed_paused_resumed_run_and_removed_by_number(tmp_path
         assert "- Sat 7 Mar 2026, 09:00" not in await heard(home, dial, "/cron frob")
 
 
-async def test_the_number_of_a_reminder_is_its_jobs_and_means_the_same_everywhere(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_the_number_of_a_reminder_is_its_jobs_and_means_the_same_everywhere(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         for when, text in (("in 3 days", "far"), ("in 3 days", "farther"), ("in 10 minutes", "call Anna")):
             await heard(home, dial, f"/remind {when}: {text}")
@@ -365,8 +349,7 @@ async def test_the_number_of_a_reminder_is_its_jobs_and_means_the_same_everywher
         assert "call Anna" not in await heard(home, dial, "/jobs")
 
 
-async def test_jobs_lists_what_is_snoozed_with_its_time_and_what_nobody_answered(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_jobs_lists_what_is_snoozed_with_its_time_and_what_nobody_answered(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         await heard(home, dial, "/remind in 5 minutes: call mum")
         await heard(home, dial, "/remind every day at 12:05: walk")
@@ -380,15 +363,13 @@ async def test_jobs_lists_what_is_snoozed_with_its_time_and_what_nobody_answered
         assert "not answered" not in await heard(home, dial, "/jobs")
 
 
-async def test_a_reminder_without_a_text_is_refused_with_that_reason(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_reminder_without_a_text_is_refused_with_that_reason(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         assert (await heard(home, dial, "/remind tomorrow at 9:")).startswith("There is no text")
         assert "a colon and a text" in await heard(home, dial, "/remind tomorrow at 9")
 
 
-async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         for said, text in (
             ("me tomorrow at 9 to call Anna", "call Anna"),
@@ -421,8 +402,7 @@ async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path) -> 
             assert "a colon and a text" in await heard(home, dial, f"/remind {unclear}")
 
 
-async def test_without_a_colon_nothing_that_may_belong_to_the_time_becomes_the_text(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_without_a_colon_nothing_that_may_belong_to_the_time_becomes_the_text(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         for said in (
             "every day at 9 for a week take pills",
@@ -451,8 +431,7 @@ async def test_without_a_colon_nothing_that_may_belong_to_the_time_becomes_the_t
         assert home.jobs.all() == []
 
 
-async def test_flags_after_the_text_are_not_silently_part_of_it(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_flags_after_the_text_are_not_silently_part_of_it(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         assert "Put --skip before the time" in await heard(home, dial, "/cron add every day at 9: pills --skip")
         assert "“pills”" in await heard(home, dial, "/cron add every day at 9: pills --nag 10m")
@@ -462,8 +441,7 @@ async def test_flags_after_the_text_are_not_silently_part_of_it(tmp_path: Path) 
         assert "A reminder makes no jobs" in await heard(home, dial, refused)
 
 
-async def test_done_does_not_mean_what_was_just_put_off(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_done_does_not_mean_what_was_just_put_off(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         for text in ("one", "two"):
             home.add(job(text, NOON + timedelta(minutes=1)))
@@ -472,8 +450,7 @@ async def test_done_does_not_mean_what_was_just_put_off(tmp_path: Path) -> None:
         assert await heard(home, dial, "done") == "Done: one."
 
 
-async def test_what_was_paused_past_its_time_comes_now(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_what_was_paused_past_its_time_comes_now(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         await heard(home, dial, "/remind in 5 minutes: tea")
         await heard(home, dial, "/cron pause 1")
@@ -483,8 +460,7 @@ async def test_what_was_paused_past_its_time_comes_now(tmp_path: Path) -> None:
 
 
 @NEEDS_UNDO
-async def test_the_receipt_of_a_reminder_is_short(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_the_receipt_of_a_reminder_is_short(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
     async with ticking(tmp_path, dial, model) as home:
         await heard(home, dial, "I must call Anna tomorrow at 9, remind me")

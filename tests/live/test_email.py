@@ -4,7 +4,6 @@ people who write and read with ordinary mail clients."""
 import asyncio
 import json
 import os
-import random
 import re
 import signal
 import smtplib
@@ -275,28 +274,6 @@ def test_no_forged_mail_is_the_owners(one: Journey) -> None:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def test_memory_of_large_files_is_given_back(one: Journey) -> None:
-    """Whatever comes and goes, the gateway is as large afterwards as before, within a few megabytes."""
-
-    def there_and_back() -> float:
-        letter = one.ann.letter("Send it back")
-        letter.add_attachment(
-            random.randbytes(12_000_000), maintype="application", subtype="x-data", filename="big.bin"
-        )
-        one.model.script(says("Here.\nMEDIA:./big.bin"))
-        one.ann.send(letter)
-        (file,) = one.ann.gets().attachments
-        assert file.payload == big
-        return one.resident_mb()
-
-    one.home.workspace.mkdir(parents=True, exist_ok=True)
-    big = random.randbytes(12_000_000)
-    (one.home.workspace / "big.bin").write_bytes(big)
-    first = there_and_back()
-    assert max(there_and_back() for _ in range(4)) < first + 6
-    print(f"resident {first:.1f} MB")
-
-
 # --- restart ---------------------------------------------------------------------------------------------------------
 
 
@@ -362,16 +339,6 @@ def test_the_server_does_not_let_one_person_send_as_another(one: Journey) -> Non
 
 
 # --- stop and trouble ------------------------------------------------------------------------------------------------
-
-
-def test_a_connection_that_is_broken_off_while_waiting_is_made_again(one: Journey) -> None:
-    one.model.script(says("Before."), says("After."))
-    one.ann.write("One?")
-    one.ann.gets_nothing_but("Before.")
-    subprocess.run([SCRIPT, "kick", BOT], check=True, timeout=20)
-    one.ann.write("Two?")
-    one.ann.gets_nothing_but("After.")
-    assert "broke off" in one.log()
 
 
 # --- connections -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.matrix.channel import Matrix
-from nanoclaw.channels.matrix.client import Client
 from nanoclaw.channels.matrix.settings import MatrixSettings
 from nanoclaw.core.channel import ChannelAccess, ChannelHost, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
@@ -159,33 +158,6 @@ async def test_an_answer_grows_by_edits_and_ends_as_one_message(server: str, tmp
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-async def test_a_process_that_ends_while_an_answer_begins_leaves_nothing_of_it(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encrypted: bool
-) -> None:
-    """Even when the server had taken the message and the process did not live to hear of that."""
-    async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
-        await anna.say(room, "What is a heron?")
-        await assistant.hears("What is a heron?")
-        send, sent = Client.room_send, asyncio.Event()
-
-        async def send_and_end(*arguments: Any) -> None:
-            await send(*arguments)
-            await assistant.stop()
-            sent.set()
-            await asyncio.Event().wait()
-
-        monkeypatch.setattr(Client, "room_send", send_and_end)
-        writing = asyncio.create_task(assistant.channel.write(room, "A heron", ""))
-        async with asyncio.timeout(SECONDS):
-            await sent.wait()
-        writing.cancel()
-        monkeypatch.undo()
-        await anna.hears(room, bot, "A heron")
-        async with running(server, tmp_path / "bot", user=bot):
-            await anna.hears(room, bot)
-
-
-@pytest.mark.parametrize("encrypted", [False, True])
 async def test_files_go_both_ways(server: str, tmp_path: Path, encrypted: bool) -> None:
     async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
         await anna.show(room, PICTURE, "image/png", "../../x.png")
@@ -240,24 +212,6 @@ async def test_the_longest_message_is_shown_also_as_an_edit(server: str, tmp_pat
         assert ("formatted_body" in newest) is not encrypted
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_what_was_said_while_it_was_down_is_heard_in_order(server: str, tmp_path: Path, encrypted: bool) -> None:
-    """Also with a gap: the server leaves out what is more than a page of 100."""
-    async with both(server, tmp_path, encrypted=encrypted) as (assistant, bot, anna, room):
-        await anna.say(room, "before")
-        await assistant.hears("before")
-        await assistant.send(to(room, "yes"))
-        await assistant.stop()
-        said = [f"message {number}" for number in range(130)]
-        for text in said:
-            await anna.say(room, text)
-        async with running(server, tmp_path / "bot", user=bot) as (again, _):
-            await again.hears(*said)
-            await again.send(to(room, "all of them", "2.0"))
-            await anna.hears(room, bot, "yes", "all of them")
-        assert anna.undecrypted == []
-
-
 async def test_what_was_said_before_the_very_first_start_is_left_alone(server: str, tmp_path: Path) -> None:
     bot = register(server, new_name("bot"))
     async with person(server, folder(tmp_path, "anna")) as anna, person(server, folder(tmp_path, "x"), bot) as before:
@@ -280,23 +234,6 @@ async def test_words_that_come_with_an_invitation_are_heard(server: str, tmp_pat
         await anna.say(room, "hello")
         async with running(server, tmp_path / "bot", user=bot) as (again, _):
             await again.hears("hello")
-
-
-async def test_an_invitation_of_a_stranger_waits_until_they_are_known(server: str, tmp_path: Path) -> None:
-    known: set[str] = set()
-    async with person(server, folder(tmp_path, "anna")) as anna, person(server, folder(tmp_path, "mo")) as mo:
-        known.add(anna.id)
-        async with running(server, tmp_path / "bot", known.__contains__) as (assistant, bot):
-            strange = await mo.room(bot)
-            await mo.say(strange, "let me in")
-            room = await anna.room(bot)
-            await anna.joined(room, bot)  # so the invitation before has been seen
-            assert bot not in _joined(mo, strange)
-            await assistant.stop()
-        known.add(mo.id)
-        async with running(server, tmp_path / "bot", known.__contains__, bot) as (again, _):
-            await mo.joined(strange, bot)
-            await again.hears("let me in")
 
 
 def _joined(somebody: Person, room: str) -> set[str]:

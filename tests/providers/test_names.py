@@ -144,18 +144,6 @@ def test_a_model_that_ollama_lacks_gets_the_command(server: ModelServer, waits: 
         asyncio.run(run())
 
 
-def test_a_chosen_provider_answers(server: ModelServer, waits: Waits, heard: Heard) -> None:
-    server.script(says("hello"))
-
-    async def run() -> str:
-        provider = provider_for("openai/x", server.base, retries=waits.retries)
-        answer = await provider.complete(request(), heard)
-        await provider.aclose()
-        return answer.text
-
-    assert asyncio.run(run()) == "hello"
-
-
 @pytest.mark.parametrize("proxy", ["socks4://127.0.0.1:1", "nonsense://x", "http://127.0.0.1:99999"])
 def test_an_unusable_proxy_is_a_sentence(
     waits: Waits, heard: Heard, monkeypatch: pytest.MonkeyPatch, proxy: str

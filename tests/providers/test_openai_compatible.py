@@ -436,12 +436,6 @@ def test_every_failed_try_is_logged_without_what_was_said(
     assert not any(word in " ".join(logged) for word in ("Slow", "private", KEY))
 
 
-def test_an_answer_that_came_is_not_logged(server: ModelServer, ask: Ask, logged: list[str]) -> None:
-    server.script(says("Hello"))
-    ask()
-    assert logged == []
-
-
 def test_a_400_that_only_speaks_of_billing_is_no_empty_account(server: ModelServer, error_of: Fail) -> None:
     server.script(failing(400, {"error": {"message": "tools[0].name: 'billing' is reserved"}}))
     assert "refused the request (400)" in str(error_of())

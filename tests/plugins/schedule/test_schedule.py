@@ -13,8 +13,7 @@ from tests.plugins.schedule.clockwork import Clockwork, job, ticking
 from tests.program import BERLIN, MAIN, NOON, assert_legal, running
 
 
-async def test_a_reminder_is_sent_on_time_without_a_model_and_is_remembered(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_reminder_is_sent_on_time_without_a_model_and_is_remembered(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         home.add(job("Call Anna", NOON + timedelta(minutes=20)))
         await dial.pass_(minutes=19, seconds=59)
@@ -30,8 +29,7 @@ async def test_a_reminder_is_sent_on_time_without_a_model_and_is_remembered(tmp_
         assert_legal(home.program.history)
 
 
-async def test_a_one_off_missed_while_off_fires_once_and_says_how_late(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_one_off_missed_while_off_fires_once_and_says_how_late(tmp_path: Path, dial: Dial) -> None:
     async with running(tmp_path, clock=dial) as program:
         home = Clockwork(program)
         home.add(job("Call Anna", NOON - timedelta(hours=3)))
@@ -58,8 +56,7 @@ async def test_one_that_its_channel_could_not_take_in_time_says_so_in_the_same_w
         assert home.sent() == [f"Reminder 1: Call Anna\n{answers}\n(was due 12:01, 20 min late)"]
 
 
-async def test_what_is_said_most_often_can_be_pressed_below_a_reminder(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_what_is_said_most_often_can_be_pressed_below_a_reminder(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         home.add(job("Call Anna", NOON + timedelta(minutes=1)))
         await dial.pass_(minutes=1)
@@ -89,8 +86,7 @@ async def test_snoozed_reminders_that_fell_due_while_off_say_how_late_they_are(t
         assert text.startswith("Reminder 1 again: Call 0" if count == 1 else "4 reminders came due:")
 
 
-async def test_many_reminders_in_one_message_have_nothing_to_press(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_many_reminders_in_one_message_have_nothing_to_press(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         for number in range(5):
             home.add(job(f"Call {number}", NOON + timedelta(minutes=1)))
@@ -98,8 +94,7 @@ async def test_many_reminders_in_one_message_have_nothing_to_press(tmp_path: Pat
         assert home.program.channel.sent.get_nowait().buttons == ()
 
 
-async def test_the_day_is_named_when_it_was_due_on_another(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_the_day_is_named_when_it_was_due_on_another(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         home.add(job("Call Anna", NOON - timedelta(days=3)))
         home.loop.changed()
@@ -127,8 +122,7 @@ async def test_a_repeat_missed_while_off_does_as_its_job_says(tmp_path: Path, on
         assert [text.partition("\n")[0] for text in home.sent()] == ["Reminder 1: Stand up"]
 
 
-async def test_more_than_three_overdue_at_once_arrive_as_one_list(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_more_than_three_overdue_at_once_arrive_as_one_list(tmp_path: Path, dial: Dial) -> None:
     async with running(tmp_path, clock=dial) as program:
         home = Clockwork(program)
         for number in range(40):
@@ -202,8 +196,7 @@ async def test_a_daily_job_at_half_past_two_fires_once_on_days_with_a_gap_and_an
         assert [count for _, count in rows] == [1, 1]
 
 
-async def test_an_interval_keeps_its_phase_over_restarts(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_an_interval_keeps_its_phase_over_restarts(tmp_path: Path, dial: Dial) -> None:
     async with running(tmp_path, clock=dial) as program:
         home = Clockwork(program)
         home.ask_for("every 30 minutes", "drink")
@@ -245,8 +238,7 @@ async def test_nothing_fires_while_all_is_frozen_and_what_was_due_comes_late_aft
         assert any("Reminder 1: Call Anna\n(was due 12:10, 1 h 1 min late)" in text for text in home.sent())
 
 
-async def test_a_loop_that_dies_or_hangs_is_replaced(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_loop_that_dies_or_hangs_is_replaced(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         tick = home.loop.tick
         home.add(job("Call Anna", NOON + timedelta(minutes=10)))
@@ -267,8 +259,7 @@ async def test_a_loop_that_dies_or_hangs_is_replaced(tmp_path: Path) -> None:
         assert (home.loop.silent_for or 0) <= 30
 
 
-async def test_one_job_that_cannot_fire_keeps_no_other_from_firing(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_one_job_that_cannot_fire_keeps_no_other_from_firing(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         home.add(job("lost", NOON + timedelta(minutes=1), schedule="cron", rule="0 9 * * *", zone="Moon/Base"))
         home.add(job("Call Anna", NOON + timedelta(minutes=1)))
@@ -279,8 +270,7 @@ async def test_one_job_that_cannot_fire_keeps_no_other_from_firing(tmp_path: Pat
         assert "paused" in home.service.table()
 
 
-async def test_adding_and_removing_while_others_run_makes_nothing_run_twice(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_adding_and_removing_while_others_run_makes_nothing_run_twice(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
         for number in range(5):
             home.add(job(f"thing {number}", NOON + timedelta(minutes=number + 1)))
@@ -297,8 +287,7 @@ async def test_adding_and_removing_while_others_run_makes_nothing_run_twice(tmp_
         assert home.jobs.all() == []
 
 
-async def test_listing_writes_nothing(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_listing_writes_nothing(tmp_path: Path, dial: Dial) -> None:
     async with running(tmp_path, clock=dial) as program:
         home = Clockwork(program)
         home.add(job("overdue", NOON - timedelta(hours=1)))
@@ -353,8 +342,7 @@ async def test_reminders_that_are_due_together_do_not_wait_for_busy_chats_one_by
         others.cancel()
 
 
-async def test_the_check_says_when_it_ticked_last_and_nothing_where_it_does_not_run(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_the_check_says_when_it_ticked_last_and_nothing_where_it_does_not_run(tmp_path: Path, dial: Dial) -> None:
     async with running(tmp_path, clock=dial) as program:
         assert await Clockwork(program).plugin.check(False) == []
     async with ticking(tmp_path, dial) as home:

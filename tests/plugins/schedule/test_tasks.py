@@ -30,8 +30,7 @@ class Attaches(Plugin):
 DOWN = ProviderUnavailable("the server does not answer")
 
 
-async def test_a_task_is_a_turn_of_its_own_and_its_answer_goes_to_the_person(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_task_is_a_turn_of_its_own_and_its_answer_goes_to_the_person(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider("Hello.", "Two mails, nothing urgent.", "Because of task 1.")
     async with ticking(tmp_path, dial, model) as home:
         assert await home.program.ask("hi there") == "Hello."
@@ -49,8 +48,7 @@ async def test_a_task_is_a_turn_of_its_own_and_its_answer_goes_to_the_person(tmp
         assert home.jobs.all() == []
 
 
-async def test_a_task_missed_while_off_runs_once_and_its_answer_says_how_late(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_task_missed_while_off_runs_once_and_its_answer_says_how_late(tmp_path: Path, dial: Dial) -> None:
     async with running(tmp_path, clock=dial) as program:
         home = Clockwork(program)
         home.add(job("Look at my mail", NOON - timedelta(hours=3), kind="task"))
@@ -74,8 +72,7 @@ async def test_a_task_brings_the_files_that_its_answer_names(tmp_path: Path, ans
 
 
 @pytest.mark.parametrize("silence", ["NO_REPLY", "**NO_REPLY**.", "[SILENT]"])
-async def test_a_task_with_nothing_to_say_says_nothing(tmp_path: Path, silence: str) -> None:
-    dial = Dial()
+async def test_a_task_with_nothing_to_say_says_nothing(tmp_path: Path, silence: str, dial: Dial) -> None:
     async with ticking(tmp_path, dial, ScriptedProvider(silence)) as home:
         home.ask_for("every 20 minutes", "Look at my mail", kind="task")
         await dial.pass_(minutes=21)
@@ -83,8 +80,7 @@ async def test_a_task_with_nothing_to_say_says_nothing(tmp_path: Path, silence: 
         assert "; last time nothing to tell" in await home.program.ask("/jobs")
 
 
-async def test_words_beside_a_token_of_silence_are_told(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_words_beside_a_token_of_silence_are_told(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial, ScriptedProvider("Mum's flight is cancelled. NO_REPLY")) as home:
         home.ask_for("in 20 minutes", "Watch the flight", kind="task")
         await dial.pass_(minutes=21)
@@ -127,8 +123,7 @@ async def test_a_failing_task_is_tried_less_and_less_often_told_of_twice_and_pau
         assert home.jobs.all() == []
 
 
-async def test_a_repeated_task_that_fails_waits_before_its_next_times_too(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_a_repeated_task_that_fails_waits_before_its_next_times_too(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial, ScriptedProvider(*[DOWN] * 10)) as home:
         home.ask_for("every minute", "Look at my mail", kind="task")
         await dial.pass_(hours=1)
@@ -173,8 +168,7 @@ async def test_a_repeat_is_left_out_while_the_one_before_still_runs(tmp_path: Pa
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_a_task_makes_jobs_only_where_the_person_allowed_it(tmp_path: Path, allowed: bool) -> None:
-    dial = Dial()
+async def test_a_task_makes_jobs_only_where_the_person_allowed_it(tmp_path: Path, allowed: bool, dial: Dial) -> None:
     adds = call("cron", {"action": "add", "when": "in 3 hours", "text": "and again"})
     async with ticking(tmp_path, dial, ScriptedProvider(adds, "Done.")) as home:
         home.ask_for("in 5 minutes", "Go on", kind="task", may_schedule=allowed)
@@ -221,8 +215,7 @@ async def test_a_task_under_way_when_the_process_ends_goes_on_at_the_next_start(
         assert home.program.app.sessions.of(Address("job", "1")).whole()
 
 
-async def test_an_old_run_of_a_task_is_not_shown_to_the_next(tmp_path: Path) -> None:
-    dial = Dial()
+async def test_an_old_run_of_a_task_is_not_shown_to_the_next(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider(*[Say(f"Answer {number}.") for number in range(3)])
     async with ticking(tmp_path, dial, model) as home:
         home.ask_for("every hour", "look", kind="task")

@@ -382,14 +382,6 @@ async def test_a_question_that_nothing_fits_is_told(tmp_path: Path) -> None:
         assert "Part 0" in found.text
 
 
-async def test_guests_cannot_fetch(tmp_path: Path) -> None:
-    from nanoclaw.core.plugin import PROFILES
-
-    async with running(tmp_path, ScriptedProvider()) as program:
-        for name, tools in {name: program.app.chain.tools(profile) for name, profile in PROFILES.items()}.items():
-            assert ("web_fetch" in {tool.name for tool in tools}) is (name in ("person", "job", "helper")), name
-
-
 async def test_reading_is_no_effect(tmp_path: Path) -> None:
     async with site({"/": html(ARTICLE)}) as served:
         model = ScriptedProvider(call("web_fetch", {"url": f"{served.url}/"}), "Done.")
