@@ -41,14 +41,19 @@ def runtime_metadata(
     notes: Sequence[str] = (),
 ) -> str:
     """The message that precedes the person's. `now` is local time; `quote` is what theirs answers, `files`
-    are their notes, `notes` late remarks."""
-    lines = [OPEN, f"Current Time: {now:%Y-%m-%d %H:%M} ({now:%A})", f"Time Zone: {_zone(now)} (UTC{_offset(now)})"]
+    are texts such as "photo.jpg (image/jpeg)", `notes` late remarks."""
+    zone, offset = getattr(now.tzinfo, "key", None) or now.tzname() or "UTC", f"{now:%z}"
+    time = f"Current Time: {now:%Y-%m-%d %H:%M} ({now:%A})"
+    lines = [OPEN, time, f"Time Zone: {zone} (UTC{offset[:3]}:{offset[3:5]})"]
     for title, value in (("Channel", channel), ("Chat ID", chat), ("Sender", sender)):
         if value:
             lines.append(f"{title}: {one_line(value)}")
     if quote:
         lines.append(f"In reply to: “{one_line(quote, QUOTE_CHARACTERS)}”")
-    lines += [one_line(note, REMARK_CHARACTERS) for note in (*_file_notes(files), *notes)]
+    for number, file in enumerate(files, 1):
+        of = f" {number}/{len(files)}" * (len(files) > 1)
+        lines.append(one_line(f"[media attached{of}: {file}]", REMARK_CHARACTERS))
+    lines += [one_line(note, REMARK_CHARACTERS) for note in notes]
     return "\n".join([*lines, CLOSE])
 
 
@@ -62,23 +67,11 @@ def in_short(text: str) -> str:
     return "\n".join([f"[Now: {lines[0].removeprefix('Current Time: ')}]", *told])
 
 
-def _file_notes(files: Sequence[str]) -> list[str]:
-    """`files` are texts such as "photo.jpg (image/jpeg)"."""
-    count = len(files)
-    return [f"[media attached{f' {number}/{count}' * (count > 1)}: {file}]" for number, file in enumerate(files, 1)]
-
-
 def one_line(text: str, most: int = NAME_CHARACTERS) -> str:
     """Names of chats and files are other people's: one line, no control characters, not our tag."""
-    return escape("".join(character if character.isprintable() else " " for character in text))[:most]
-
-
-def _zone(now: datetime) -> str:
-    return getattr(now.tzinfo, "key", None) or now.tzname() or "UTC"
-
-
-def _offset(now: datetime) -> str:
-    return f"{now:%z}"[:3] + ":" + f"{now:%z}"[3:5]
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return escape(text)[:most]
 
 
 def below(text: str) -> str:

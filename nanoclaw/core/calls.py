@@ -220,7 +220,7 @@ class Toolbox:
         text = self._outputs.shortened(judged.checked.name, result.text) or "(no output)"
         if result.outside:
             text = block(result.outside, text)
-        return result._replace(text=text, diff=shortened_diff(result.diff))
+        return result._replace(text=text, diff=result.diff and shortened_diff(result.diff))
 
     async def call(self, call: ToolCall, turn: RunningTurn, parent: str = "") -> ToolResult:
         """Run one call outside the answers of a turn, with its own line in the audit log; what asks is refused. It is

@@ -22,6 +22,7 @@ from nanoclaw.core.messages import (
     Reach,
     Refuse,
     Section,
+    ToolCall,
     ToolResult,
     ToolSpec,
     TryAgain,
@@ -46,7 +47,7 @@ from nanoclaw.core.store.db import Transaction
 
 T = TypeVar("T")
 Kinds = type | tuple[type, ...]
-Calls = Sequence[tuple[str, str]] | None
+Calls = Sequence[ToolCall | CheckedCall] | None
 Judgement = Inbound | Reply | Literal["ignore"] | None
 
 STEP_SECONDS = 10.0
@@ -80,18 +81,23 @@ class Chain:
         for one in self._of[hook]:
             try:
                 heard = one.hears.get(hook)
-                if heard is not None and not _is_about(heard, origin, channel, calls) and not self._has(heard.rows):
+                if heard and not (
+                    self._is_about(heard, origin, channel, calls)
+                    or (heard.rows and self._read(f"SELECT 1 FROM {heard.rows} LIMIT 1"))
+                ):
                     continue
             except FAULTS as error:  # it is asked rather than left out: it may be a guard
                 self.fault(one, "hears", error)
             yield one
 
-    def _has(self, rows: str) -> bool:
-        return bool(rows) and bool(self._read(f"SELECT 1 FROM {rows} LIMIT 1"))
-
-    def _made(self, turn: Turn) -> list[tuple[str, str]]:
-        """The calls of a turn so far, each by name and reach."""
-        return [(call.name.strip().casefold(), self.reach(call.name)) for call in turn.calls]
+    def _is_about(self, heard: Hears, origin: str, channel: str, calls: Calls) -> bool:
+        """True if a plugin wants to be called for a turn, or for these calls."""
+        if origin in heard.origins or channel in heard.channels:
+            return True
+        if calls is None:  # what names tools alone narrows nothing where there is no call
+            return bool(heard.tools or heard.changes) and not (heard.origins or heard.channels or heard.rows)
+        has_changed = heard.changes and any(self.reach(call.name) != "none" for call in calls)
+        return has_changed or any(call.name.strip().casefold() in heard.tools for call in calls)
 
     # --- what plugins bring ------------------------------------------------------------------------------------------
 
@@ -244,7 +250,7 @@ class Chain:
         verdicts: list[Verdict] = []
         if own and own.check:
             verdicts.append(await self._judged("its own check", partial(own.check, call, turn)))
-        for one in self._about("before_tool", turn, calls=[(call.name, call.reach)]):
+        for one in self._about("before_tool", turn, calls=[call]):
             verdicts.append(await self._judged(one, partial(one.before_tool, call, turn)))
         if refused := next((one for one in verdicts if isinstance(one, Refuse)), None):
             return refused
@@ -273,7 +279,7 @@ class Chain:
         return text
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult:
-        for one in self._about("after_tool", turn, calls=[(call.name, call.reach)]):
+        for one in self._about("after_tool", turn, calls=[call]):
             step = partial(one.after_tool, call, result, turn)
             result = await self._step(one, "after_tool", step, ToolResult) or result
         return result
@@ -286,7 +292,7 @@ class Chain:
         """The answer for the person, or the first plugin that wants another one or calls before it. Without `may_retry`
         its note is below the answer instead, and no other's."""
         is_noted, kinds = False, (Answer, TryAgain, MakeCalls)
-        for one in self._about("before_answer", turn, calls=self._made(turn)):
+        for one in self._about("before_answer", turn, calls=turn.calls):
             said = await self._step(one, "before_answer", partial(one.before_answer, answer, turn), kinds)
             if isinstance(said, Answer):
                 answer = said
@@ -299,7 +305,7 @@ class Chain:
         return answer
 
     def on_end(self, ended: Ended, turn: Turn, tx: Transaction) -> Ended:
-        for one in self._about("on_end", turn, calls=self._made(turn)):
+        for one in self._about("on_end", turn, calls=turn.calls):
             ended = self._in_part(one, "on_end", tx, partial(one.on_end, ended, turn, tx), Ended) or ended
         return ended
 
@@ -363,15 +369,6 @@ class Chain:
         except FAULTS as error:
             self.fault(one, hook, error)
         return None
-
-
-def _is_about(heard: Hears, origin: str, channel: str, calls: Iterable[tuple[str, str]] | None) -> bool:
-    """True if a plugin wants to be called for a turn, with the names and reaches of the calls that it is about."""
-    if origin in heard.origins or channel in heard.channels:
-        return True
-    if calls is None:  # what names tools alone narrows nothing where there is no call
-        return bool(heard.tools or heard.changes) and not (heard.origins or heard.channels or heard.rows)
-    return any(name in heard.tools or (heard.changes and reach != "none") for name, reach in calls)
 
 
 def _checked(given: T, kinds: Kinds) -> T:

@@ -16,11 +16,11 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 from nanoclaw.core.errors import StoreError
@@ -45,9 +45,9 @@ class Store:
     def __init__(self, path: Path, db: sqlite3.Connection, lock: IO[str] | None = None) -> None:
         """`lock` is held by who owns the file."""
         self.path, self.db, self._lock = path, db, lock
-        self._committing: Commit | None = None
+        self._committing: Future[None] | None = None
         self.committer: Executor = ThreadPoolExecutor(1, "commit")
-        """Runs every `commit` in its thread."""
+        """Carries out every COMMIT in its thread."""
         self._beside: sqlite3.Connection | None = None
 
     @contextmanager
@@ -85,16 +85,23 @@ class Store:
             "What was saved before is intact, and what commands did is not undone."
         )
 
-    def commit(self) -> Commit:
-        """The COMMIT of the open transaction, for the `committer` to call. Until it has ended, queries see the state
+    def commit(self) -> Future[None]:
+        """Commit the open transaction in the thread of the `committer`. Until that has ended, queries see the state
         before it."""
-        self._committing = Commit(self.db)
+        self._committing = self.committer.submit(self._commit)
         return self._committing
+
+    def _commit(self) -> None:
+        try:
+            self.db.execute("COMMIT")
+        except BaseException:
+            self.roll_back()
+            raise
 
     def wait(self) -> None:
         """Wait for a COMMIT under way, however it ends."""
         if self._committing:
-            self._committing.wait()
+            self._committing.exception()
 
     def rows(self, sql: str, *values: object) -> list[Any]:
         """The rows of a query. Raises StoreError if the file is damaged."""
@@ -110,7 +117,7 @@ class Store:
 
     @property
     def _readable(self) -> sqlite3.Connection:
-        if self._committing is None or self._committing.is_over:
+        if self._committing is None or self._committing.done():
             return self.db
         if self._beside is None:
             self._beside = sqlite3.connect(READ_ONLY.format(self.path.absolute().as_uri()), uri=True)
@@ -123,33 +130,6 @@ class Store:
         self.db.close()
         if self._lock:
             self._lock.close()
-
-
-class Commit:
-    """A COMMIT that a thread carries out."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db, self._over = db, Event()
-        self._error: Exception | None = None
-
-    def __call__(self) -> None:
-        try:
-            self._db.execute("COMMIT")
-        except Exception as error:
-            self._error = error
-            if self._db.in_transaction:  # a full disk has rolled it back already
-                self._db.execute("ROLLBACK")
-        finally:
-            self._over.set()
-
-    @property
-    def is_over(self) -> bool:
-        return self._over.is_set()
-
-    def wait(self) -> Exception | None:
-        """Wait for the end. Returns the error if it failed."""
-        self._over.wait()
-        return self._error
 
 
 class Flags:
@@ -288,6 +268,8 @@ class Transaction:
 
     def finish(self) -> None:
         """Call everything that waits for the commit. One that raises is logged, and the others are still called."""
+        if self._follower and (self.delivered or self.sent):
+            self._after.append(partial(self._follower.committed, self))
         for call in self._after:
             try:
                 call()
@@ -327,7 +309,7 @@ class Transactions:
         self.store, self.clock, self._follower = store, clock, follower
         self._open: Transaction | None = None
         self._waiting: list[_Wanted] = []
-        self._committing: tuple[list[_Made], Commit] | None = None
+        self._committing: tuple[list[_Made], Future[None]] | None = None
         self._is_telling = False
 
     @contextmanager
@@ -351,11 +333,6 @@ class Transactions:
         finally:
             self._open = None
             self._begin_commit()
-        self._finish(tx)
-
-    def _finish(self, tx: Transaction) -> None:
-        if (follower := self._follower) and (tx.delivered or tx.sent):
-            tx.after(lambda: follower.committed(tx))
         tx.finish()
 
     def write_now(self, change: Callable[[Transaction], T]) -> T:
@@ -395,11 +372,10 @@ class Transactions:
                     one.done.set_exception(self.store.unsaved(error))
             return
         self._committing = (made, commit)
-        loop, running = asyncio.get_running_loop(), self.store.committer.submit(commit)
-        if commit.is_over:
+        if commit.done():
             self._go_on(commit)
         else:
-            running.add_done_callback(lambda _: loop.call_soon_threadsafe(self._go_on, commit))
+            commit.add_done_callback(partial(asyncio.get_running_loop().call_soon_threadsafe, self._go_on))
 
     def _make(self, change: Callable[[Transaction], Any], done: asyncio.Future[Any], made: list[_Made]) -> None:
         """Make one change. Raises sqlite3.Error if the whole transaction is lost."""
@@ -415,7 +391,7 @@ class Transactions:
         finally:
             self._open = None
 
-    def _go_on(self, commit: Commit) -> None:
+    def _go_on(self, commit: Future[None]) -> None:
         """Handle the end of a COMMIT, unless somebody has waited for it."""
         if self._committing and self._committing[1] is commit:
             self._end_commit()
@@ -426,14 +402,14 @@ class Transactions:
         if self._committing is None:
             return
         made, commit = self._committing
-        error = commit.wait()
+        error = commit.exception()
         self._committing, self._is_telling = None, True  # what is written from here on comes after all of this
         for tx, result, done in reversed(made) if error else made:  # the last change is taken back first
             if error:
                 tx.undo()
                 done.set_exception(self.store.unsaved(error))
             else:
-                self._finish(tx)
+                tx.finish()
                 done.set_result(result)
         self._is_telling = False
 

@@ -111,18 +111,16 @@ class Session:
 
     @property
     def history(self) -> list[Message]:
-        self._load()
+        if not self._is_loaded:
+            self.placed()
         return self._history
 
     @property
     def snapshot_text(self) -> str | None:
         """The prompt snapshot of the context, as text."""
-        self._load()
-        return self._snapshot_text
-
-    def _load(self) -> None:
         if not self._is_loaded:
             self.placed()
+        return self._snapshot_text
 
     def unload(self) -> None:
         """Remove history and snapshot from memory; they are read from the store when needed."""
@@ -310,8 +308,14 @@ class Session:
 
     def add_sent_meanwhile(self, tx: Transaction, key: str) -> None:
         """Add messages that were sent during a turn here to the history."""
-        if untold := pop_sent_meanwhile(tx.db, self.key):
-            self.add_sent(tx, key, untold)
+        sql = (
+            "SELECT remark, text, json_array_length(files), outside FROM untold JOIN outbox ON outbox.id = outbox"
+            " WHERE conversation = ? ORDER BY outbox"
+        )
+        if rows := tx.execute(sql, self.key):
+            tx.execute("DELETE FROM untold WHERE conversation = ?", self.key)
+            said = [(remark, history_text(text, files), outside) for remark, text, files, outside in rows]
+            self.add_sent(tx, key, said)
 
 
 class TurnJournal:
@@ -553,18 +557,14 @@ class Sessions:
                     tx.on_rollback(lambda: self._open.pop(key, None))
             self._open[key] = Session(self.transactions, found[0][0], key, self.next_turn)
         self._used.pop(key, None)
-        self._used[key] = self.transactions.clock()
-        self._unload_unused()
-        return self._open[key]
-
-    def _unload_unused(self) -> None:
-        now = self.transactions.clock()
-        for key, used in list(self._used.items()):
+        self._used[key] = now = self.transactions.clock()
+        for other, used in list(self._used.items()):
             if len(self._used) <= MOST_LOADED and now - used < UNUSED:
-                return
-            if key in self._open and not self._open[key].is_in_turn:
-                del self._used[key]
-                self._open[key].unload()
+                break
+            if other in self._open and not self._open[other].is_in_turn:
+                del self._used[other]
+                self._open[other].unload()
+        return self._open[key]
 
     def enter(self, tx: Transaction, row: int, outbound: Outbound, remark: str) -> None:
         """Add a message that the program sends to the history of its chat: now, or after the turn that runs there."""
@@ -600,19 +600,6 @@ class Sessions:
         """Read the store again after another process changed it."""
         for session in self._open.values():
             session.unload()
-
-
-def pop_sent_meanwhile(db: sqlite3.Connection, conversation: str) -> list[tuple[str, str, str]]:
-    """Remark, text and sources of messages sent during a turn there, in order; they are removed from the list."""
-    sql = (
-        "SELECT remark, text, json_array_length(files), outside FROM untold JOIN outbox ON outbox.id = outbox"
-        " WHERE conversation = ? ORDER BY outbox"
-    )
-    rows = db.execute(sql, (conversation,)).fetchall()
-    found = [(remark, history_text(text, files), outside) for remark, text, files, outside in rows]
-    if found:
-        db.execute("DELETE FROM untold WHERE conversation = ?", (conversation,))
-    return found
 
 
 def history_text(text: str, files: int) -> str:

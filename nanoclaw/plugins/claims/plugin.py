@@ -44,11 +44,13 @@ class Claims(Plugin):
         return plan is not None and plan.is_on(turn.conversation)
 
     def _fact(self, answer: str, turn: Turn) -> str:
+        asked, failed = _asked(turn)
+        if not wanted(asked):
+            return ""
         effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]
         if [one.state for one in turn.effects if one.kind == "page"][-1:] == ["failed"]:  # what was typed was not sent
             effects = [one for one in effects if one.kind != "page"]
         effects += [Effect(one.name, "call", "", "") for one in turn.calls if one.name == HELPER]
-        asked, failed = _asked(turn)
         tool = self._host.tools(turn.profile).get(failed) if failed else None
         is_vain = bool(failed) and (tool is None or tool.reach != "none")  # a look is one also where it finds nothing
         known = () if is_vain else self._known(turn)
