@@ -79,7 +79,7 @@ class Store:
             if self.db.in_transaction:  # a full disk has rolled it back already
                 self.db.execute("ROLLBACK")
 
-    def unsaved(self, error: Exception) -> StoreError:
+    def unsaved(self, error: BaseException) -> StoreError:
         return StoreError(
             f"this step could not be saved in {self.path}: {reason_of(self.path, error)}. "
             "What was saved before is intact, and what commands did is not undone."
@@ -155,7 +155,7 @@ class Flags:
         self._on.pop(name, None)
 
 
-def reason_of(path: Path, error: Exception) -> str:
+def reason_of(path: Path, error: BaseException) -> str:
     """The reason in words; SQLite calls a full disk an input or output error."""
     try:
         room = os.statvfs(path.parent)
