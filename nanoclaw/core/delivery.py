@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -252,7 +253,7 @@ class Delivery:
         self._outbox, self._channels, self._flags, self._reach = outbox, channels, flags, reach
         self._transactions, self._clock, self._judge = transactions, transactions.clock, judge
         self._owners_chats = owners_chats
-        self._lines: dict[str, _Line] = {}
+        self._lines = defaultdict[str, _Line](_Line)
         self._held: dict[int, datetime] = {}  # by row: until when a plugin holds it, in this process
         self._refused: dict[Address, datetime] = {}  # chats that take nothing, and when the owner was told
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
@@ -287,14 +288,14 @@ class Delivery:
     async def catch_up(self, channel: str) -> None:
         """Wait while much is being sent on a channel, as incoming messages make more of it. After a while without
         progress it goes on, so that a stop is read."""
-        line = self._line(channel)
+        line = self._lines[channel]
         while line.busy and not self._pause(line) and self._outbox.waiting(channel) > BEHIND:
             line.caught_up.clear()
             await line.caught_up.wait()
 
     async def _serve(self, channel: Channel, *, stays: bool) -> None:
         """Send what is due, each chat's one after the other; then wait for more, or end."""
-        line = self._line(channel.name)
+        line = self._lines[channel.name]
         async with asyncio.TaskGroup() as group:
             while True:
                 line.news.clear()
@@ -344,9 +345,6 @@ class Delivery:
         if line.paused and line.paused <= self._clock():
             line.paused = None
         return line.paused
-
-    def _line(self, channel: str) -> _Line:
-        return self._lines.setdefault(channel, _Line())
 
     @property
     def _frozen_at(self) -> int | None:
@@ -487,7 +485,7 @@ class Delivery:
         chats = [*self._owners_chats(), MAIN]
         chats = [one for one in chats if one != address and not self._has_refused(one)]
         served = [one for one in chats if self._channels.reaches(Outbound(one, ""))]
-        there = (one for one in served if not (self._channels.trouble(one.channel) or self._line(one.channel).is_down))
+        there = (one for one in served if not (self._channels.trouble(one.channel) or self._lines[one.channel].is_down))
         return next(there, next(iter(served), MAIN))
 
     def _has_refused(self, address: Address) -> bool:

@@ -6,7 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from nanoclaw import strict_json
@@ -355,24 +355,21 @@ def _shown_by_tools(images: tuple[Image, ...]) -> dict[str, Any]:
     return {"role": "user", "content": _content("(the images of the results above)", images, vision=True)}
 
 
-_weight_of_system = lru_cache(4)(weight)  # each request has the same system message and tools as the one before
-
-
 def estimate_request(request: ModelRequest, model: str = "") -> int:
     """Tokens of a whole request; the model's name says how its provider counts pictures."""
-    tools = tools_text(request.tools)
-    before = " ".join(filter(None, (tools, request.system.text)))
     memo, history = request.memo or HistoryMemo(), request.history
     by_tiles = model.startswith(COUNTS_TILES)
-    counted = memo.state("tokens", by_tiles, history, len(history), partial(_Counted, by_tiles), _Counted.add)
-    return counted.around + max(0, round(counted.tokens + (_weight_of_system(before) if before else 0)))
+    about, begin = (by_tiles, request.tools, request.system), partial(_Counted, request, by_tiles)
+    counted = memo.state("tokens", about, history, len(history), begin, _Counted.add)
+    return counted.around + max(0, round(counted.tokens))
 
 
 class _Counted:
-    """Tokens of the texts of some messages, and of all around them."""
+    """Tokens of the system message, the tools and the texts of some messages, and of all around them."""
 
-    def __init__(self, by_tiles: bool) -> None:
-        self._by_tiles, self.around, self.tokens = by_tiles, 0, 0.0
+    def __init__(self, request: ModelRequest, by_tiles: bool) -> None:
+        self._by_tiles, self.around = by_tiles, 0
+        self.tokens = weight(" ".join(filter(None, (tools_text(request.tools), request.system.text))))
 
     def add(self, messages: Sequence[Message], positions: range) -> None:
         texts: list[str] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from nanoclaw.redaction.spans import MASK, Span, around, masked, places_of
 
-__all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "within", "without_patterns"]
+__all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "within"]
 
 SHORTEST = 4
 """Characters of a secret, at least: a shorter one would blank out ordinary words."""
@@ -57,7 +57,9 @@ class Redactor:
 
     def strictly(self, text: str) -> str:
         """A text without known values, and without what has the form of a secret."""
-        return without_patterns(self(text)) if text else text
+        from nanoclaw.redaction import patterns  # dear to import, and most runs read nothing in which these could be
+
+        return patterns.without_patterns(self(text)) if text else text
 
     def _may_hold(self, text: str) -> bool:
         """False for a large text that surely has no form of a value: none of the eights of letters and digits in it
@@ -114,13 +116,6 @@ class Redactor:
             if form in digits:
                 text = re.sub(r"[^0-9a-f]{0,16}".join(form.decode()), MASK, text, flags=re.IGNORECASE)
         return text
-
-
-def without_patterns(text: str) -> str:
-    """A text without what has the form of a secret."""
-    from nanoclaw.redaction import patterns  # dear to import, and most runs read nothing in which these could be
-
-    return patterns.without_patterns(text)
 
 
 def within(value: Any, redact: Callable[[str], str]) -> Any:

@@ -49,7 +49,8 @@ class ModelFacts:
 
     def window(self, name: str) -> int | None:
         """Tokens that a request and its answer may have together; None if unknown."""
-        return self._fact("window_tokens", name)
+        found = self._store.rows("SELECT window_tokens FROM models WHERE name = ?", name)
+        return found[0][0] if found else None
 
     def learned_window(self, name: str, tokens: int) -> None:
         """Store a window; the newest counts, as a server may be restarted with another one."""
@@ -64,10 +65,6 @@ class ModelFacts:
             with self._store.transaction() as db:
                 db.execute(sql, (name,))
         return known
-
-    def _fact(self, column: str, name: str) -> int | None:
-        found = self._store.rows(f"SELECT {column} FROM models WHERE name = ?", name)
-        return found[0][0] if found else None
 
     def _learn(self, column: str, name: str, value: int) -> None:
         with self._store.transaction() as db:

@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from nanoclaw.redaction import Redactor, without_patterns
+from nanoclaw.redaction import Redactor
+from nanoclaw.redaction.patterns import without_patterns
 
 HERE = Path(__file__).parent
 KNOWN = "sk-canary-A1b2C3d4E5f6-Zz9+/x"

@@ -375,7 +375,8 @@ class Transactions:
         if commit.done():
             self._go_on(commit)
         else:
-            commit.add_done_callback(partial(asyncio.get_running_loop().call_soon_threadsafe, self._go_on))
+            loop = asyncio.get_running_loop()
+            commit.add_done_callback(lambda ended: loop.call_soon_threadsafe(self._go_on, ended))
 
     def _make(self, change: Callable[[Transaction], Any], done: asyncio.Future[Any], made: list[_Made]) -> None:
         """Make one change. Raises sqlite3.Error if the whole transaction is lost."""

@@ -92,13 +92,11 @@ class Media(Plugin):
         inbound = draft.inbound
         if inbound is None:
             return None
-        draft = draft if draft.quote else self._with_quote(draft, inbound, turn)
+        draft = self._with_quote(draft, inbound, turn) if inbound.quoted and not draft.quote else draft
         return await self._with_files(draft, inbound, turn) if draft.attachments else draft
 
     def _with_quote(self, draft: Draft, inbound: Inbound, turn: Turn) -> Draft:
         """With our own message that this one answers. That of an earlier talk may repeat others' text."""
-        if not inbound.quoted:
-            return draft
         said, sources = self._host.sent_text(inbound.address, inbound.quoted, turn.conversation)
         if sources:
             return draft._replace(others=(*draft.others, (sources, said)), remarks=(*draft.remarks, ANSWERS))

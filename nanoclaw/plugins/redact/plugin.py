@@ -27,7 +27,7 @@ class Redact(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
-        self._redact = host.redact
+        self._redact, self._clean = host.redact, host.redact.strictly
 
     # --- what the model reads ----------------------------------------------------------------------------------------
 
@@ -56,9 +56,6 @@ class Redact(Plugin):
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         outbound = ended.outbound and ended.outbound._replace(text=self._shown(ended.outbound.text, turn))
         return ended._replace(outbound=outbound, text=self._redact(ended.text))
-
-    def _clean(self, text: str) -> str:
-        return self._redact.strictly(text)
 
     def _shown(self, text: str, turn: Turn) -> str:
         return self._clean(text) if _others_read(turn) else self._redact(text)

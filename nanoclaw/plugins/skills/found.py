@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Hashable, Set
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw import bootstrap_files
+from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Host, Profile
 from nanoclaw.plugins.skills import skills
+from nanoclaw.plugins.skills.package import sha256_of
 from nanoclaw.plugins.skills.pins import SHIPPED, Pins
 from nanoclaw.plugins.skills.skills import MOST_LISTED, Means, Skill, summary
 from nanoclaw.runtime_metadata import escape, framed
@@ -50,9 +53,16 @@ class FoundSkills:
 
     @property
     def stamp(self) -> Hashable:
-        """Changes with what is found: with the skills, and with the commands that they need."""
-        path = self._host.environment.get("PATH", os.defpath)
-        return self.pins.stamp(), bootstrap_files.stamp(Path(), path.split(os.pathsep))
+        """Changes with what is found: the files of skills, their pins, and the commands that they need."""
+        found = list[object](self._host.read("SELECT place, sha256 FROM skills_pins ORDER BY place"))
+        for folder, source in self._sources.items():
+            for path, stamp in skills.places(str(folder)):
+                found.append((path, stamp))
+                if source != SHIPPED:
+                    with suppress(SkillError):
+                        found.append(sha256_of(Path(path).parent))
+        commands = self._host.environment.get("PATH", os.defpath).split(os.pathsep)
+        return tuple(found), bootstrap_files.stamp(Path(), commands)
 
     def surveyed(self) -> list[tuple[Skill, str]]:
         """All skills by name, each with its source; hidden and broken ones and drafts too."""

@@ -13,7 +13,7 @@ from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.packages.pins import PackagePin, pin_of
 from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills.package import sha256_of
-from nanoclaw.plugins.skills.skills import Judge, Skill, places
+from nanoclaw.plugins.skills.skills import Judge, Skill
 
 SHIPPED = "shipped"
 
@@ -59,17 +59,6 @@ class Pins:
             return skill._replace(draft="changed" if pinned else "new")
 
         return judged
-
-    def stamp(self) -> tuple[object, ...]:
-        """Changes with the files of all skills, and with the pins."""
-        found = list[object](self._host.read("SELECT place, sha256 FROM skills_pins ORDER BY place"))
-        for folder, source in self._sources.items():
-            for path, stamp in places(str(folder)):
-                found.append((path, stamp))
-                if source != SHIPPED:
-                    with suppress(SkillError):
-                        found.append(sha256_of(Path(path).parent))
-        return tuple(found)
 
     def place(self, skill: Skill) -> str:
         """The name of a skill's folder and of where it is, which stay the same when the home is moved."""

@@ -70,7 +70,8 @@ class Provenance:
 
     def untrusted(self, sources: Iterable[str]) -> list[str]:
         """Those that the owner does not trust."""
-        return self.trusted.without(sources)
+        found = list(sources)
+        return self.trusted.without(found) if found else []
 
     def own_words(self, turn: Turn) -> str:
         """Words of the person, or of the job that they made, in a turn's conversation."""
