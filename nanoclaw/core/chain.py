@@ -69,6 +69,7 @@ class Chain:
         self.asker = next((one.asker for one in plugins if one.asker), Asker())
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
+        self._brought: dict[str, list[Tool]] = {}
         self._tools: dict[str, Tool] = {}
         self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in (*HOOKS, "sections")}
 
@@ -102,10 +103,12 @@ class Chain:
     # --- what plugins bring ------------------------------------------------------------------------------------------
 
     def tools(self, profile: Profile | None = None, *, anew: bool = False) -> list[Tool]:
-        """All tools, or those that are open to a profile. With `anew` plugins are asked again, as when a context
-        begins."""
-        if anew or not self._tools:
-            found = [tool for one in self.plugins for tool in self._list(one, "tools", one.tools, Tool)]
+        """All tools, or those that are open to a profile. With `anew` plugins that make theirs ready by
+        `before_context` are asked again, as when a context begins."""
+        asked = self.plugins if not self._tools else tuple(self._about("before_context", None)) if anew else ()
+        if asked:
+            self._brought |= {one.name: self._list(one, "tools", one.tools, Tool) for one in asked}
+            found = [tool for one in self.plugins for tool in self._brought[one.name]]
             for one in self._of["restrict_tools"]:
                 found = self._restricted(one, found)
             self._tools = {tool.name.casefold(): tool for tool in found}
@@ -191,7 +194,7 @@ class Chain:
         return None
 
     async def before_context(self, turn: Turn) -> None:
-        for one in self._of["before_context"]:
+        for one in self._about("before_context", turn):
             await self._step(one, "before_context", partial(one.before_context, turn), ())
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft:

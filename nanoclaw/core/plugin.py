@@ -588,7 +588,7 @@ class Plugin:
         """No I/O but host.read. `settings` is an instance of its `settings`, None without."""
 
     def tools(self) -> Iterable[Tool]:
-        """Called again when a context begins."""
+        """Called at the start, and again when a context begins if there is a `before_context`."""
         return ()
 
     def restrict_tools(self, tools: Sequence[Tool]) -> Iterable[Tool] | None:

@@ -144,7 +144,7 @@ class Mcp(Plugin):
     def __init__(self, host: Host, settings: McpSettings) -> None:
         self._host = host
         self.public = self._servers = Servers(host, settings)
-        self.hears = {} if self._servers.names else {"before_turn": Hears()}
+        self.hears = {} if self._servers.names else dict.fromkeys(("before_context", "before_turn"), Hears())
 
     async def before_context(self, turn: Turn) -> None:
         """Connect to all, side by side, and wait for a moment; for one whose tool is called until it has started."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nanoclaw.core.messages import ModelRequest, ToolSpec
-from nanoclaw.core.plugin import OPEN_TO, Plugin, Tool
+from nanoclaw.core.plugin import OPEN_TO, Plugin, Tool, Turn
 from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.core.tool import ToolContext
 
@@ -45,6 +45,9 @@ def server(tools: Sequence[Tool]) -> type[Plugin]:
 
     class Server(Plugin):
         name = "server"
+
+        async def before_context(self, turn: Turn) -> None:
+            """There is one, so its tools are asked for again."""
 
         def tools(self) -> Iterable[Tool]:
             return tuple(tools)
