@@ -14,6 +14,7 @@ from nanoclaw.core.errors import NanoclawError, Refused, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import ABOVE_0, OPEN_TO, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
+from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
 
 CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it."
 ANSWERS = "This answers a message of yours that repeats others' text, set in a block."
@@ -179,15 +180,11 @@ class Media(Plugin):
     # --- an answer ---------------------------------------------------------------------------------------------------
 
     def stream(self, turn: Turn) -> Filter:
-        from nanoclaw.plugins.media.file_lines import FileLineFilter
-
         return FileLineFilter()
 
     async def before_answer(self, answer: Answer, turn: Turn) -> Answer | None:
         if "MEDIA:" not in answer.text:
             return None
-        from nanoclaw.plugins.media.file_lines import attached
-
         found = attached(answer.text, self.public.sendable if turn.profile.name in OPEN_TO else _not_sent)
         text, problems = found.text, [f"not attached: {problem}" for problem in found.problems]
         if self._shows_notices(turn.address):

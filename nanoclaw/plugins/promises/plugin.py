@@ -6,6 +6,7 @@ from datetime import datetime
 
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.plugin import Answer, Host, Plugin, TryAgain, Turn
+from nanoclaw.plugins.promises.sentences import days, promised
 
 REMARK = (
     "Your answer promises “{}”, but nothing wakes you then: no job was made. Set one with cron now (a reminder, or a "
@@ -31,16 +32,12 @@ class Promises(Plugin):
     def _promised(self, answer: str, turn: Turn) -> str:
         if turn.origin != "person" or turn.role != "owner" or not turn.profile.acts or not answer.strip():
             return ""
-        from nanoclaw.plugins.promises.sentences import promised
-
         said = (one for one in reversed(turn.history) if isinstance(one, UserMessage) and one.origin == "person")
         found = promised(next((one.text for one in said), ""), answer, self._host.now())
         return found if found and "cron" in self._host.tools(turn.profile) else ""
 
     def _is_set(self, sentence: str) -> bool:
         """True if a job is due on a day of the sentence: it may tell of that."""
-        from nanoclaw.plugins.promises.sentences import days
-
         schedule = self._host.get("schedule")
         now = self._host.now()
         dues = [job["due"] for job in schedule.data()["jobs"] if job["due"] and job["state"] == "active"]

@@ -24,6 +24,7 @@ from nanoclaw.core.plugin import (
     Turn,
     Tx,
 )
+from nanoclaw.plugins.schedule import requests
 from nanoclaw.plugins.schedule.tables import BY_CODE, CHANNEL, MARKS, MIGRATIONS, REHEARSAL, REMOVED
 from nanoclaw.plugins.schedule.tool import cron_tool
 from nanoclaw.silence_token import spoken
@@ -123,8 +124,6 @@ class Schedule(Plugin):
         begins = inbound.message.text.strip()[:6].lower()
         if begins.startswith(("done", "snooze", "stop")) and not inbound.message.outside:
             return self._answered(inbound, tx)
-        from nanoclaw.plugins.schedule import requests
-
         if not requests.may_ask(inbound):
             return None
         asked = requests.read(inbound.message.text, self._host.now(), self.public.zone)
@@ -149,8 +148,6 @@ class Schedule(Plugin):
         told = last.text if isinstance(last, ToolResult) and last.call_id.startswith(BY_CODE) else ""
         if turn is None or not (told or turn.external_id in self._open) or request.history != turn.history:
             return None
-        from nanoclaw.plugins.schedule import requests
-
         self._open.discard(turn.external_id)
         if told.startswith(requests.NOT_A_TIME):
             turn.show(Notice("the reminder is not set, as your answer names no time", stays="here"))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.plugins.skills.found import FoundSkills
 from nanoclaw.plugins.skills.pins import MARKS, MIGRATIONS
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.skills.drafts import Drafts
-    from nanoclaw.plugins.skills.found import FoundSkills
     from nanoclaw.plugins.skills.skills import Skill
 
 ABOUT = (
@@ -40,12 +40,7 @@ class Skills(Plugin):
 
     def __init__(self, host: Host, settings: SkillSettings) -> None:
         self._host, self._settings = host, settings
-
-    @cached_property
-    def public(self) -> FoundSkills:
-        from nanoclaw.plugins.skills.found import FoundSkills
-
-        return FoundSkills(self._host, self._settings.folders)
+        self.public = FoundSkills(host, settings.folders)
 
     @cached_property
     def _drafts(self) -> Drafts:

@@ -79,8 +79,9 @@ def discover(
 ) -> tuple[Skill, ...]:
     """Skills for the model, by name; `tell` hears of broken ones."""
     found = survey(folders, means, judge)
-    for broken in filter(lambda skill: skill.problem, found):
-        tell(broken)
+    for skill in found:
+        if skill.problem:
+            tell(skill)
     return tuple(skill for skill in found if not skill.hidden and not skill.problem and not skill.draft)
 
 
