@@ -135,7 +135,7 @@ class Scene:
     async def tries(self) -> None:
         """Try to send what waits, until the program has seen that nothing can be sent."""
         delivery = self.program.app.delivery
-        while not delivery._line(self.service.name).is_down:
+        while not delivery._lines[self.service.name].is_down:
             await delivery.flush(self.service.name)
 
     def asked(self) -> list[str]:

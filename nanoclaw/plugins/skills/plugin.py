@@ -40,7 +40,7 @@ class Skills(Plugin):
 
     def __init__(self, host: Host, settings: SkillSettings) -> None:
         self._host, self._settings = host, settings
-        self.public = FoundSkills(host, settings.folders)
+        self.public: FoundSkills = FoundSkills(host, settings.folders)
 
     @cached_property
     def _drafts(self) -> Drafts:
