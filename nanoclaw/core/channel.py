@@ -1,13 +1,11 @@
 """The channel protocol: one class per platform, known to the configuration by a `ChannelSpec`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 from urllib.parse import quote, unquote
 
 from nanoclaw.core.events import Event, Queued, Settled
@@ -81,7 +79,7 @@ class Place(NamedTuple):
         return "/".join(parts).rstrip("/")
 
     @classmethod
-    def of(cls, text: str) -> Place:
+    def of(cls, text: str) -> Self:
         chat, thread, person = (*map(unquote, text.split("/")), "", "")[:3]
         return cls(chat, thread, person)
 

@@ -1,7 +1,5 @@
 """Events that a turn shows while it runs. Screens listen; the turn knows no screen."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 from nanoclaw.core.messages import ToolCall, Usage

@@ -1,16 +1,15 @@
 """The vocabulary every part shares: addresses, messages, tool calls. Values, and the memo of a history; no I/O.
 
 Times are timezone-aware, contents are tuples, and two values with the same content are equal. Values are NamedTuples:
-to define one costs a fifth of what a frozen dataclass costs, and these are defined at every start. Tell them apart by
-their class (`match`), never by `==`.
+to define one costs a fifth of what a frozen dataclass costs, and these are defined at every start. That is also why the
+modules with most of them do without `from __future__ import annotations`: each annotation that is text is compiled.
+Tell them apart by their class (`match`), never by `==`.
 """
-
-from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from nanoclaw.history_memo import HistoryMemo
 
@@ -58,9 +57,9 @@ class ToolCall(NamedTuple):
     said: str = ""
 
     @property
-    def as_said(self) -> ToolCall:
+    def as_said(self) -> Self:
         """The call as the model wrote it and will read it again."""
-        return ToolCall(self.id, CALL_TOOL, self.said) if self.said else self
+        return self._replace(name=CALL_TOOL, arguments=self.said, said="") if self.said else self
 
 
 Reach = Literal["none", "workspace", "outside"]

@@ -1,7 +1,5 @@
 """A tool is an annotated async function with a docstring."""
 
-from __future__ import annotations
-
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable

@@ -3,8 +3,6 @@
 The core owns the tables below; every other key has a plugin or a channel as its owner, which reads it by `settings`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions to the owner: asked, and kept with the turn that waits for them until they are answered or expire."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
