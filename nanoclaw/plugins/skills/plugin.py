@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import UserMessage
-from nanoclaw.core.plugin import Command, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
 from nanoclaw.plugins.skills.found import FoundSkills
 from nanoclaw.plugins.skills.pins import MARKS, MIGRATIONS
 
@@ -88,16 +88,18 @@ class Skills(Plugin):
             for id_, title, text, source in about
         ]
 
-    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
-        """Tell of broken skills: once as long as each is broken as it is, whichever process tells. And of drafts."""
+    async def before_turn(self, draft: Draft, turn: Turn) -> None:
+        """Tell of broken skills: once as long as each is broken as it is, whichever process tells."""
         broken = self.public.broken
-        told = {sentence for (sentence,) in tx.execute("SELECT sentence FROM skills_told")}
+        told = {sentence for (sentence,) in self._host.read("SELECT sentence FROM skills_told")}
         if broken != told:
-            _keep_told(broken, tx)
+            turn.later(partial(_keep_told, broken))
         for sentence in sorted(broken - told):
             from nanoclaw.log import logger
 
             logger.warning("{}", sentence)
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         is_owners = turn.role == "owner" and turn.profile.name == "person" and turn.profile.keeps
         if is_owners and not turn.is_group and (drafts := self.public.drafts()):
             self._drafts.offer(drafts, turn, tx)
