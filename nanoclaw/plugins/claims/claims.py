@@ -34,9 +34,9 @@ def unsupported(
     if not (wish := wanted(asked)) or kinds & {"command", "call"}:
         return ""
     has_job = any(one.kind.startswith("job") or one.target == "HEARTBEAT.md" for one in done)
-    lacks_job = bool(done) and not has_job and _has("remind", _words(asked[-LONGEST:].lower()))
+    lacks_job = bool(done) and not has_job and _has("remind", re.findall(_WORD, asked[-LONGEST:].lower()))
     has_looked = (has_looked or bool(done)) and not lacks_job
-    echoed = frozenset(word for word in _words(asked[-LONGEST:].lower()) if not _has("same", [word]))
+    echoed = frozenset(word for word in re.findall(_WORD, asked[-LONGEST:].lower()) if not _has("same", [word]))
     claimed = set(_claimed(answer[:LONGEST], echoed, is_order=wish == "order", has_looked=has_looked))
     if not claimed or (not done and _is_known(answer, known)):
         return ""
@@ -60,7 +60,7 @@ def wanted(asked: str) -> str:
     found = set[str]()
     for sentence in _sentences(re.sub(_QUOTED, " ", text)):
         before, colon, behind = sentence.partition(":")
-        words = _words(sentence)
+        words = re.findall(_WORD, sentence)
         if not _leads("polite", words) and (sentence.endswith(("?", "？")) or _leads("question", words)):
             found.add("words")
         elif colon and (_asks_for(before) == "words" or _has("words", [behind.strip(" .!")])):
@@ -72,7 +72,7 @@ def wanted(asked: str) -> str:
 
 
 def _asks_for(clause: str) -> str:
-    words = _unopened(_words(clause))
+    words = _unopened(re.findall(_WORD, clause))
     is_text = _has("either", words[:1]) and _has("text", words[1:2]) and not _has("thing", words)
     if _leads("words", words) or _has("language", words) or (is_text and not re.search(_FILE, clause)):
         return "words"
@@ -83,14 +83,14 @@ def _asks_for(clause: str) -> str:
 
 def _claimed(answer: str, echoed: Collection[str], *, is_order: bool, has_looked: bool) -> Iterator[str]:
     """Kinds of what the answer says or promises that it did: "reminder", "sent", "ran" or "done"."""
-    asks = any(one.endswith(("?", "？")) and not _has("else", _words(one)) for one in _sentences(answer))
+    asks = any(one.endswith(("?", "？")) and not _has("else", re.findall(_WORD, one)) for one in _sentences(answer))
     is_first, is_plain = True, is_order and not has_looked and not asks
     for sentence in _sentences(re.sub(_QUOTED, " ", answer)):
-        words = _unopened(_without(_words(sentence), echoed))
+        words = _unopened(_without(re.findall(_WORD, sentence), echoed))
         if not words or sentence.endswith(("?", "？")):
             continue
         for clause in re.split(_PART, sentence):
-            said = _without(_words(clause), echoed)
+            said = _without(re.findall(_WORD, clause), echoed)
             if _has("not", said) or _has("look", said):
                 continue
             if _is_own_deed(said):
@@ -102,7 +102,7 @@ def _claimed(answer: str, echoed: Collection[str], *, is_order: bool, has_looked
         if is_first and not _has("not", words):
             led = words[1:] if _has("same", words[:1]) else words
             is_report = len(words) <= LONG and not (_has("modal", words) or _has("look", words))
-            is_bare = is_order and not has_looked and _has("bare", _words(sentence)[:4])
+            is_bare = is_order and not has_looked and _has("bare", re.findall(_WORD, sentence)[:4])
             if is_report and (_has("did", led) if is_order else _has("did", led[:1]) and not _is_cjk(sentence)):
                 yield _kind(words)
             elif is_bare or (is_plain and is_report and _has("state", words)):
@@ -155,10 +155,6 @@ def _tokens(text: str) -> set[str]:
 def _sentences(text: str) -> list[str]:
     parts = re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n", text.lower().replace("’", "'"))
     return [part.strip() for part in parts if part.strip()]
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(_WORD, text)
 
 
 def _is_cjk(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -68,10 +68,9 @@ class Provenance:
         self._settings, self.came_back = settings, came_back
         self._learned: dict[int, dict[str, Learned]] = {}
 
-    def untrusted(self, sources: Iterable[str]) -> list[str]:
+    def untrusted(self, sources: Collection[str]) -> list[str]:
         """Those that the owner does not trust."""
-        found = list(sources)
-        return self.trusted.without(found) if found else []
+        return self.trusted.without(sources) if sources else []
 
     def own_words(self, turn: Turn) -> str:
         """Words of the person, or of the job that they made, in a turn's conversation."""

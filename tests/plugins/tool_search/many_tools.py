@@ -46,9 +46,7 @@ def server(tools: Sequence[Tool]) -> type[Plugin]:
     class Server(Plugin):
         name = "server"
 
-        async def before_context(self, turn: Turn) -> None:
-            """There is one, so its tools are asked for again."""
-
+        async def before_context(self, turn: Turn) -> None: ...  # there is one, so tools are asked for again
         def tools(self) -> Iterable[Tool]:
             return tuple(tools)
 
