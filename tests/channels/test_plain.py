@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.plain import OneQuestion, Plain
-from nanoclaw.core.channel import Channel
 from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded, TurnPaused
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 from tests.virtual_time import passed, virtual_time
@@ -59,11 +58,6 @@ def ask(
 
     asyncio.run(plain.run(deliver))
     return out.getvalue(), err.getvalue(), plain
-
-
-def test_it_is_a_channel() -> None:
-    channel: Channel = Plain(OneQuestion("hi"), now)
-    assert channel.name == "terminal"
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else() -> None:
@@ -177,27 +171,6 @@ def test_a_turn_with_nothing_to_say_is_over_at_once(monkeypatch: pytest.MonkeyPa
 
 def test_a_turn_without_words_ends() -> None:
     assert ask((TurnEnded("", "cancelled"),))[0] == ""
-
-
-def test_json_is_one_object() -> None:
-    out, err, _ = ask(TOOL_TURN, as_json=True, model="openai/x")
-    assert json.loads(out) == {
-        "answer": "It has two lines.",
-        "reason": "answered",
-        "session": "main",
-        "model": "openai/x",
-        "tools": [
-            {
-                "name": "read_file",
-                "arguments": {"path": "a.md"},
-                "result": "a\nb",
-                "is_error": False,
-                "seconds": 0.01,
-            }
-        ],
-        "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": 3},
-    }
-    assert out.count("\n") == 1 and err == ""
 
 
 def test_json_of_a_failure_has_the_error() -> None:

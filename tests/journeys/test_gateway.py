@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import stat
@@ -16,8 +15,8 @@ from nanoclaw.core.delivery import Outbox
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.store.db import Transactions
 from nanoclaw.start.build import build
-from nanoclaw.start.opening import open_store, read_store
-from tests.journeys.command import SECONDS, Home, Running, remind
+from nanoclaw.start.opening import read_store
+from tests.journeys.command import Home, Running, remind
 from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
 from tests.program import config_of
@@ -114,16 +113,6 @@ def test_all_terminals_of_a_conversation_see_what_is_said_in_one(home: Home, ser
     assert "bird" not in other.text
 
 
-def test_a_stop_in_a_terminal_ends_the_turn_at_once(home: Home, server: ModelServer, start: Start) -> None:
-    start("gateway")
-    one = start()
-    server.script(events(delta(content="An endless story"), done=False, hang=True))
-    one.say("tell me")
-    one.expect("An endless story")
-    one.say("/stop")
-    one.expect("Stopped.")
-
-
 def test_a_question_can_be_stopped_from_its_terminal(home: Home, server: ModelServer, start: Start) -> None:
     gateway = start("gateway")
     server.script(events(delta(content="An endless story"), done=False, hang=True))
@@ -204,19 +193,6 @@ def test_an_open_terminal_can_be_attached_to(home: Home, server: ModelServer, st
     assert home.run("-m", "two and two?").out == "Four.\n"
     owner.expect("Four.")
     assert "nanoclaw -m: two and two?" in owner.text
-
-
-def test_one_that_is_just_starting_is_waited_for(home: Home, server: ModelServer) -> None:
-    home.run("-m", "/status")
-    holder = open_store(home.root / "state.db")
-    server.script(says("Four."))
-    asking = home.start("-m", "two and two?")
-    try:
-        assert asking.stderr
-        assert asking.stderr.readline() == f"nanoclaw: waiting for another nanoclaw (process {os.getpid()})\n"
-    finally:
-        holder.close()
-        assert asking.communicate(timeout=SECONDS)[0] == "Four.\n"
 
 
 def test_a_second_gateway_names_the_process_that_runs(home: Home, start: Start) -> None:
