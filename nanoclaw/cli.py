@@ -44,7 +44,7 @@ def _carried_out(argv: Sequence[str]) -> int:
     if not options.help:
         return _run(options)
     arguments.show_usage(options.command)
-    return 0
+    return _said_in_chats([options.command, "--help"]) if options.command in arguments.OF_CHATS_TOO else 0
 
 
 def _run(options: Options) -> int:

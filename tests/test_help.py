@@ -68,4 +68,9 @@ def test_a_command_of_the_chat_is_one_of_the_shell(tmp_path: Path, has_gateway: 
         assert home.run("new").out.startswith("A new conversation.")
         assert home.run("stop").out == "Nothing is running.\n"
         assert "now uses openai/gpt-5." in home.run("model", "openai/gpt-5").out
-        assert home.run("help", "pin").out == home.run("unpin", "2", "--help").out
+        assert named(home.run("help", "unpin").out) == named(home.run("unpin", "2", "--help").out)[:1] == ["unpin"]
+        told = {name: home.run(*name.split(), "--help").out for name in ("send", "web", "web token", "memory")}
+        assert all(one in told["send"] for one in ("--to", "--file", "--id", "--wait")) and "/pair" not in told["send"]
+        for line in ("web token NAME", "web token --revoke", "web tokens", "web browsers", "web browser --revoke"):
+            assert line in told["web"] and line in told["web token"] and "restore 3" in told["memory"]
+        assert "did you mean 'forget'?" in home.run("memory", "forgt", "x", check=2).err

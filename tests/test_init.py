@@ -112,8 +112,10 @@ def test_model_with_a_name_changes_the_default_at_once(tmp_path: Path) -> None:
     assert json.loads(home.run("status", "--json").out)["model"] == "openai/gpt-5"
     home.environment["OPENAI_API_KEY"] = KEY
     assert "This conversation now uses openai/gpt-5-mini." in home.run("model", "openai/gpt-5-mini").out
-    assert home.run("model").out.startswith("Model: openai/gpt-5-mini (")
+    said = home.run("model").out
+    assert said.startswith("Model: openai/gpt-5-mini (") and "model provider/name, or " in said and "/model" not in said
     assert "did you mean 'openai'?" in home.run("model", "opnai/gpt-5", check=2).err
+    assert "unknown provider 'wibble'; known: openai, " in home.run("init", "--model", "wibble/x", check=2).err
     assert json.loads(home.run("status", "--json").out)["model"] == "openai/gpt-5-mini"
 
 
@@ -122,12 +124,8 @@ async def test_a_plugin_changes_settings_with_comments_kept_and_nothing_wrong_is
     async with running(tmp_path, settings=text) as program:
         host, file = PluginHost(program.app, "page"), tmp_path / "config.toml"
         before = file.read_text()
-        for wrong in (
-            {"limits.rounds": "many"},
-            {"limits.rownds": 7},
-            {"limits.rounds": 0},
-            {"person.timezone": "X/Y"},
-        ):
+        each = {"limits.rounds": "many"}, {"limits.rownds": 7}, {"limits.rounds": 0}, {"person.timezone": "X/Y"}
+        for wrong in each:
             with pytest.raises(ConfigError, match=r"config\.toml.*Nothing was changed\.|X/Y"):
                 host.change_settings(wrong)
         assert file.read_text() == before

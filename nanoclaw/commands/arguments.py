@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.channels.attach import TIMEOUT_SECONDS
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.start.purposes import near
 
 JSON = "--json: one JSON object"
 CHAT = (
@@ -81,8 +82,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("jobs.jobs", "what a job would send: nothing is sent or changed"),
         *("ID", "--at WHEN: as if it were then; default: its next time"),
     ),
-    "mcp": ("mcp.listed", "servers of the Model Context Protocol, which bring tools", JSON),
-    "mcp list": ("mcp.listed", "the configured servers, and what is known about each", JSON),
+    "mcp": ("mcp.listed", "the configured MCP servers, which bring tools, and what is known about each", JSON),
     "mcp add": (
         *("mcp.add", "add a server: nanoclaw mcp add NAME -- COMMAND ARGUMENT…, or with --url", "NAME", JSON),
         "--url URL: of a server that runs elsewhere",
@@ -116,7 +116,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("--by day|model|session|origin", "--days N: the last N days, today included"),
     ),
     "local": ("local.listed", "models that run on this machine, without a key"),
-    "local list": ("local.listed", "the catalogue"),
     "local pull": (
         *("local.pull", "download a model; continues where it was stopped"),
         "[NAME]: default: the best one for this machine's memory",
@@ -138,7 +137,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "[CHANNEL]: telegram, matrix, email …",
     ),
     "keys": ("keys.show", "keys and passwords: where each is stored, never its value", JSON),
-    "keys list": ("keys.show", "which are set, and where", JSON),
     "keys set": (
         *("keys.put", "store one in the system's keyring; type it unseen, or pipe it in"),
         "NAME: the variable that it is read from, such as OPENAI_API_KEY",
@@ -146,7 +144,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "keys delete": ("keys.delete", "delete one from the keyring and secrets.env", "NAME"),
     "plugins": ("plugin_files.listed", "the plugins that run, from where, and with which hooks", JSON),
-    "plugins list": ("plugin_files.listed", "the same", JSON),
     "plugins show": (
         "plugin_files.show",
         "show a third-party one in full, or what changed since your review",
@@ -196,10 +193,13 @@ def arguments(name: str) -> list[Argument]:
 
 
 def is_built_in(word: str, action: str = "") -> bool:
-    """True for what the command line alone carries out, or in a way of its own."""
-    if word in OF_CHATS_TOO:
-        return f"{word} {action}".strip() in COMMANDS or action in ("-h", "--help")
-    return any(word == name.split()[0] for name in COMMANDS)
+    """True for what the command line alone carries out, or in a way of its own, also with a slip in the action."""
+    import difflib
+
+    if word not in OF_CHATS_TOO:
+        return any(word == name.split()[0] for name in COMMANDS)
+    own = ["-h", "--help", *_actions(word)] if action else [""] * (word in COMMANDS)
+    return action in own or bool(difflib.get_close_matches(action, own, 1, 0.85))
 
 
 def parsed(words: Sequence[str]) -> Options:
@@ -207,23 +207,22 @@ def parsed(words: Sequence[str]) -> Options:
     options, rest = _read("", words)
     if options.help or not rest:
         return options
+    family = _actions(rest[0])
+    if family and rest[1:2] == ["list"]:  # which is what the family alone does
+        del rest[1]
     name = next((one for one in (" ".join(rest[:2]), rest[0]) if one in COMMANDS), "")
-    family = [one.split()[-1] for one in COMMANDS if one.split()[0] == rest[0]]
-    if rest[1:2] and not rest[1].startswith("-") and " " not in name and len(family) > 1:
-        raise ConfigError(f"there is no action {rest[1]!r}; {_meant(rest[1], family[family[0] == rest[0] :])}")
-    if not family:
-        raise ConfigError(f"there is no command {rest[0]!r}; {_meant(rest[0], [one.split()[0] for one in COMMANDS])}")
+    if rest[1:2] and not rest[1].startswith("-") and " " not in name and family:
+        raise ConfigError(f"there is no action {rest[1]!r}{near(rest[1], family)}")
+    if not name and not family:
+        raise ConfigError(f"there is no command {rest[0]!r}{near(rest[0], {one.split()[0]: 0 for one in COMMANDS})}")
     if not name:
         return Options(**vars(options) | {"command": rest[0], "help": True})
     more, _ = _read(name, rest[len(name.split()) :])
     return Options(**vars(options) | vars(more))
 
 
-def _meant(word: str, known: Sequence[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(word, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(dict.fromkeys(known))}."
+def _actions(word: str) -> list[str]:
+    return [one.split()[1] for one in COMMANDS if one.startswith(f"{word} ")]
 
 
 def _argument(text: str) -> Argument:
@@ -279,8 +278,7 @@ def show_usage(command: str) -> None:
     lines += ["", COMMANDS[name][1]] if name in COMMANDS else []
     lines += _table("arguments", [(f"{', '.join(one.flags)} {one.value}".strip(), one.help) for one in own])
     lines += _table("commands", [(one, row[1]) for one, row in COMMANDS.items() if not name or f"{name} " in one])
-    if not name or name in OF_CHATS_TOO:
-        lines += ["", f"nanoclaw help {name}".strip() + " lists what chats know: nanoclaw X is their /X."]
+    lines += ["", *["nanoclaw help lists what chats know: nanoclaw X is their /X."] * (not name)]
     print("\n".join(lines))
 
 

@@ -35,11 +35,11 @@ def choose(config: Config, model: str, api_base: str) -> tuple[list[str], list[s
     model = model.strip() or config.model.name
     if not model:
         raise ConfigError("an address needs a model: give --model PROVIDER/NAME, too.")
-    lacking = _lacking(config, model, api_base)
+    kept = config.model.api_base if not (api_base or _is_other(config, model)) else ""
+    lacking = _lacking(config, model, api_base or kept)
     gone = [key for key in _BELONGS if _is_other(config, model) and config.get(f"model.{key}")]
     changes = {**{f"model.{key}": None for key in gone}, "model.name": model}
     copy = change_settings(config, changes | ({"model.api_base": api_base} if api_base else {}))
-    kept = config.model.api_base if not (api_base or _is_other(config, model)) else ""
     address = f", at {api_base}" if api_base else f", at {kept}, as before; --api-base changes it" if kept else ""
     belonged = f"Removed, as it belonged to {config.model.name}: {', '.join(gone)}." if gone else ""
     done = [f"Model: {model}{address}", belonged, f"The previous file is {copy}." if copy else ""]
@@ -61,7 +61,7 @@ def _lacking(config: Config, model: str, api_base: str) -> list[str]:
         except ConfigError as error:
             return [f"Still to do: {error}"]
         return []
-    key, prefix, name = names.check(model, api_base)
+    key, prefix, name = names.check(model, api_base, is_sure=not config.plugins.enabled)
     lines = []
     if not api_base and (near := prices.near(prefix, name)):
         lines.append(f"{model} is not among the models known here; did you mean {prefix}/{near}?")

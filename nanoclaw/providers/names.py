@@ -79,9 +79,9 @@ def provider_for(
     return OpenAICompatible(endpoint, dialect=dialect, retries=retries, abilities=abilities)
 
 
-def check(model: str, api_base: str) -> tuple[str, str, str]:
-    """The variable that holds a model's key ('' if none is needed), its provider and its name there. Raises ConfigError
-    for a name without a provider, an unknown provider and an address that is none."""
+def check(model: str, api_base: str, *, is_sure: bool = False) -> tuple[str, str, str]:
+    """The variable of a model's key, '' for none, its provider and its name there. Raises ConfigError for no provider,
+    a wrong address and a slip in the provider; for any unknown one if it `is_sure` that no plugin brings it."""
     prefix, name = _split(model, api_base)
     if prefix == "local":
         raise ConfigError(f"model.name {model!r} is the model inside the program: it has no api_base and no key.")
@@ -92,7 +92,7 @@ def check(model: str, api_base: str) -> tuple[str, str, str]:
     elif _checked(api_base):
         keys = ()
     else:
-        _check_prefix(prefix)
+        _check_prefix(prefix, is_sure)
         keys = _data()["litellm_keys"].get(prefix, ())
     return keys[0] if keys and not leads_to_loopback(_checked(api_base)) else "", prefix, name
 
@@ -169,14 +169,15 @@ def _split(model: str, api_base: str) -> tuple[str, str]:
     raise ConfigError(f"the model {model!r} names no provider: {_suggestion(model.strip('/ '))}")
 
 
-def _check_prefix(prefix: str) -> None:
+def _check_prefix(prefix: str, is_sure: bool = False) -> None:
     """Raises ConfigError for a slip of the pen; litellm is asked for all other prefixes, once it is loaded."""
     families = _data()["families"]
     if prefix in _data()["litellm_keys"] or prefix in _data()["others"]["prefixes"]:
         return
     near = [families[prefix]] if prefix in families else _near(prefix, 0.7)
-    if near and not _litellm_has(prefix):
-        raise ConfigError(f"unknown provider {prefix!r}; did you mean {near[0]!r}?")
+    if (near or is_sure) and not _litellm_has(prefix):
+        told = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(_prefixes())}, and litellm's."
+        raise ConfigError(f"unknown provider {prefix!r}; {told}")
 
 
 def _litellm_has(prefix: str) -> bool:

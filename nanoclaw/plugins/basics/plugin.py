@@ -42,7 +42,7 @@ class Basics(Plugin):
         )
 
     def _help(self, said: Said, tx: Tx) -> str:
-        """The groups, the commands of one, or a command with its parts; for guests only what is open to them."""
+        """The groups, the commands of one, or a command with its parts, in a shell without; only those open to one."""
         open_, wanted = self._host.commands(said.profile), said.argument.lower().removeprefix("/")
         groups: dict[str, list[Command]] = {name: [] for name in GROUPS}
         for one in open_.values():
@@ -50,8 +50,8 @@ class Basics(Plugin):
                 groups[one.group if one.group in GROUPS else "more"].append(one)
         if wanted:
             found = next((one for one in open_.values() if wanted in (one.name, *one.also)), None)
-            whole = (found.part_of if found.part_of in open_ else found.name) if found else ""
-            parts = [one for one in open_.values() if found and one.part_of == whole]
+            whole = (found.part_of if found.part_of in open_ and not said.shell else found.name) if found else ""
+            parts = [one for one in open_.values() if found and one.part_of == whole and not said.shell]
             ones = groups.get(wanted) or [*filter(None, [open_.get(whole)]), *parts]
             return "\n".join(_told(one, open_, ones) for one in ones) or _no_command(wanted, open_)
         lines = list[str]()
@@ -78,7 +78,8 @@ class Basics(Plugin):
     def _model(self, said: Said, tx: Tx) -> str | Reply:
         session, models = self._host.conversations.of(said.conversation), self._host.models
         if not said.argument:
-            return models.listing(session.model)
+            told = models.listing(session.model)
+            return told._replace(text=told.text.replace("/model", f"{said.shell} model")) if said.shell else told
         name, remark = models.choose(said.argument)
         if models.of(name).model == self._model_name(session.model) and models.forget_window(name):
             return f"This conversation uses {name}. The window that was learned from an error is forgotten."

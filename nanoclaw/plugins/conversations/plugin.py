@@ -57,7 +57,7 @@ class ListOfConversations(Plugin):
             ("edit", "other words in place of your last message", self._ways.edit, True),
             ("rewind", back, self._ways.rewind, True),
             ("continue", "a new conversation that begins with a summary of this one", self._ways.go_on, True),
-            ("ran", "shows the model what you ran: !COMMAND in a terminal, !!COMMAND keeps it", self._ran, True),
+            ("ran", "in a terminal !COMMAND runs it and shows the model, !!COMMAND only runs it", self._ran, True),
             ("export", "write it to a file: /export [markdown|json] [NAME]", self._export, False),
         )
         return (

@@ -71,7 +71,7 @@ class Page(Plugin):
         return self.public, self.public.api
 
     def commands(self) -> Iterable[Command]:
-        told = "a link that opens the page in your browser, good for one browser and ten minutes"
+        told = f"a link that opens the page in your browser, good for one browser and ten minutes; {tokens.USAGE}"
         return (Command("web", told, self._web, cli=True, private=True, part_of="status"),)
 
     async def _web(self, said: Said) -> Reply:

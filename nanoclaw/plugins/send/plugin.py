@@ -71,7 +71,7 @@ class Send(Plugin):
         self._delivers = False
 
     def commands(self) -> Iterable[Command]:
-        told = "put a message into the outbox: /send --to telegram:555 TEXT"
+        told = f"put a message into the outbox: {USAGE}"
         return [Command("send", told, self._send, cli=True, private=True, part_of="pair")]
 
     def routes(self) -> Mapping[str, RouteAnswer]:

@@ -48,4 +48,4 @@ def test_its_settings_and_commands_are_understood(tmp_path: Path) -> None:
     assert tomllib.loads(blocks("toml")[0])["mcp"].keys() == {"files", "github"}
     for line in blocks("sh")[0].splitlines():
         words = shlex.split(line, comments=True)
-        assert parsed(words[1:]).command == f"mcp {words[2]}"
+        assert parsed(words[1:]).command == f"mcp {words[2]}".removesuffix(" list")
