@@ -79,18 +79,15 @@ class ConfiguredModels:
             self._alone(name)  # made at once, so that what is wrong with it is told
         if not self._forced:
             names |= dict.fromkeys(self._config.model.fallback)
-        return self._in_order(purpose if own.name else "", tuple(names))
-
-    def _in_order(self, purpose: str, names: tuple[str, ...]) -> Provider:
-        """The first of these models, and those after it where it cannot answer, which are made only then."""
         if len(names) == 1:
-            return self._alone(names[0])
-        if (purpose, *names) not in self._failovers:
+            return self._alone(*names)
+        key = (purpose if own.name else "", *names)
+        if key not in self._failovers:  # those after the first are made only where that cannot answer
             from nanoclaw.providers.failover import Failover
 
             candidates = [(name, partial(self._alone, name)) for name in names]
-            self._failovers[purpose, *names] = Failover(candidates, about=self._config.purposes.in_words(purpose))
-        return self._failovers[purpose, *names]
+            self._failovers[key] = Failover(candidates, about=self._config.purposes.in_words(key[0]))
+        return self._failovers[key]
 
     def troubles(self) -> dict[str, str]:
         """By purpose why its own model cannot answer at present."""

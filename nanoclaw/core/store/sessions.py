@@ -448,9 +448,9 @@ class TurnJournal:
 
     def _log(self, tx: Transaction, effects: Sequence[Effect]) -> list[int | None]:
         """Write effects into the audit log: first the outcome of those that it has, then new ones; their lines."""
-        known, effects = self._begun, self.session.clean_effects(effects)
         if not effects:
             return []
+        known, effects = self._begun, self.session.clean_effects(effects)
         records.finish(tx.db, known, effects[: len(known)])
         return records.insert(tx.db, self.session.key, self.id, tx.now, effects[len(known) :])
 

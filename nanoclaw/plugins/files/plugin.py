@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,13 +82,13 @@ class Files(Plugin):
 
     async def _list_dir(self, path: str = ".") -> str:
         """List a folder: folders first, then files with sizes."""
-        with open_folder(self._shown(), path) as folder:
+        with open_folder(self._shown, path) as folder:
             return listing(folder)
 
     async def _find_files(self, pattern: Annotated[str, "glob, like *.md or notes/**/*.txt"], path: str = ".") -> str:
         """Find files by name, newest first."""
         check_short(pattern)
-        reach = self._shown()
+        reach = self._shown
 
         def find() -> str:  # opens the folder itself: a cancelled turn must not close it under the thread
             with open_folder(reach, path) as folder:
@@ -115,6 +115,7 @@ class Files(Plugin):
         place = place_to_search(self._readable(path, context), path)
         return await search({**place, "pattern": pattern, "glob": glob}, path)
 
+    @cached_property
     def _shown(self) -> Reach:
         """The folders that may be read: those of skills, too."""
         skills = getattr(self._host.get("skills"), "folders", ())
@@ -122,7 +123,7 @@ class Files(Plugin):
 
     def _readable(self, path: str, context: ToolContext) -> Reach:
         """The same with the files outside of all of them that came with messages of this conversation."""
-        reach = self._shown()
+        reach = self._shown
         if any(Path(self._root, path).is_relative_to(top) for top in (*reach.writable, *reach.read)):
             return reach
         came = map(Path, self._host.records.attached(context.turn))

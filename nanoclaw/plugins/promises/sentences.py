@@ -28,7 +28,9 @@ _WRITES = (
 
 def promised(asked: str, answer: str, now: datetime) -> str:
     """The sentence with which an answer to `asked` promises something for later, '' if there is none."""
-    hinted = _hinted(answer)
+    folded = answer.casefold().replace("’", "'")
+    # the languages in which it may promise something: patterns of no other are made
+    hinted = [name for name, one in _data().items() if any(hint in folded for hint in one["hints"])]
     if not hinted or re.search(_WRITES, asked) or re.search(_LETTER, answer):
         return ""
     own = re.sub(_QUOTED, " … ", answer, flags=re.DOTALL).replace("’", "'")
@@ -60,12 +62,6 @@ def _is_promise(sentence: str, languages: Sequence[str]) -> bool:
     if folded.endswith(("?", "？")) or "…" in folded:
         return False
     return any(form.search(folded) and not open_.search(folded) for form, open_ in map(_forms, languages))
-
-
-def _hinted(answer: str) -> list[str]:
-    """The languages in which an answer may promise something: patterns of no other are made."""
-    folded = answer.casefold().replace("’", "'")
-    return [name for name, one in _data().items() if any(hint in folded for hint in one["hints"])]
 
 
 @cache
