@@ -23,15 +23,15 @@ _RULE = (
 )
 """Words by which a person says that something is to hold from then on."""
 
-_PIECE = re.compile(r"(?:[^\s,;|()\[\]{}<>\"'`“”„«»‘’，。；：、（）]|(?<=\d),(?=\d))+")
+_PIECE = r"(?:[^\s,;|()\[\]{}<>\"'`“”„«»‘’，。；：、（）]|(?<=\d),(?=\d))+"
 _EDGES = ".:!?*_#=-…"
-_FILE = re.compile(r"[^\W_][\w.-]*\.[A-Za-z]\w{0,4}")
-_HEADING = re.compile(r"[\s#*]*([^:*]+?)[\s*]*:[\s*]*(.*)")
+_FILE = r"[^\W_][\w.-]*\.[A-Za-z]\w{0,4}"
+_HEADING = r"[\s#*]*([^:*]+?)[\s*]*:[\s*]*(.*)"
 
 
 def identifiers(text: str) -> list[str]:
     """Numbers, dates, ids, paths, file names, addresses and URLs of a text, each once, in order."""
-    pieces = dict.fromkeys(match[0].strip(_EDGES) for match in _PIECE.finditer(text[:SCANNED]))
+    pieces = dict.fromkeys(match[0].strip(_EDGES) for match in re.finditer(_PIECE, text[:SCANNED]))
     return [one for one in pieces if 1 < len(one) <= LONGEST and not one.isalpha() and _stands_for_one(one)]
 
 
@@ -70,7 +70,7 @@ def carried_lines(summary: str) -> list[str]:
     """The lines under the headings that are carried on."""
     lines, inside = list[str](), False
     for line in summary.splitlines():
-        heading = _HEADING.fullmatch(line)
+        heading = re.fullmatch(_HEADING, line)
         if heading and not line.lstrip().startswith("- "):
             inside = heading[1].strip().casefold() in _CARRIED_ON
             line = heading[2]
@@ -86,7 +86,7 @@ _NOTHING = frozenset({"none", "none.", "-", "(none)", "nothing", "nothing."})
 def _stands_for_one(piece: str) -> bool:
     if any(character.isdigit() for character in piece):
         return True
-    return "_" in piece.strip("_") or "/" in piece.strip("/") or "@" in piece.strip("@") or bool(_FILE.fullmatch(piece))
+    return any(sign in piece.strip(sign) for sign in "_/@") or bool(re.fullmatch(_FILE, piece))
 
 
 def _has(text: str, piece: str) -> bool:

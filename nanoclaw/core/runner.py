@@ -148,7 +148,7 @@ class Runner:
     ) -> None:
         """End a turn: what plugins do at its end, the answer, the end of its messages and the removal of what is not
         kept are one transaction. Once that is on disk `then` is called with what to show."""
-        if turn.is_owners:  # of its helpers, too
+        if self._for_owner and turn.is_owners:  # of its helpers, too
             for text in self._for_owner:
                 turn.show(Notice(text, stays="here"))
             self._for_owner.clear()
@@ -178,7 +178,7 @@ class Runner:
         return ended._replace(outbound=outbound._replace(text=f"{outbound.text}\n\n{below}".strip()))
 
     def _clear_away(self, turn: RunningTurn, tx: Transaction, reason: Reason) -> None:
-        if not turn.is_owners:
+        if turn.remarks and not turn.is_owners:
             self._for_owner |= dict.fromkeys(turn.remarks)
         if not turn.profile.keeps:
             self.sessions.drop(tx, turn.session, turn.id)

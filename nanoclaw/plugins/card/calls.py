@@ -11,8 +11,8 @@ from nanoclaw.core.plugin import Host, Turn
 from nanoclaw.exact_text import call_text
 from nanoclaw.plugins.card.wording import quoted, size
 
-_BUYING = re.compile(r"(?i)\b(buy|purchase|pay|payment|checkout|charge|donate|(place|submit|create) order)\b")
-_DELETING = re.compile(r"(?i)\b(delete|remove|trash|purge|destroy|erase)\b")
+_BUYING = r"(?i)\b(buy|purchase|pay|payment|checkout|charge|donate|(place|submit|create) order)\b"
+_DELETING = r"(?i)\b(delete|remove|trash|purge|destroy|erase)\b"
 
 
 class CallReader:
@@ -62,7 +62,7 @@ class CallReader:
     def _is_costly(self, call: CheckedCall) -> bool:
         if any(fnmatchcase(call.name.casefold(), one.strip().casefold()) for one in self._costly):
             return True
-        return call.name.startswith("mcp_") and bool(_BUYING.search(_as_words(call.name)))
+        return call.name.startswith("mcp_") and bool(re.search(_BUYING, _as_words(call.name)))
 
     def _is_to_new_person(self, call: CheckedCall) -> bool:
         """True for a message to somebody with whom there was no word yet, and whom the owner has not listed for it."""
@@ -76,7 +76,7 @@ class CallReader:
 
 
 def _deletes(name: str) -> bool:
-    return name.startswith("mcp_") and bool(_DELETING.search(_as_words(name)))
+    return name.startswith("mcp_") and bool(re.search(_DELETING, _as_words(name)))
 
 
 def _as_words(name: str) -> str:

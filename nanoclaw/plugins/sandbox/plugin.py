@@ -384,7 +384,7 @@ class SandboxedCommands:
         if failure is None:
             return level_said
         missed = "" if is_beyond else self.missed(command, failure)
-        sounds = bool(missed or is_beyond or _KEPT.search(failure) or _NET.search(command))
+        sounds = bool(missed or is_beyond or re.search(_KEPT, failure) or re.search(_NET, command))
         beyond = "; `beyond` asks the person for more" if may_ask and sounds else ""
         if is_beyond:
             self._opened[command] = None  # it wasn't enough
@@ -397,16 +397,16 @@ class SandboxedCommands:
     def missed(self, command: str, output: bytes) -> str:
         """A place outside of the sandbox that a command names, and an error in its output too, if it doesn't hide
         these; '' for none."""
-        errors = [line for line in output.decode("utf-8", "replace").splitlines() if _CLOSED.search(line)]
+        errors = [line for line in output.decode("utf-8", "replace").splitlines() if re.search(_CLOSED, line)]
         for name, path in self._outside(command).items():
-            if _HIDES.search(command) or any(name in line or str(path) in line for line in errors):
+            if re.search(_HIDES, command) or any(name in line or str(path) in line for line in errors):
                 return one_line(name, 100)
         return ""
 
     def _outside(self, command: str) -> dict[str, Path]:
         """Places that a command names and that are there outside of the sandbox only; of a pattern its folder."""
         found = dict[str, Path]()
-        for name in _NAMED.findall(command)[:20]:
+        for name in re.findall(_NAMED, command)[:20]:
             name = name.partition("*")[0].rpartition("/")[0] if "*" in name else name
             path = Path(re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/|$)", lambda _: str(self.home), name))
             is_own = path.is_relative_to(self._host.program_home)
@@ -453,12 +453,12 @@ class SandboxedCommands:
 _TOO_MANY_FOLDERS = "; too many folders: a repository that no command saw yet may be unprotected"
 _OWN_FILES = "; no command changes memory, skills and AGENTS.md: write_file and the memory's tools do"
 
-_NAMED = re.compile(r"(?:^|[\s=:'\"(>])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)")
-_NET = re.compile(r"\b(?:pip3?|npm|npx|yarn|pnpm|uv|curl|wget|ssh|scp|sftp|rsync|cargo|go|gem|apt(?:-get)?|ping|nc) ")
+_NAMED = r"(?:^|[\s=:'\"(>])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)"
+_NET = r"\b(?:pip3?|npm|npx|yarn|pnpm|uv|curl|wget|ssh|scp|sftp|rsync|cargo|go|gem|apt(?:-get)?|ping|nc) "
 _LOCAL = re.compile(r"([\d.]+|\[.*\]|[^.:]+|.*\.(local|lan|home|internal))(:\d+)?$")  # may lie in the owner's network
-_CLOSED = re.compile(r"(?i)permission denied|read-only file|no such file|not permitted|cannot|unable")
-_HIDES = re.compile(r"[2&]>+ *(?:/dev/null|&-)")
-_KEPT = re.compile(
+_CLOSED = r"(?i)permission denied|read-only file|no such file|not permitted|cannot|unable"
+_HIDES = r"[2&]>+ *(?:/dev/null|&-)"
+_KEPT = (
     rb"(?i)read-only file|not permitted|permission denied|unreachable|resol[uv]|not known|no new privileges|\bbusy\b"
     rb"|(?:to|could not|cannot|can't) (?:connect|establish|fetch|find a version)|network|no matching distribution"
     rb"|EAI_AGAIN|ENOTFOUND|ECONN|ENETUNREACH|ETIMEDOUT|could not lock config"

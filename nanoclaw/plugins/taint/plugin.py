@@ -23,7 +23,7 @@ REFUSED_FOR = timedelta(hours=1)
 """Time for which a no to an act holds."""
 _WRITES = ("write_file", "edit_file", "append_file")
 _LISTS = ("search_files", "list_dir", "find_files")
-_NET = re.compile(
+_NET = (
     r"://|\b(?:curl|wget|aria2c|ssh|scp|rsync|sftp|ftp|nc|telnet|dig|host|git|gh|hg|svn|docker|pip|pip3|pipx|uv|uvx|"
     r"poetry|npm|npx|pnpm|yarn|bun|cargo|gem|bundle|composer|brew|apt|apt-get)\b"
 )
@@ -226,7 +226,7 @@ class Taint(Plugin):
     async def _brings(self, call: CheckedCall) -> str:
         """The source of files that may come by a command: of the network, of an archive."""
         command = str(call.arguments["command"])
-        if _NET.search(command) and (call.arguments.get("beyond") or await self._has_network()):
+        if re.search(_NET, command) and (call.arguments.get("beyond") or await self._has_network()):
             return "a command with network access"
         from nanoclaw.plugins.taint.places import named
 
@@ -273,7 +273,7 @@ class Taint(Plugin):
             if not call.arguments.get("background"):  # its result is the program's own words
                 named += self._files.named_in(command, {}) + self._files.shown_in(result.text)
                 named += await self._files.repeated_in(result.text, command)
-            if not named and _NET.search(command) and await self._has_network():
+            if not named and re.search(_NET, command) and await self._has_network():
                 return ["a command with network access"]
             return list(dict.fromkeys(named))
         if call.name == "process":

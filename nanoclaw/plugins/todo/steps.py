@@ -33,7 +33,7 @@ Steps = tuple[Step, ...]
 
 _MARKS: dict[State, str] = {"pending": "☐", "doing": "▸", "done": "✓"}
 _BOXES: dict[str, State] = {"x": "done", "✓": "done", ">": "doing", "~": "doing"}
-_DRESS = re.compile(r"\s*(?:[-*•]\s+)?(?:\d{1,2}[.)]\s+)?(?:\[([ xX✓>~])\]\s*)?")
+_DRESS = r"\s*(?:[-*•]\s+)?(?:\d{1,2}[.)]\s+)?(?:\[([ xX✓>~])\]\s*)?"
 """The signs that lists of Markdown have before each line."""
 
 
@@ -82,7 +82,7 @@ def outside(steps: Steps) -> str:
 
 
 def _step(number: int, given: str) -> Step:
-    dress = _DRESS.match(given)
+    dress = re.match(_DRESS, given)
     assert dress  # it may be nothing
     text = " ".join(given[dress.end() :].split())
     if not text:
