@@ -88,11 +88,10 @@ class Files(Plugin):
     async def _find_files(self, pattern: Annotated[str, "glob, like *.md or notes/**/*.txt"], path: str = ".") -> str:
         """Find files by name, newest first."""
         check_short(pattern)
-        reach = self._shown
 
         def find() -> str:  # opens the folder itself: a cancelled turn must not close it under the thread
-            with open_folder(reach, path) as folder:
-                return found(folder, pattern, path, reach.closed)
+            with open_folder(self._shown, path) as folder:
+                return found(folder, pattern, path, self._shown.closed)
 
         return await asyncio.to_thread(find)
 
