@@ -53,8 +53,8 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
         served = next((one for one in live["channels"] if one["name"] == channel), None)
         if served is None:
             raise StoreBusy(
-                f"the {live['role']} that runs (process {owner(config.home / 'state.db')}) does not serve {channel}: "
-                f"end it, and run {start_command()} link {channel} again."
+                f"the nanoclaw {live['role']} that is running (process {owner(config.home / 'state.db')}) does not serve "
+                f"{channel} yet: end it, and run {start_command()} link {channel} again."
             )
         if served["trouble"]:
             raise ChannelError(f"{channel} broke off in the {live['role']} that runs: {served['trouble']}")
@@ -93,7 +93,7 @@ def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Co
     print(told.steps)
     secret = getpass.getpass(f"{told.asks.capitalize()} (it is not shown): ").strip()
     if not re.fullmatch(told.looks, secret):
-        raise ConfigError(f"that is not a {told.asks}: it is {told.shape}. Nothing was saved.")
+        raise ConfigError(f"that is not a {told.asks}, which is {told.shape}. Nothing was saved.")
     name, given = secret_variable(channel, told.asks), {**environ, "NANOCLAW_HOME": str(config.home)}
     who = _login(configuration.load({**given, name: secret}), channel)
     secrets_file.write(config.home / secrets_file.NAME, name, secret)
@@ -168,7 +168,9 @@ async def _serve(config: Config, channel: str, where: str) -> int:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             watch.withdraw()
-        return watch.print_result()
+        if not (status := watch.print_result()):
+            print(f"{start_command()} gateway serves {channel} from now on, until you stop it.")
+        return status
     finally:
         await app.aclose()
 
@@ -201,8 +203,7 @@ class _Watch:
         self._end: LinkCode | None = None
         link = accounts.link(channel)
         assert link
-        print(f"Code: {shown(code)}")
-        print(f"Write it to {where}, from your own account: alone, or after /link.")
+        print(f"Code: {shown(code)}\nWrite it to {where}, from your own account: alone, or after /link.")
         print(
             f"Whoever sends it becomes the owner. It is valid once, until {link.until:%H:%M}. Waiting; Ctrl-C ends.",
             flush=True,

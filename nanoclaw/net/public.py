@@ -193,8 +193,9 @@ async def public_addresses(host: str, port: int, *, allow: Collection[str] = ())
         for address in addresses:
             ip = _number(address)
             if not is_public(ip):
-                where = "this machine" if ip.is_loopback or ip.is_unspecified else "private"
-                text = f"{host} is at {ip}, which is {where}. Only public pages are read"
+                where = "this machine" if ip.is_loopback or ip.is_unspecified else "a private address"
+                named = host if host == str(ip) else f"{host} ({ip})"
+                text = f"{named} is {where}. Only public pages are read"
                 raise NotPublic(text, is_private=True)
     return addresses
 

@@ -338,7 +338,7 @@ def sha256_of(call: CheckedCall) -> str:
 
 def named(question: Question) -> str:
     """A question in short; a code span that is cut ends there."""
-    text, fence = one_line(question.ask.question.partition("\n\n```")[0], SHORT), ""
+    text, fence = one_line(question.ask.question.partition("\n\n```" if question.ask.options else "\n\n")[0], SHORT), ""
     for run in re.findall("`+", text):
         fence = "" if run == fence else fence or run
     return text + fence

@@ -255,7 +255,7 @@ async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
             assert beat.silent == "idle"
             assert "outside the workspace" in outside
             assert "stopped after 0 s" in slow
-            assert "10.0.0.1, which is private" in private
+            assert "10.0.0.1 is a private address" in private
             assert "a name and password in an address are not sent" in named
             assert "more than 100 deep" in deep
 

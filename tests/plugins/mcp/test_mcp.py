@@ -173,14 +173,14 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
         assert "City, days, sea, by" in asked
         assert await here.ask("yes") == "OK, going ahead."
         for question, wrong, answer, said in (
-            ("City — Where to? (text)", "", "Rome", "passed it on"),
-            ("days (a whole number)", "many", "3", "passed it on"),
+            ("City — Where to? (text)", "", "Rome", "go on with that"),
+            ("days (a whole number)", "many", "3", "go on with that"),
             ("sea (yes or no)", "/answer perhaps", "ja", "“yes”"),
             ("by (train or car)", "plane", "Tra", "“train”"),
         ):
             assert question in await here.answer()
             if wrong:
-                assert await here.ask(wrong) == "OK, I passed it on."
+                assert await here.ask(wrong) == "OK, I'll go on with that."
                 assert "does not fit" in (again := await here.answer()) and question in again
             assert said in await here.ask(answer)
         assert await here.answer() == "I see."
@@ -529,7 +529,7 @@ async def test_a_sign_in_leads_to_no_private_place_but_the_servers_own_and_what_
             settings = f'{ALL}[mcp.o]\nurl = "{address}/mcp"\n'
             async with running(tmp_path, settings=settings) as here:
                 said = await tried(here)
-                assert f"it leads to {other}/meta, and 127.0.0.1 is at 127.0.0.1, which is this machine" in said
+                assert f"it leads to {other}/meta, and 127.0.0.1 is this machine" in said
                 assert asked == []
             allowed = f'[net]\nallow = ["{other.removeprefix("http://")}"]\n'
             monkeypatch.setenv("http_proxy", proxy)

@@ -43,7 +43,9 @@ async def test_it_is_asked_in_a_sentence_and_runs_as_the_person_after_a_yes(tmp_
         reason = "The model's reason, in its own words: `you want room`"
         assert asked.startswith(f"Delete 3 files in ~/Downloads?\n\n{reason}\n\n")
         assert "\n\n```\nrm ~/Downloads/*.pdf\n```\n" in asked
-        await program.say("yes")
+        wanted = "Question 1 (“Delete 3 files in ~/Downloads?”) wants yes"
+        assert (await program.ask("/answer 1 perhaps")).startswith(wanted)
+        await program.say("/yes 1")
         await until(program, "Done.")
         assert results(program.history)[-1].text == "[exit status 0; outside of the sandbox]"
         assert not list((home / "Downloads").iterdir())

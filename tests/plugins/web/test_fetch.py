@@ -58,7 +58,7 @@ async def test_a_private_place_is_refused_with_the_setting_that_opens_it(tmp_pat
         found = await fetched(tmp_path, "", f"{served.url}/")
         assert found.is_error
         assert (
-            "which is this machine. Only public pages are read. The person can open it in config.toml: " in found.text
+            "is this machine. Only public pages are read. The person can open it in config.toml: " in found.text
         )
         assert f'[net] allow = ["{served.host}"]' in found.text
         assert served.asked == []
@@ -118,7 +118,7 @@ async def test_a_name_that_is_public_first_and_private_then_is_asked_where_it_wa
             monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
             monkeypatch.setattr("nanoclaw.net.public.is_public", lambda ip: str(ip) != "10.0.0.1")
             found = await asked(program)
-        assert "turns.example is at 10.0.0.1, which is private" in found.text
+        assert "turns.example (10.0.0.1) is a private address" in found.text
         assert looked == ["turns.example", "turns.example"]
         assert served.paths == ["/"]
         assert f"host: turns.example:{port}" in served.asked[0].lower()
