@@ -155,11 +155,9 @@ class Undo(Plugin):
 
 def line_after_turn(effects: Sequence[Effect]) -> str:
     """The line after a turn: its effects in words; '' for none."""
-    done = [effect for effect in effects if effect.state == "done"]
+    done = [one for one in effects if one.state == "done" and (one.before is None or _has_changed(one))]
     kinds = Counter(effect.kind for effect in done)
-    files = list(
-        dict.fromkeys(one.text for one in done if one.kind == "file" and (one.before is None or _has_changed(one)))
-    )
+    files = list(dict.fromkeys(effect.text for effect in done if effect.kind == "file"))
     parts = files[:FILES]
     if len(files) > FILES:
         parts.append(f"{len(files) - FILES} more")
