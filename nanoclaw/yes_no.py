@@ -10,8 +10,7 @@ def yes_or_no(text: str) -> bool | None:
     (kinds, part), said, found, at = _words(), " ".join(text.replace("’", "'").casefold().split()), set[str](), 0
     while at < len(said) <= 60 and (match := part.match(said, at)):
         found, at = {*found, kinds[match[1]]}, match.end()
-    is_clear = found - {"with"} in ({"yes"}, {"no"}, {"no", "beside a no"})
-    return "yes" in found if at == len(said) and is_clear else None
+    return "yes" in found if at == len(said) and found - {"with"} in ({"yes"}, {"no"}, {"no", "beside no"}) else None
 
 
 @cache

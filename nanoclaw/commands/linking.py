@@ -168,9 +168,7 @@ async def _serve(config: Config, channel: str, where: str) -> int:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             watch.withdraw()
-        if not (status := watch.print_result()):
-            print(f"{start_command()} gateway serves {channel} from now on, until you stop it.")
-        return status
+        return watch.print_result(f"\n{start_command()} gateway serves {channel} from now on, until you stop it.")
     finally:
         await app.aclose()
 
@@ -226,10 +224,10 @@ class _Watch:
         self._end = link if link is None or link.state != "open" else None
         return self._end
 
-    def print_result(self) -> int:
+    def print_result(self, then: str = "") -> int:
         link = self._end
         if link and link.state == "used" and link.sender:
-            print(f"linked: {one_line(link.name) or 'no name'} (id {link.sender})")
+            print(f"linked: {one_line(link.name) or 'no name'} (id {link.sender}){then}")
             return 0
         void = "the code was written where others could read it, or another nanoclaw link revoked it: try again"
         why = {"void": void, "expired": "nobody sent the code within an hour: try again"}

@@ -195,8 +195,7 @@ async def public_addresses(host: str, port: int, *, allow: Collection[str] = ())
             if not is_public(ip):
                 where = "this machine" if ip.is_loopback or ip.is_unspecified else "a private address"
                 named = host if host == str(ip) else f"{host} ({ip})"
-                text = f"{named} is {where}. Only public pages are read"
-                raise NotPublic(text, is_private=True)
+                raise NotPublic(f"{named} is {where}. Only public pages are read", is_private=True)
     return addresses
 
 

@@ -85,7 +85,7 @@ async def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer
         await shows(linking, "a wrong code came over telegram")
         chats.say(anna, code.lower().replace("-", " "))
         assert "You are linked" in (await chats.next(anna)).text
-        await shows(linking, rf"linked: Anna \(id {ANNA}\)")
+        await shows(linking, rf"linked: Anna \(id {ANNA}\)\n.*gateway serves telegram")
         assert await ended(linking) == 0
         assert chats.sent(mallory) == []
         assert chats.token not in linking.text

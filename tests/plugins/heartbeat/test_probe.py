@@ -32,6 +32,4 @@ async def test_a_slow_page_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
 
 async def test_this_machine_is_looked_at_only_when_the_person_allows_it(tmp_path: Path) -> None:
     problem = (await Probe(Reach(tmp_path), {}).read(Watch("url", "http://127.0.0.1:9/"))).problem
-    assert (
-        problem == "127.0.0.1 is this machine. Only public pages are read: net.allow can open it"
-    )
+    assert problem == "127.0.0.1 is this machine. Only public pages are read: net.allow can open it"

@@ -38,13 +38,11 @@ async def test_it_is_asked_in_a_sentence_and_runs_as_the_person_after_a_yes(tmp_
     step = call("exec", {"command": "rm ~/Downloads/*.pdf", "beyond": "you want room"})
     model = ScriptedProvider(step, "Done.")
     async with running(tmp_path / "home", model, environment=environment) as program:
-        await program.say("Delete the PDFs in my downloads")
-        asked = await program.answer()
+        asked = await program.ask("Delete the PDFs in my downloads")
         reason = "The model's reason, in its own words: `you want room`"
         assert asked.startswith(f"Delete 3 files in ~/Downloads?\n\n{reason}\n\n")
         assert "\n\n```\nrm ~/Downloads/*.pdf\n```\n" in asked
-        wanted = "Question 1 (“Delete 3 files in ~/Downloads?”) wants yes"
-        assert (await program.ask("/answer 1 perhaps")).startswith(wanted)
+        assert "(“Delete 3 files in ~/Downloads?”) wants yes" in await program.ask("/answer 1 perhaps")
         await program.say("/yes 1")
         await until(program, "Done.")
         assert results(program.history)[-1].text == "[exit status 0; outside of the sandbox]"

@@ -57,9 +57,7 @@ async def test_a_private_place_is_refused_with_the_setting_that_opens_it(tmp_pat
     async with site({"/": html(ARTICLE)}) as served:
         found = await fetched(tmp_path, "", f"{served.url}/")
         assert found.is_error
-        assert (
-            "is this machine. Only public pages are read. The person can open it in config.toml: " in found.text
-        )
+        assert "is this machine. Only public pages are read. The person can open it in config.toml: " in found.text
         assert f'[net] allow = ["{served.host}"]' in found.text
         assert served.asked == []
 
