@@ -53,8 +53,8 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
         served = next((one for one in live["channels"] if one["name"] == channel), None)
         if served is None:
             raise StoreBusy(
-                f"the nanoclaw {live['role']} that is running (process {owner(config.home / 'state.db')}) does not serve "
-                f"{channel} yet: end it, and run {start_command()} link {channel} again."
+                f"the nanoclaw {live['role']} that is running (process {owner(config.home / 'state.db')}) does not "
+                f"serve {channel} yet: end it, and run {start_command()} link {channel} again."
             )
         if served["trouble"]:
             raise ChannelError(f"{channel} broke off in the {live['role']} that runs: {served['trouble']}")
