@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import getpass
 import os
 import re
@@ -30,6 +29,7 @@ from nanoclaw.start import secrets_file
 from nanoclaw.start.build import build, chat_app
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import make_home, stored
+from nanoclaw.start.purposes import near
 from nanoclaw.start.store_lock import owner
 
 LOOK_SECONDS = 0.3
@@ -43,7 +43,9 @@ def link(config: Config, options: Options) -> int:
 
 def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
     """Show a code, and wait until somebody has written it to the channel. Exit status: 0 when an account is linked."""
-    _check(config, channel)
+    if channel not in (known := channels.names()):
+        told = f"there is no channel {channel!r} to link{near(channel, known)}"
+        raise ConfigError(told if channel else f"say which channel: there are {', '.join(known)}.")
     make_home(config)
     table = channels.tables(config).get(channel)
     if table is None or not table.is_configured:
@@ -67,15 +69,6 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
 
 
 # --- what is configured ----------------------------------------------------------------------------------------------
-
-
-def _check(config: Config, channel: str) -> None:
-    known = channels.names()
-    if channel in known:
-        return
-    near = difflib.get_close_matches(channel, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-    raise ConfigError(f"there is no channel {channel!r} to link; {hint}" if channel else f"say which channel: {hint}")
 
 
 def _help(channel: str) -> LinkHelp:

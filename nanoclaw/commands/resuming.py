@@ -46,8 +46,9 @@ def choose(config: Config, options: Options) -> bool:
 def _picked(rows: Sequence[dict[str, Any]], wanted: str) -> dict[str, Any] | None:
     """The conversation of a name, of words in its title, or that the person picks; without a terminal they are
     listed."""
-    named = [row for row in rows if row["name"] == wanted.removeprefix(_PLACE)]
-    named = named or [row for row in rows if wanted.casefold() in row["title"].casefold()]
+    named, words = [row for row in rows if row["name"] == wanted.removeprefix(_PLACE)], wanted.casefold()
+    named = named or [row for row in rows if words == row["title"].casefold()]
+    named = named or [row for row in rows if words in row["title"].casefold()]
     if wanted and len(named) == 1:
         return named[0]
     if wanted and not named:
@@ -64,8 +65,11 @@ def _picked(rows: Sequence[dict[str, Any]], wanted: str) -> dict[str, Any] | Non
 
 
 def _end_of(said: Sequence[Message]) -> list[str]:
-    """The last question and answer, so that one knows what it was about."""
-    asked = next((one.text for one in reversed(said) if isinstance(one, UserMessage) and one.origin == "person"), "")
-    answered = next((one.text for one in reversed(said) if isinstance(one, AssistantMessage) and one.text), "")
-    both = (("you", asked), ("nanoclaw", answered))
-    return [f"{who}: {one_line(text, _QUOTED)}" for who, text in both if text]
+    """The last question and its answer, so that one knows what it was about."""
+    asked = answered = ""
+    for one in said:
+        if isinstance(one, UserMessage) and one.origin == "person":
+            asked, answered = one.text, "(the answer broke off, or is still being written)"
+        elif isinstance(one, AssistantMessage) and not one.tool_calls:
+            answered = one.text or answered
+    return [f"{who}: {one_line(text, _QUOTED)}" for who, text in (("you", asked), ("nanoclaw", answered)) if text]

@@ -1,5 +1,6 @@
 """`nanoclaw -c` and `-r`: going on with an earlier conversation of the terminal."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from nanoclaw.channels.terminal.picker import pick
-from tests.journeys.command import Home
-from tests.model_server import ModelServer, says
+from tests.journeys.command import Home, Running
+from tests.model_server import ModelServer, says, slowly
 
 
 @pytest.fixture
@@ -26,7 +27,8 @@ def test_c_goes_on_with_the_last_conversation_and_r_with_the_one_that_is_named(h
     assert home.run("-c", "-m", "And now?").out.strip() == "Where?"
     assert "And now?" in home.run("sessions", "show", "camp").out
     home.run("-r", "boots", "-m", "/rename Boots")
-    assert "terminal:main`: Boots" in home.run("sessions", "tent").out + home.run("-m", "/sessions").out
+    home.run("-r", "tent", "-m", "/rename Boots and a tent")
+    assert "terminal:main is now called" in home.run("-r", "boots", "-m", "/rename Boots").out
     assert "there is no conversation 'sea'" in home.run("-r", "sea", "-m", "Hi", check=2).err
 
 
@@ -35,6 +37,17 @@ def test_r_on_a_pipe_lists_them_and_says_how_to_name_one(home: Home) -> None:
     assert [line.split()[0] for line in lines[:2]] == ["camp", "main"]
     assert "just now, 2 messages" in lines[0] and lines[0].endswith("Where is the tent?")
     assert lines[2].endswith("-r NAME goes on with one.")
+
+
+def test_an_answer_that_broke_off_is_not_told_as_the_one_before(home: Home, server: ModelServer) -> None:
+    server.script(slowly("It rains", ".")[0], says("It rains."))
+    with closing(Running(home, "-c")) as killed:
+        killed.say("And now?")
+        killed.expect("Where?")
+        killed.say("And the weather?")
+        killed.expect("It rains")
+    with closing(Running(home, "-c")) as again:
+        again.expect("you: And the weather?\nnanoclaw: (the answer broke off, ")
 
 
 def test_a_new_home_has_no_earlier_conversation(tmp_path: Path) -> None:
