@@ -243,14 +243,8 @@ def test_an_unknown_time_zone_is_told_with_a_near_one(home: Home) -> None:
     [
         ('[heartbeat]\nevery = "often"\n', "heartbeat.every"),
         ("[context]\nsections = { skill = false }\n", "has no section 'skill'"),
-        (
-            '[channels.matrix]\nuser = "@x:y"\n',
-            "[channels.matrix] lacks homeserver, so matrix is not served",
-        ),
-        (
-            '[channels.telegram]\nallow_from = ["5"]\n',
-            "lacks token, so telegram is not served",
-        ),
+        ('[channels.matrix]\nuser = "@x:y"\n', "[channels.matrix] lacks homeserver, so matrix is not served"),
+        ('[channels.telegram]\nallow_from = ["5"]\n', "lacks token, so telegram is not served"),
     ],
 )
 def test_doctor_finds_in_the_configuration_what_a_start_would_refuse_or_leave_out(

@@ -100,10 +100,7 @@ def test_a_plugin_of_somebody_else_is_given_no_value_of_another_type(
 
 @pytest.mark.parametrize(
     ("line", "status", "said"),
-    [
-        ('places = ["Rome"]', 0, ""),
-        ("every = 0.5", 2, "config.toml: plugins.picky.every must be at least 1, not 0.5."),
-    ],
+    [('places = ["Rome"]', 0, ""), ("every = 0.5", 2, "config.toml: plugins.picky.every must be at least 1, not 0.5.")],
 )
 def test_settings_of_a_plugin_say_themselves_what_cannot_be_meant(
     tmp_path: Path,

@@ -181,10 +181,7 @@ def test_a_section_is_switched_off_in_the_config(home: Home, server: ModelServer
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("sections = { skill = false }", "has no section 'skill'; known: identity, soul"),
-    ],
+    ("line", "told"), [("sections = { skill = false }", "has no section 'skill'; known: identity, soul")]
 )
 def test_a_section_that_does_not_exist_is_told(home: Home, server: ModelServer, line: str, told: str) -> None:
     home.configure(server.base, more=f"[context]\n{line}\n")

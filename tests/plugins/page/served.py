@@ -105,11 +105,7 @@ class Events:
 
 @asynccontextmanager
 async def serving(
-    root: Path,
-    *steps: Step,
-    settings: str = ON,
-    clock: HandClock | None = None,
-    extra: Sequence[type[Plugin]] = (),
+    root: Path, *steps: Step, settings: str = ON, clock: HandClock | None = None, extra: Sequence[type[Plugin]] = ()
 ) -> AsyncIterator[Served]:
     """A gateway at work, with `extra` plugins; the same folder may be opened again."""
     config = config_of(root, settings)

@@ -95,14 +95,7 @@ def _cookie(client: httpx.AsyncClient) -> str:
 
 async def test_every_answer_has_a_policy_without_other_hosts_and_bad_requests_get_a_sentence(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, served.browser() as browser:
-        for path in (
-            "/",
-            "/static/style.css",
-            "/static/none.js",
-            "/static/..%2fplugin.py",
-            "/api/talks",
-            "/nowhere",
-        ):
+        for path in ("/", "/static/style.css", "/static/none.js", "/static/..%2fplugin.py", "/api/talks", "/nowhere"):
             answer = await browser.client.get(path)
             assert "default-src 'none'" in answer.headers["content-security-policy"]
             assert "http" not in answer.headers["content-security-policy"]
