@@ -4,6 +4,7 @@ Walks every import, also those inside functions.
 """
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -123,7 +124,11 @@ Modules = Mapping[str, tuple[str, ast.Module]]
 
 def parsed(package: Path) -> Modules:
     texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py")))
-    return {str(path.relative_to(package)): (text, ast.parse(text)) for path, text in texts}
+    gc.disable()  # it would look through all trees again and again
+    try:
+        return {str(path.relative_to(package)): (text, ast.parse(text)) for path, text in texts}
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="module")

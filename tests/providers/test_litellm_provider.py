@@ -20,6 +20,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
+from nanoclaw.providers.names import provider_for, services
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers import conftest, validators
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
@@ -142,3 +143,11 @@ def gemini_contents(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     spoken = [message for message in messages if message["role"] != "system"]
     return json.loads(json.dumps(gemini_convert_messages_with_history(spoken, "gemini-2.5-flash")))  # type: ignore[no-any-return]
+
+
+def test_no_provider_of_litellm_is_taken_for_a_slip() -> None:
+    from litellm.types.utils import LlmProviders
+
+    for provider in LlmProviders:
+        if provider.value not in (*services(), "anthropic"):
+            assert isinstance(provider_for(f"{provider.value}/x", api_key="k"), LiteLLM)

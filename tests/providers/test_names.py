@@ -109,14 +109,6 @@ def test_a_prefix_with_a_slip_is_told_before_anything_is_loaded(prefix: str, nea
     assert isinstance(provider_for(f"{prefix}/gpt-5", "http://127.0.0.1:1/v1"), OpenAICompatible)
 
 
-def test_no_provider_of_litellm_is_taken_for_a_slip() -> None:
-    from litellm.types.utils import LlmProviders
-
-    for provider in LlmProviders:
-        if provider.value not in (*services(), "anthropic"):
-            assert isinstance(provider_for(f"{provider.value}/x", api_key="k"), LiteLLM)
-
-
 @pytest.mark.parametrize("base", ["127.0.0.1:8901/v1", "http://", "ftp://x/v1", "http://[bad", "http://x:99999"])
 def test_a_broken_api_base_is_refused(base: str) -> None:
     with pytest.raises(ConfigError, match="give a whole address"):

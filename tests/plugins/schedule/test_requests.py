@@ -307,7 +307,7 @@ async def _say(root: Path, left: int) -> None:
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async with running(root) as program:
+    async with running(root, plugins=["schedule"]) as program:
         program.app.store.db.set_trace_callback(count)
         await program.deliver(Inbound(MAIN, "me", "one", UserMessage(PIZZA, NOON)))
         program.app.store.db.set_trace_callback(None)
@@ -315,7 +315,7 @@ async def _say(root: Path, left: int) -> None:
 
 async def after(root: Path) -> tuple[int, int]:
     """Jobs and replies, once the platform has handed the same message in again."""
-    async with running(root, clock=HandClock(NOON)) as program:
+    async with running(root, plugins=["schedule"], clock=HandClock(NOON)) as program:
         await program.deliver(Inbound(MAIN, "me", "one", UserMessage(PIZZA, NOON)))
         told = [text for (text,) in program.rows("SELECT text FROM outbox")]
         assert set(told) == {SET}
