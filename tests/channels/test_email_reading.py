@@ -44,19 +44,7 @@ def test_an_answer_below_what_it_quotes_is_kept() -> None:
     assert quotes.own_words("On Mon, 3 Nov 2025 at 10:00, Bob wrote:\n> Which day?\n> B\n\nTuesday.\n") == "Tuesday."
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Buy:\n- milk\n- eggs\n    indented code\n\nBest regards\nAnn",
-        "On Mon, 3 Nov 2025 at 10:00, Bob wrote:\n> Which day?\nTuesday.\n> Where?\nHere.",
-        "Please translate this:\n\n> Guten Tag",
-        "From: the beginning this was wrong.\nReally.",
-        "My trip\nFrom: Berlin\nTo: Paris\nWhen: Monday",
-        "Book it:\n\nName: Ann\nMail: ann@x.org\nDay: 3.11.2025\nRoom: 12",
-        "Write to bob@x.org until 3.11.2025:\n\nDear Bob, yes.",
-        "a\n-----\nb",
-    ],
-)
+@pytest.mark.parametrize("text", MAILS["words of the author are never taken for a quote"])
 def test_words_of_the_author_are_never_taken_for_a_quote(text: str) -> None:
     assert quotes.own_words(text) == text
 

@@ -10,6 +10,9 @@ from nanoclaw.channels.slack.events import words
 from tests.channels.contract import ANNA, Contract, Shown, scene
 from tests.channels.slack_server import APP_TOKEN, BOT, TOKEN, SlackMessage, SlackServer, private
 from tests.channels.slack_server import serving as server
+from tests.examples import examples
+
+MARKS = examples(__file__, "slack_marks.jsonl")
 
 
 class OnSlack:
@@ -99,17 +102,6 @@ async def test_when_slack_wants_another_connection_nothing_is_lost(tmp_path: Pat
         await here.answer(ANNA, "still there?", "Here.")
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("a &lt;b&gt; &amp; c", "a <b> & c"),
-        ("see <https://x.test/a|the page>", "see the page (https://x.test/a)"),
-        ("<https://x.test>", "https://x.test"),
-        ("<mailto:a@b.test|a@b.test>", "a@b.test"),
-        ("<!here> ask <@U1|ann> in <#C1|garden>", "@here ask @ann in #garden"),
-        ("<@U1>", "@U1"),
-        ("1 < 2", "1 < 2"),
-    ],
-)
+@pytest.mark.parametrize(("text", "read"), MARKS["slacks marks are read"])
 def test_slacks_marks_are_read(text: str, read: str) -> None:
     assert words(text) == read

@@ -11,6 +11,9 @@ from nanoclaw.channels.telegram import updates
 from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound, UserMessage
 from tests.channels.telegram_talk import ANNA, GROUP, Talk, opened, picture, talking
+from tests.examples import examples
+
+MESSAGES = examples(__file__, "telegram_in.jsonl")
 
 BOT = updates.Bot(7352041968, "nano_test_bot")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -78,19 +81,7 @@ async def test_a_topic_is_part_of_the_place_and_its_beginning_is_no_quote(talk: 
     assert (await talk.said("in general", chat=forum)).address.chat == "-1005000//1001"
 
 
-@pytest.mark.parametrize(
-    ("text", "is_mention", "said"),
-    [
-        ("@nano_test_bot what now?", True, "what now?"),
-        ("@Nano_Test_Bot, /stop", True, "/stop"),
-        ("what now, @nano_test_bot?", True, "what now, @nano_test_bot?"),
-        ("/stop@nano_test_bot", True, "/stop"),
-        ("/stop", False, "/stop"),
-        ("😀😀 @nano_test_bot", True, "😀😀 @nano_test_bot"),
-        ("mail me: a@nano_test_bot.org", False, "mail me: a@nano_test_bot.org"),
-        ("@nano_test_bottle is good", False, "@nano_test_bottle is good"),
-    ],
-)
+@pytest.mark.parametrize(("text", "is_mention", "said"), MESSAGES["a mention is what telegram marks as one"])
 @talking
 async def test_a_mention_is_what_telegram_marks_as_one(talk: Talk, text: str, is_mention: bool, said: str) -> None:
     inbound = await talk.said(text, chat=talk.server.group(GROUP, "Garden"))
@@ -257,18 +248,7 @@ def test_of_a_photo_the_largest_size_that_may_be_taken_is_taken() -> None:
     assert [one.ref for one in read(photo=sizes[1:2]).attachments] == ["l"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields", "name", "mime"),
-    [
-        ("voice", {"mime_type": "audio/ogg"}, "voice-9.ogg", "audio/ogg"),
-        ("audio", {"file_name": "song.mp3"}, "song.mp3", "audio/mpeg"),
-        ("video", {"mime_type": "video/quicktime"}, "video-9.mp4", "video/quicktime"),
-        ("video_note", {}, "video-note-9.mp4", "video/mp4"),
-        ("animation", {"file_name": "cat.mp4"}, "cat.mp4", "video/mp4"),
-        ("document", {"file_name": "a.pdf", "mime_type": "application/pdf"}, "a.pdf", "application/pdf"),
-        ("document", {"mime_type": "a b\r\nX: y"}, "document-9", "application/octet-stream"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "fields", "name", "mime"), MESSAGES["every kind of file has a name and a type"])
 def test_every_kind_of_file_has_a_name_and_a_type(kind: str, fields: Any, name: str, mime: str) -> None:
     inbound = read(message_id=9, **{kind: {"file_id": "f", "file_size": 5, **fields}})
     assert inbound.attachments == (Attachment("", name, mime, "f", 5, is_voice=kind == "voice"),)
@@ -303,23 +283,7 @@ def test_an_animation_that_comes_as_a_document_too_is_one_file() -> None:
     assert len(read(animation=file, document=file).attachments) == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "note"),
-    [
-        ({"location": {"latitude": 52.52, "longitude": 13.405}}, "[location 52.52000 13.40500]"),
-        (
-            {"location": {"latitude": 1, "longitude": 2}, "venue": {"title": "Zoo", "address": "Park 1"}},
-            "[location Zoo, Park 1, 1.00000 2.00000]",
-        ),
-        ({"contact": {"first_name": "Ben", "phone_number": "+49 30 1"}}, "[contact Ben, +49 30 1]"),
-        ({"poll": {"question": "When?", "options": [{"text": "now"}, {"text": "later"}]}}, "[poll When? now / later]"),
-        ({"checklist": {"title": "Buy", "tasks": [{"text": "milk"}, {"text": "tea"}]}}, "[checklist Buy: milk / tea]"),
-        ({"dice": {"emoji": "🎲", "value": 5}}, "[dice 🎲 5]"),
-        ({"sticker": {"file_id": "f", "emoji": "😀", "is_animated": True}}, "[sticker 😀]"),
-        ({"location": {"latitude": "north"}}, "[location]"),
-        ({"contact": {"first_name": "a\nb", "phone_number": 7}}, "[contact a b]"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "note"), MESSAGES["what is no text and no file is a note"])
 def test_what_is_no_text_and_no_file_is_a_note(fields: Any, note: str) -> None:
     inbound = read(**fields)
     assert (inbound.message.text, inbound.attachments) == (note, ())

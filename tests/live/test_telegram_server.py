@@ -17,12 +17,15 @@ import httpx
 import pytest
 from PIL import Image
 
+from tests.examples import examples
 from tests.live import telegram_bots
 from tests.live.telegram_chats import Chat, Message, Person
 from tests.live.telegram_methods import NOT_MODIFIED
 from tests.live.telegram_schema import make
 from tests.live.telegram_server import How, TelegramServer
 from tests.live.telegram_text import TextRefused, part, read
+
+TEXTS = examples(__file__, "telegram_html.jsonl")
 
 ANNA, FORUM = 48151623, -1001234567890
 
@@ -174,44 +177,17 @@ def test_a_request_that_breaks_the_types_is_refused_and_fails_the_test(
     assert violation in str(failed.value)
 
 
-@pytest.mark.parametrize(
-    ("html", "reason"),
-    [
-        ("<b>x", 'Can\'t find end tag corresponding to start tag "b"'),
-        ("é<int>", 'Unsupported start tag "int" at byte offset 2'),
-        ("a <", "Unclosed start tag at byte offset 2"),
-        ("<b", "Unclosed start tag at byte offset 0"),
-        ("x</b>", "Unexpected end tag at byte offset 1"),
-        ("<b>x</i>", 'Unmatched end tag at byte offset 4, expected "</b>", found "</i>"'),
-        ("<span>x</span>", 'Tag "span" must have class "tg-spoiler" at byte offset 0'),
-    ],
-)
+@pytest.mark.parametrize(("html", "reason"), TEXTS["html that telegram cannot parse is refused"])
 def test_html_that_telegram_cannot_parse_is_refused(html: str, reason: str) -> None:
     with pytest.raises(TextRefused) as refused:
         read(html, "HTML", None)
     assert str(refused.value) == f"can't parse entities: {reason}"
 
 
-@pytest.mark.parametrize(
-    ("html", "text", "marked"),
-    [
-        ("<b>😀 a</b>b &lt;i&gt; &copy;", "😀 a" + "b <i> &copy;", [("bold", "😀 a")]),
-        ("<b>x<i>y</i></b>", "xy", [("bold", "xy"), ("italic", "y")]),
-        ('<pre><code class="language-py">a &amp; b</code></pre>', "a & b", [("pre", "a & b")]),
-        ("<code>a <b>b</b></code>", "a b", [("code", "a b")]),
-        ('<a href="https://x.org/?a=1&amp;b=2">here</a>', "here", [("text_link", "here")]),
-        ("<blockquote expandable>long</blockquote>", "long", [("expandable_blockquote", "long")]),
-        ("  <b> </b><i>z</i>  ", "z", [("italic", "z")]),
-        (
-            "<b>@anna_b</b> <code>@anna_b</code>",
-            "@anna_b @anna_b",
-            [("bold", "@anna_b"), ("mention", "@anna_b"), ("code", "@anna_b")],
-        ),
-    ],
-)
-def test_html_is_read_as_telegram_reads_it(html: str, text: str, marked: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("html", "text", "marked"), TEXTS["html is read as telegram reads it"])
+def test_html_is_read_as_telegram_reads_it(html: str, text: str, marked: list[list[str]]) -> None:
     shown, entities = read(html, "HTML", None)
-    assert (shown, [(one["type"], part(shown, one)) for one in entities]) == (text, marked)
+    assert (shown, [[one["type"], part(shown, one)] for one in entities]) == (text, marked)
 
 
 @pytest.mark.parametrize(

@@ -137,21 +137,7 @@ async def test_a_name_service_that_is_down_is_said_to_be_down(
         await judged("http://shop.test/")
 
 
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        ("https://user:word@shop.test/a?b=c", "https://shop.test/a?b=c"),
-        ("https://token@shop.test/", "https://shop.test/"),
-        ("user:word@shop.test/a", "shop.test/a"),
-        ("https://user:w/o?r#d@shop.test/", "https://shop.test/"),
-        ("https://user:w@rd@shop.test/", "https://shop.test/"),
-        ("https://shop.test:8080/@ann", "https://shop.test:8080/@ann"),
-        ("https://shop.test/@ann", "https://shop.test/@ann"),
-        ("shop.test/x?to=a@b", "shop.test/x?to=a@b"),
-        ("https://us\ner:word@shop.test/", "https://shop.test/"),
-        ("\\\\user:word@shop.test/", "\\\\shop.test/"),
-    ],
-)
+@pytest.mark.parametrize(("url", "told"), ADDRESSES["a url is told without its name and password"])
 def test_a_url_is_told_without_its_name_and_password(url: str, told: str) -> None:
     assert shown(url) == told
 

@@ -13,6 +13,8 @@ from tests.examples import examples
 from tests.sandbox.enclosed import strengths
 from tests.sandbox.test_protected import Place, at_each_level
 
+KEYS = examples(__file__, "configurations.jsonl")
+
 AUTHOR = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b; "
 EVIL = """
 evil() { printf '[core]\\n\\tfsmonitor = "touch {mark}; false"\\n\\tsshCommand = touch {mark}\\n' >> "$1"; }
@@ -115,21 +117,7 @@ def test_a_plain_configuration_is_left_as_it_is() -> None:
     assert harmless(text, bool) == (text, ())
 
 
-@pytest.mark.parametrize(
-    ("line", "taken"),
-    [
-        ("[core]\n\tfsmonitor = ./x", "core.fsmonitor"),
-        ("[CORE]FSMonitor=x", "a line"),
-        ("[core]\n\teditor = vi", "core.editor"),
-        ("[alias]\n\tst = -c core.pager=x status", "alias.st"),
-        ('[remote "o"]\n\turl = ext::sh -c x', "remote.o.url"),
-        ('[remote "o"]\n\tuploadpack = x', "remote.o.uploadpack"),
-        ('[submodule "s"]\n\tupdate = !x', "submodule.s.update"),
-        ('[includeIf "gitdir:/"]\n\tpath = x', "includeif.gitdir:/.path"),
-        ('[url "ext::x"]\n\tinsteadOf = y', "url.ext::x.insteadof"),
-        ("[user]\n\tname = a\\", "a line"),
-    ],
-)
+@pytest.mark.parametrize(("line", "taken"), KEYS["keys that git would run are taken out"])
 def test_keys_that_git_would_run_are_taken_out(line: str, taken: str) -> None:
     found = harmless(f"{line}\n", bool)
     assert found.taken == (taken,)

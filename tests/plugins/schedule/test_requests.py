@@ -16,8 +16,11 @@ from nanoclaw.core.messages import AssistantMessage, Attachment, Inbound, UserMe
 from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN
+from tests.examples import examples
 from tests.program import GUEST, MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, running
 from tests.time_words.phrases import expected, lines
+
+SAID = examples(__file__, "requests.jsonl")
 
 FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 18, 10, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -96,22 +99,7 @@ async def test_a_plain_request_is_answered_by_code_also_while_no_model_can_be_re
         assert not model.requests
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("Erinnere mich in 20 Minuten an die Pizza", "Erinnerung 1 ist gestellt: Fr 6.3.2026, 12:20 {}, in 20 Minuten"),
-        ("10 Minuten Timer", "Erinnerung 1 ist gestellt: Fr 6.3.2026, 12:10 {}, in 10 Minuten"),
-        ("rappelle-moi demain à 14h de payer", "Rappel 1 programmé : sam. 7/3/2026, 14:00 {}, dans 1 jour 2 heures"),
-        ("mañana a las 7 despiértame", "Recordatorio 1 programado: sáb 7/3/2026, 07:00 {}, en 19 horas"),
-        ("timer di 30 secondi", "Promemoria 1 impostato: ven 6/3/2026, 12:00:30 {}, tra 30 secondi"),
-        ("me acorda em uma hora", "Lembrete 1 definido: sex 6/3/2026, 13:00 {}, em 1 hora"),
-        ("半小时后叫我", "提醒 1 已设置：2026年3月6日（周五）12:30 {}，30分钟后"),
-        (
-            "毎週月曜の9時にゴミ出しをリマインドして",
-            "リマインダー 1 を設定しました：毎週月曜の9時に、次回は 2026年3月9日（月）09:00 {}、2日後",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("said", "told"), SAID["it is said back in the language of the request"])
 async def test_it_is_said_back_in_the_language_of_the_request(tmp_path: Path, said: str, told: str) -> None:
     async with running(tmp_path, ScriptedProvider(DOWN)) as program:
         answer = await program.ask(said)

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.plugins.skills.front_matter import parse, split
+from tests.examples import examples
+
+FORMS = examples(__file__, "front_matter.jsonl")
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=80)
 VALUES = st.one_of(WORDS, st.lists(WORDS, max_size=3), st.dictionaries(WORDS.filter(bool), WORDS, max_size=3))
@@ -59,24 +62,6 @@ def test_any_bytes_are_split_or_refused(content: bytes) -> None:
         assert content.endswith(rest) and block in content
 
 
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        ("Use when: it rains", "Use when: it rains"),
-        ("a # comment", "a"),
-        ("a#b", "a#b"),
-        ('"a: \\"b\\" \\u00e9"', 'a: "b" é'),
-        ("'it''s'", "it's"),
-        ("", ""),
-        ("~", "~"),
-        ("true", "true"),
-        ('{"a": [1, true, null]}', {"a": [1, True, None]}),
-        ("{a: [b, c,],}", {"a": ["b", "c"]}),
-        ("|\n  a\n  b", "a\nb"),
-        (">-\n  a\n  b", "a b"),
-        ("\n- a\n- b", ["a", "b"]),
-        ('\n  {\n    "a": 1\n  }', {"a": 1}),
-    ],
-)
+@pytest.mark.parametrize(("line", "value"), FORMS["these forms are understood"])
 def test_these_forms_are_understood(line: str, value: object) -> None:
     assert values(f"key: {line}\nlast: x") == {"key": value, "last": "x"}

@@ -18,7 +18,10 @@ from nanoclaw.core.errors import SkillError
 from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.skills import Means, Skill, body, by_hand, discover, find, summary, survey
 from nanoclaw.providers.scripted import ScriptedProvider
+from tests.examples import examples
 from tests.program import running
+
+FORMS = examples(__file__, "skills.jsonl")
 
 
 def skill(folder: Path, name: str, front: str = "", body: str = "How to do it.", description: str = "Does it.") -> Path:
@@ -179,22 +182,7 @@ def test_a_skill_written_for_nanobot_works_unchanged(tmp_path: Path) -> None:
     assert found.missing == ("NO_SUCH_NAME (environment)",)
 
 
-@pytest.mark.parametrize(
-    "front",
-    [
-        'metadata: {"nanoclaw": {"requires": {"bins": ["no-such"]}}}',
-        'metadata: {"openclaw": {"requires": {"bins": "no-such"}}}',
-        'metadata: \'{"clawdbot": {"requires": {"bins": ["no-such"]}}}\'',
-        'metadata: |\n  {"clawdbot": {"requires": {"bins": ["no-such"]}}}',
-        "metadata:\n  nanobot:\n    requires:\n      bins:\n        - no-such",
-        "metadata:\n  nanobot:\n    requires:\n      bins: [no-such]  # a comment",
-        'metadata: {"clawdbot": {"bins": ["no-such"]}}',
-        'metadata: {"requires": {"bins": ["no-such"]}, "clawdbot": {"emoji": "x"}}',
-        'requires: {"bins": ["no-such"]}',
-        'metadata: {"nanoclaw": {"requires": {"bins": ["no-such"]}}, "openclaw": {"requires": {"bins": ["other"]}}}',
-        'metadata: {"openclaw": {"requires": {"bins": ["no-such", 7, null, {"x": 1}]}}}',
-    ],
-)
+@pytest.mark.parametrize("front", FORMS["requirements are understood in every form they are written in"])
 def test_requirements_are_understood_in_every_form_they_are_written_in(tmp_path: Path, front: str) -> None:
     skill(tmp_path, "mail", front + "\n")
     assert discover([tmp_path])[0].missing == ("no-such (command)",)
@@ -206,17 +194,7 @@ def test_metadata_without_requirements_asks_for_nothing(tmp_path: Path, front: s
     assert discover([tmp_path])[0].missing == ()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "---\nname: a-b\ndescription: Does it.\n---\nbody",
-        "\ufeff---\r\nname: a-b\r\ndescription: Does it.\r\n---\r\nbody\r\n",
-        "---  \n# said of it\nname:   a-b  \n\ndescription: Does\n  it.\n---",
-        '---\n"name": x\nname: "a-b"\ndescription: >-\n  Does\n  it.\n---\n',
-        "---\ndescription: 'Does it.'\nname: a-b # the name\n---\nbody\n---\nmore",
-    ],
-    ids=range(5),
-)
+@pytest.mark.parametrize("text", FORMS["front matter is read as people write it"])
 def test_front_matter_is_read_as_people_write_it(tmp_path: Path, text: str) -> None:
     written(tmp_path, "a-b", text.replace('"name": x\n', ""))
     assert [(one.name, one.description) for one in discover([tmp_path])] == [("a-b", "Does it.")]
@@ -230,32 +208,14 @@ def test_a_skill_named_like_a_number_is_one(tmp_path: Path) -> None:
 # -- what a run lacks
 
 
-@pytest.mark.parametrize(
-    ("wanted", "missing"),
-    [
-        ({"bins": ["sh"]}, ()),
-        ({"bins": ["sh", "no-such-command"]}, ("no-such-command (command)",)),
-        ({"bins": "no-a, no-b"}, ("no-a (command)", "no-b (command)")),
-        ({"anyBins": ["no-such-command", "sh"]}, ()),
-        ({"anyBins": ["no-a", "no-b"]}, ("one of no-a, no-b (command)",)),
-        ({"anyBins": []}, ()),
-        ({"env": ["SKILL_SET"]}, ()),
-        ({"env": ["SKILL_EMPTY", "SKILL_UNSET"]}, ("SKILL_EMPTY (environment)", "SKILL_UNSET (environment)")),
-        ({"config": ["channels.telegram.token"]}, ()),
-        ({"config": ["channels.irc", "limits.zero"]}, ("channels.irc (config)", "limits.zero (config)")),
-        ({"os": ["linux", "macos"]}, ()),
-        ({"os": ["plan9"]}, ("plan9 (system)",)),
-        ({"os": [], "bins": None}, ()),
-        ({}, ()),
-    ],
-)
+@pytest.mark.parametrize(("wanted", "missing"), FORMS["what this run lacks for a skill is named"])
 def test_what_this_run_lacks_for_a_skill_is_named(
-    tmp_path: Path, wanted: dict[str, object], missing: tuple[str, ...]
+    tmp_path: Path, wanted: dict[str, object], missing: list[str]
 ) -> None:
     settings = {"channels.telegram.token": "x", "limits.zero": 0}
     environment = {"PATH": os.environ["PATH"], "SKILL_SET": "1", "SKILL_EMPTY": ""}
     skill(tmp_path, "mail", requires(**wanted))
-    assert discover([tmp_path], Means(frozenset(), settings.get, environment))[0].missing == missing
+    assert discover([tmp_path], Means(frozenset(), settings.get, environment))[0].missing == tuple(missing)
 
 
 def test_a_command_that_comes_or_goes_is_seen(tmp_path: Path) -> None:
