@@ -482,6 +482,7 @@ def test_a_command_by_hand_is_run_and_shown_to_the_model_unless_it_has_two_marks
     chat = start(SHELL="/bin/sh")
     chat.say("!echo by hand; false")
     chat.expect(lambda screen: "by hand" in screen.lines and "[exit status 1]" in screen.lines)
+    chat.expect("your commands run in /")
     chat.expect("You said: /ran echo by hand; false")
     chat.say("!!echo for me alone")
     chat.expect(lambda screen: "for me alone" in screen.lines)

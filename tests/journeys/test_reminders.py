@@ -392,13 +392,7 @@ async def test_a_reminder_can_be_said_with_any_colon_or_none(tmp_path: Path, dia
         ):
             answer = await heard(home, dial, f"/remind {said}")
             assert ("09:00" in answer, f"“{text}”" in answer) == (True, True), answer
-        for unclear in (
-            "me to read chapter 7",
-            "tomorrow at 9",
-            "20 minutes",
-            "friday at 9 30 eggs",
-            "9 30 eggs",
-        ):
+        for unclear in ("me to read chapter 7", "tomorrow at 9", "20 minutes", "friday at 9 30 eggs", "9 30 eggs"):
             assert "a colon and a text" in await heard(home, dial, f"/remind {unclear}")
 
 

@@ -105,6 +105,7 @@ class Terminal:
         self._shown: deque[tuple[str, int]] = deque(maxlen=_REMEMBERED)
         self._stopping = False
         self._by_hand: asyncio.Task[None] | None = None  # a command that the person runs
+        self._is_folder_told = False
         self._warned = float("-inf")  # when it was said that Ctrl-C leaves
 
     def greet(self) -> None:
@@ -201,6 +202,9 @@ class Terminal:
         """Run what the person wants in their own shell, and show it to them and to the model. Ctrl-C ends it."""
         from nanoclaw.channels.terminal.by_hand import run_by_hand
 
+        if not self._is_folder_told:
+            self._is_folder_told = True
+            self._view.note(f"your commands run in {Path.cwd()}, where this terminal was started")
         try:
             said = await run_by_hand(command)
         finally:
@@ -321,10 +325,7 @@ class OpenMessages:
 
 
 def _choose_view(
-    history_file: Path,
-    commands: Mapping[str, str],
-    waiting: frozenset[str],
-    completes: Completes,
+    history_file: Path, commands: Mapping[str, str], waiting: frozenset[str], completes: Completes
 ) -> TerminalView:
     if os.environ.get("TERM", "dumb") in ("dumb", "") or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from nanoclaw.channels.terminal.lines import Lines

@@ -71,9 +71,6 @@ def pick(lines: Sequence[tuple[str, str]]) -> int | None:
     shown = Pane(FormattedTextControl(drawn), height=lambda: Dimension(max=rows()), dont_extend_height=True)
     hint = Pane(FormattedTextControl([("class:dim", _KEYS)]), height=1)
     made: Application[int | None] = Application(
-        Layout(HSplit([shown, area, hint]), focused_element=area),
-        key_bindings=keys,
-        style=_STYLE,
-        erase_when_done=True,
+        Layout(HSplit([shown, area, hint]), focused_element=area), key_bindings=keys, style=_STYLE, erase_when_done=True
     )
     return made.run()

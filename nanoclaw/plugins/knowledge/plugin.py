@@ -102,7 +102,7 @@ class Knowledge(Plugin):
             return Reply("\n".join(lines) or "Nothing was found.", data)
         await asyncio.to_thread(self._index.refresh)
         files = self._index.files()
-        bad = [f"- not read: {name} {why}" for name, _, why in files if why]
-        lines = [f"{len(files):,} files in {', '.join(map(str, self._folders))}", *bad[:10]]
+        bad = [one.text for one in await self.check(False)] + [f"not read: {at} {why}" for at, _, why in files if why]
+        lines = [f"{len(files):,} files in {', '.join(map(str, self._folders))}", *(f"- {one}" for one in bad[:10])]
         lines += [f"- {len(bad) - 10} more are not read"] if len(bad) > 10 else []
         return Reply("\n".join(lines), {"files": [[*one] for one in files]})
