@@ -3,25 +3,12 @@
 import pytest
 
 from nanoclaw.escapes import plain, visible
+from tests.examples import examples
+
+TEXTS = examples(__file__, "escapes.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("text", "cleaned"),
-    [
-        ("a\tb\n", "a\tb\n"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07text", "text"),
-        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1b]52;c;YWJj\x07", ""),
-        ("\x9b31mred", "red"),
-        ("\x1bPdata\x1b\\after", "after"),
-        ("a\x00\x07\x08\x7f\x85b", "ab"),
-        ("line\r\nnext\r", "line\nnext"),
-        ("\x1b", ""),
-        ("half \ud800", "half \ufffd"),
-        ("naïve 漢字 🎈 עברית", "naïve 漢字 🎈 עברית"),
-    ],
-)
+@pytest.mark.parametrize(("text", "cleaned"), TEXTS["sequences and controls are taken out"])
 def test_sequences_and_controls_are_taken_out(text: str, cleaned: str) -> None:
     assert plain(text) == cleaned
 

@@ -8,27 +8,12 @@ import pytest
 
 from nanoclaw.beneath.descriptors import open_folder_beneath
 from nanoclaw.beneath.walk import matches, search, walk
+from tests.examples import examples
+
+GLOBS = examples(__file__, "globs.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("name", "pattern", "found"),
-    [
-        ("a.md", "*.md", True),
-        ("deep/er/a.md", "*.md", True),
-        ("deep/a.md", "deep/*.md", True),
-        ("deep/er/a.md", "deep/*.md", False),
-        ("deep/er/a.md", "deep/**/*.md", True),
-        ("deep/a.md", "deep/**/*.md", True),
-        ("a.md", "**/*.md", True),
-        ("x/y/z/a.md", "**/y/**/a.*", True),
-        ("x/y/z/a.md", "**/q/**", False),
-        ("x/y", "x/**", True),
-        ("x/y", "**", True),
-        ("a.md", "./a.md", True),
-        ("A.md", "a.md", False),
-        ("a/b", "", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "pattern", "found"), GLOBS["globs"])
 def test_globs(name: str, pattern: str, found: bool) -> None:
     assert matches(tuple(name.split("/")), pattern) is found
 

@@ -16,8 +16,11 @@ from nanoclaw.commands.inspecting import preview_request
 from nanoclaw.outside_text import inside, own_words
 from nanoclaw.start.config import load
 from tests.documents import office
+from tests.examples import examples
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, call_delta, delta, events, failing, says
+
+FILES = examples(__file__, "attachments.jsonl")
 
 
 def picture(path: Path, kind: str = "PNG") -> Path:
@@ -195,20 +198,7 @@ def make_bad(name: str, path: Path) -> None:
             path.write_bytes(bytes(100))
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("drawing.png", "is an SVG drawing"),
-        ("phone.heic", "HEIC"),
-        ("phone.jpg", "HEIC"),
-        ("torn.jpg", "is damaged"),
-        ("bomb.png", "more than 250 million pixels"),
-        ("torn.pdf", "is damaged"),
-        ("scan.pdf", "only pictures of text"),
-        ("laughs.docx", "declares XML entities"),
-        ("program.exe", "is neither text nor a document"),
-    ],
-)
+@pytest.mark.parametrize(("name", "reason"), FILES["a bad file is named and the rest goes through"])
 def test_a_bad_file_is_named_and_the_rest_goes_through(
     home: Home, server: ModelServer, tmp_path: Path, name: str, reason: str
 ) -> None:

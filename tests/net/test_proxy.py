@@ -10,7 +10,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from nanoclaw.net.proxy import JudgingProxy
+from tests.examples import examples
 from tests.net.web_server import reply, serving
+
+REQUESTS = examples(__file__, "requests.jsonl")
 
 
 @asynccontextmanager
@@ -46,20 +49,7 @@ async def test_a_request_is_passed_on_in_its_own_words_without_those_for_the_pro
         assert b"10.0.0.1" not in b"".join(asked)  # what follows a request goes nowhere
 
 
-@pytest.mark.parametrize(
-    "request_line",
-    [
-        "GET http://{place}/ HTTP/1.1",
-        "GET http://localhost:{port}/ HTTP/1.1",
-        "GET http://[::ffff:127.0.0.1]:{port}/ HTTP/1.1",
-        "CONNECT {place} HTTP/1.1",
-        "CONNECT localhost:{port} HTTP/1.1",
-        "GET http://169.254.169.254/latest HTTP/1.1",
-        "CONNECT 10.0.0.1:443 HTTP/1.1",
-        "GET http://user:word@{place}/ HTTP/1.1",
-        "GET ftp://{place}/ HTTP/1.1",
-    ],
-)
+@pytest.mark.parametrize("request_line", REQUESTS["a private place gets nothing however it is written"])
 async def test_a_private_place_gets_nothing_however_it_is_written(request_line: str) -> None:
     async with serving(reply(b"secret")) as (address, asked), proxied("127.0.0.1:1") as (_, port):
         place = urlsplit(address)
@@ -69,22 +59,7 @@ async def test_a_private_place_gets_nothing_however_it_is_written(request_line: 
         assert "secret" not in answer and asked == []
 
 
-@pytest.mark.parametrize(
-    "bytes_",
-    [
-        "CONNECT {place}@10.0.0.1:80 HTTP/1.1\r\n\r\n",
-        "CONNECT 127.0.0.1:9 HTTP/1.1\r\n\r\n",
-        "CONNECT example.org:443 HTTP/1.1\r\n\r\n",
-        "CONNECT {place}.example.org:443 HTTP/1.1\r\n\r\n",
-        "GET http://example.org/{place} HTTP/1.1\r\nHost: {place}\r\n\r\n",
-        "GET http://example.org#@{place}/ HTTP/1.1\r\n\r\n",
-        "GET http://{place}@example.org/ HTTP/1.1\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: {place}\r\n\r\n",
-        "GET https://{place}/ HTTP/1.1\r\n\r\n",
-        "GET\thttp://{place}/ HTTP/1.1\r\n\r\n",
-        "GET http://example.org/ HTTP/1.1\nHost: {place}\r\n\r\n",
-    ],
-)
+@pytest.mark.parametrize("bytes_", REQUESTS["where hosts are named no other is reached"])
 async def test_where_hosts_are_named_no_other_is_reached(bytes_: str) -> None:
     async with serving(reply(b"secret")) as (address, asked):
         place = urlsplit(address).netloc

@@ -13,6 +13,9 @@ import pytest
 
 from nanoclaw.redaction import Redactor
 from nanoclaw.redaction.patterns import without_patterns
+from tests.examples import examples
+
+PLAIN = examples(__file__, "without_secrets.jsonl")
 
 HERE = Path(__file__).parent
 KNOWN = "sk-canary-A1b2C3d4E5f6-Zz9+/x"
@@ -48,19 +51,7 @@ def test_what_is_written_with_escapes_of_escapes_or_in_a_form_is_masked_in_its_p
     assert without_patterns(re.sub("[«»]", "", text)) == re.sub("«[^»]*»", "[secret]", text), secret
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<input type="password" name="pw" value="">',
-        '<input type="password" placeholder="Your password" value="Password">',
-        '<input type="hidden" name="csrf_token" value="k9LmN2oP4qR6sT8uV0wX1yZ3">',
-        '<input type="text" name="token_count" value="12345678">',
-        "https://h.example.org/search?q=forgot%2520password%253F%26lang%3Den",
-        'usage: {\\"total_tokens\\": \\"1234567\\", \\"password\\": \\"optional\\"}',
-        "<label>password</label><b>&quot;secret&quot; means hidden</b> 100% &amp; more",
-        r"if (token == \"EOF\") { key = \"name\"; } // \u0070assword: as set",
-    ],
-)
+@pytest.mark.parametrize("text", PLAIN["escapes and forms without a secret stay"])
 def test_escapes_and_forms_without_a_secret_stay(text: str) -> None:
     assert without_patterns(text) == text
 

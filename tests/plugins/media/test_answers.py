@@ -17,7 +17,10 @@ from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
 from nanoclaw.plugins.media.plugin import MediaFiles
 from nanoclaw.plugins.silence.plugin import SilenceFilter
 from nanoclaw.providers.scripted import Say, ScriptedProvider
+from tests.examples import examples
 from tests.program import FakeChannel, Program, everybody_is, running
+
+TEXTS = examples(__file__, "answers.jsonl")
 
 MINE = ("media", "silence")
 ONE_MB = "[media]\nmegabytes = 1\n"
@@ -82,25 +85,7 @@ async def test_where_no_notices_are_shown_it_is_said_below_the_answer_why_a_file
         assert notices(home) == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/etc/passwd",
-        "~/.ssh/id_rsa",
-        "../state.db",
-        "./notes/../../state.db",
-        "./out.png",
-        "./folder-out/secret.txt",
-        "http://127.0.0.1/a.png",
-        "file:///etc/passwd",
-        "./missing.png",
-        "./empty.png",
-        "./large.png",
-        "./pipe",
-        "./memory",
-        "./linked.toml",
-    ],
-)
+@pytest.mark.parametrize("path", TEXTS["a file that may not leave is not attached and its line stays"])
 async def test_a_file_that_may_not_leave_is_not_attached_and_its_line_stays(tmp_path: Path, path: str) -> None:
     answer = f"Here:\nMEDIA:{path}"
     async with running(tmp_path, ScriptedProvider(answer), plugins=MINE, settings=ONE_MB) as home:
@@ -118,18 +103,7 @@ async def test_a_file_that_may_not_leave_is_not_attached_and_its_line_stays(tmp_
         assert [text for text in notices(home) if text.startswith("not attached: ")]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```\nMEDIA:./a.png\n```",
-        "~~~~ text\n```\nMEDIA:./a.png\n~~~\nMEDIA:./a.png\n~~~~",
-        "- so:\n  ```\n  MEDIA:./a.png\n  ```",
-        "> ```\nMEDIA:./a.png",
-        "    MEDIA:./a.png",
-        "write MEDIA:./a.png on a line",
-        "MEDIA:",
-    ],
-)
+@pytest.mark.parametrize("text", TEXTS["what is code or talk about it is no file"])
 def test_what_is_code_or_talk_about_it_is_no_file(text: str) -> None:
     left = attached(text, lambda path: f"/workspace/{path}")
     assert (left.text, left.files, left.problems) == (text, (), ())

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.plugins.rules.forbidden import Forbidden, dump, from_answer, load, what_is_forbidden
+from tests.examples import examples
+
+COMMANDS = examples(__file__, "commands.jsonl")
 
 TOOLS = ("exec", "read_file", "write_file", "edit_file", "memory_add", "message")
 PUSH = Forbidden(command="git push")
@@ -56,22 +59,7 @@ def test_an_answer_in_another_form_says_nothing(answer: str) -> None:
     assert from_answer('{"forbids": []}', "be kind", TOOLS) == []
 
 
-@pytest.mark.parametrize(
-    ("command", "calls", "allowed"),
-    [
-        (
-            "rm -rf",
-            ["rm -rf x", "rm -fr x", "rm -r -f x", "rm --recursive --force x", "rm x -rf"],
-            ["rm x", "rm -r x"],
-        ),
-        ("git push --force", ["git push --force", "git push -f", "git push -f origin"], ["git push"]),
-        ("git push", ["git --no-pager push", "/usr/bin/git push", "git -C repo push"], ["git pull", "git log push"]),
-        ("sudo", ["sudo ls", "echo x | sudo tee y", "/usr/bin/sudo -u me ls"], ["echo sudo", "pseudo x"]),
-        ("./deploy.sh", ["./deploy.sh", "sh -c ./deploy.sh"], ["cat deploy.sh"]),
-        ("make install", ["make install", "make -C x install"], ["make test", "make"]),
-        ("kubectl delete", ["kubectl -n x delete pod y"], ["kubectl get delete"]),
-    ],
-)
+@pytest.mark.parametrize(("command", "calls", "allowed"), COMMANDS["options count in every order and spelling"])
 def test_options_count_in_every_order_and_spelling(command: str, calls: list[str], allowed: list[str]) -> None:
     forbidden = [Forbidden(command=command)]
     assert [line for line in calls if not refused(forbidden, line)] == []

@@ -16,9 +16,12 @@ from nanoclaw.core.plugin import PROFILES, Ask, Plugin, Tool, Turn
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.tokens.tokens import estimate
+from tests.examples import examples
 from tests.plugins.skills.trusted import trust_all
 from tests.plugins.tool_search.many_tools import echo, many, names, server, spec, wire
 from tests.program import FakeChannel, Program, config_of, results, running
+
+CALLS = examples(__file__, "tool_calls.jsonl")
 
 ROOMY = "[tool_search]\ntokens = 5000\n"
 
@@ -174,20 +177,7 @@ async def test_a_call_by_name_alone_runs_too(tmp_path: Path) -> None:
         assert texts(program) == ['github__open_issue ran with {"title": "a"}']
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"name": "github__open_isue"}, "there is no tool 'github__open_isue'. Near: github__open_issue"),
-        ({"name": "github__open_issue"}, "github__open_issue needs 'title'. Nothing was done. Its parameters: {"),
-        ({"name": "GitHub__Open_Issue", "arguments": '{"title": "b"}'}, 'github__open_issue ran with {"title": "b"}'),
-        ({"name": "github__open_issue", "arguments": "{broken"}, "the arguments are not valid JSON"),
-        ({"name": "github__open_issue", "title": "a"}, "call_tool has no argument 'title'; it takes name, arguments."),
-        ({"name": "call_tool", "arguments": {"name": "exec"}}, "give the name of another tool"),
-        ({"arguments": {"title": "a"}}, "call_tool needs 'name'. Nothing was done."),
-        ({"name": "github__open_issue", "arguments": [1]}, "argument 'arguments' must be of type object"),
-        ("[1]", "the arguments are a list, not a JSON object"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), CALLS["a call that is not right is told what would be"])
 async def test_a_call_that_is_not_right_is_told_what_would_be(tmp_path: Path, arguments: Any, said: str) -> None:
     provider = ScriptedProvider(call("call_tool", arguments), "Oh.")
     async with running(tmp_path, provider, extra=[server([*many(40), ISSUE])]) as program:
