@@ -167,9 +167,7 @@ def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
 
 
 def as_json(hit: Hit) -> dict[str, object]:
-    shown = {**hit._asdict(), "date": hit.date and hit.date.isoformat(), "score": round(hit.score, 3)}
-    del shown["later"]
-    return shown
+    return {**hit._asdict(), "date": hit.date and hit.date.isoformat(), "score": round(hit.score, 3)}
 
 
 def quote_as_json(quote: Quote) -> dict[str, object]:

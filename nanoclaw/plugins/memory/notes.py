@@ -32,7 +32,6 @@ class Hit(NamedTuple):
     date: date | None
     score: float
     text: str
-    later: str = ""  # the day of a later entry about the same thing
 
 
 class Added(NamedTuple):

@@ -24,7 +24,6 @@ class Match:
     is_dated: bool  # of a day that the query names
     near: float = 0.0  # by its vector, see NEAR
     is_weak: bool = False  # shown only as a short line
-    later: str = ""  # the day of a later entry about the same thing that fits as well
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -66,7 +65,7 @@ def packed(
     is_known: Callable[[Hit], bool],
 ) -> list[Hit]:
     """The best entries that fit. When `careful`, only those close to the point, and the items below them."""
-    texts, seen, left, best = _Texts(index), set[str](), room.characters, list[Match]()
+    texts, seen, left = _Texts(index), set[str](), room.characters
     close: dict[str, set[int]] = {}
     for each in matches if careful else ():
         if each.is_close:
@@ -89,54 +88,28 @@ def packed(
         if not text:
             continue
         text = window(text, values, most) if len(text) > most else text
-        best.append(each)
         if is_known(_hit(each, text)):
             continue
         seen.add(each.entry.terms)
         left -= cost + len(text)
         groups.setdefault(key, []).append((each, text))
-    alike = _alike(index, best[:_COMPARED], values) if careful else set[tuple[int, int]]()
     ordered = list[list[tuple[Match, str]]]()
     for group in groups.values():
-        one, others = group[0][0], [other[0][0] for other in ordered]
-        newer = ((id(one), id(other)) in alike or (careful and _is_newer(one, other, values)) for other in others)
+        newer = (careful and values and _is_newer(group[0][0], other[0][0]) for other in ordered)
         ordered.insert(next((at for at, is_newer in enumerate(newer) if is_newer), len(ordered)), group)
     return [_joined(group) for group in ordered]
 
 
-def _alike(index: Index, best: Sequence[Match], values: Mapping[str, object]) -> Set[tuple[int, int]]:
-    """Pairs of an entry and an earlier one about the same thing, which gets the day of one with all that matches."""
-    pairs = set[tuple[int, int]]()
-    for one in best if (vectors := index.vectors) else ():
-        earlier = [other for other in best if other.entry.day and _is_later(one, other)]
-        for at, near in vectors.alike(one.entry, [other.entry for other in earlier]) if vectors and earlier else ():
-            other = earlier[at]
-            if near >= _SAME:
-                pairs.add((id(one), id(other)))
-                if _own(other, values) <= _own(one, values):
-                    other.later = max(other.later, str(date.fromordinal(one.entry.day)))
-    return pairs
-
-
-def _is_newer(one: Match, other: Match, values: Mapping[str, object]) -> bool:
-    """Tell an entry of a later day that fits about as well and has all that matches in the other: things change."""
-    fits = one.score > _AS_WELL * other.score and _is_later(one, other)
-    return fits and bool(own := _own(other, values)) and own <= _own(one, values)
-
-
-def _is_later(one: Match, other: Match) -> bool:
-    """Tell an entry of a later day; none is later than one of the day that is asked about."""
-    return one.entry.day > other.entry.day and one.is_dated >= other.is_dated
-
-
-def _own(match: Match, values: Mapping[str, object]) -> Set[str]:
-    return values.keys() & match.entry.terms.split()
+def _is_newer(one: Match, other: Match) -> bool:
+    """Tell an entry of a later day that fits about as well: things change. None is newer than one of the day that is
+    asked about."""
+    is_later = one.entry.day > other.entry.day and one.is_dated >= other.is_dated
+    return is_later and one.score > _AS_WELL * other.score
 
 
 NEAR = 2.5  # least nearness of an entry that is worth anything without a word of the query
 _HEADER = 11  # characters that a file's name costs besides: "[:123-125]" and a line end
 _AS_WELL = 0.75  # share of another's score with which an entry fits about as well
-_COMPARED, _SAME = 4, 6.5  # entries that are compared, and the least nearness of two about the same thing
 _LEAST, _CUT = 40, 100  # fewer characters of an entry are not worth it; of one that is cut among others
 
 
@@ -157,7 +130,7 @@ def _joined(group: list[tuple[Match, str]]) -> Hit:
 
 def _hit(match: Match, text: str) -> Hit:
     day = date.fromordinal(match.entry.day) if match.entry.day else None
-    return Hit(match.chunk.file, *match.rows, day, match.score, text, match.later)
+    return Hit(match.chunk.file, *match.rows, day, match.score, text)
 
 
 class _Texts:

@@ -352,8 +352,7 @@ def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:
 def _note_line(note: Hit) -> str:
     """A note on one line, with its place."""
     lines = str(note.start) if note.end == note.start else f"{note.start}-{note.end}"
-    older = f" (older, see {note.later})" if note.later else ""
-    return f"{note.file}:{lines}{older}: {one_line(note.text)}"
+    return f"{note.file}:{lines}: {one_line(note.text)}"
 
 
 def _recent_talk(history: Sequence[Message]) -> list[str]:

@@ -211,13 +211,6 @@ class VectorTable:
         found.entries = {entry: known[key] for key, entry in self._rows("SELECT key, entry FROM lines", best)}
         return found
 
-    def alike(self, one: NoteEntry, others: Sequence[NoteEntry]) -> Iterator[tuple[int, float]]:
-        """Nearness of other entries to one, by their place."""
-        for _, data in self.data_of([key_of(one)]):
-            found = Nearness(self, array("b", data[4:]), self._cohort)
-            found.compare(others)
-            yield from found.of(others)
-
     def data_of(self, keys: Iterable[int]) -> list[tuple[int, bytes]]:
         return self._rows("SELECT key, data FROM vectors", keys)
 
