@@ -45,7 +45,6 @@ from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
 from nanoclaw.plugins.memory.tools import KNOWN, Found, memory_tools
-from nanoclaw.plugins.memory.watch import FactsWatch
 from nanoclaw.runtime_metadata import below, one_line
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class MemorySettings(NamedTuple):
 class Memory(Plugin):
     name = "memory"
     settings = MemorySettings
-    hears: Mapping[str, Hears] = dict.fromkeys(("before_tool", "after_tool"), Hears(changes=True))
+    hears: Mapping[str, Hears] = {"after_tool": Hears(changes=True)}
     secrets = ("embeddings_api_key",)
     migrations = (*MIGRATIONS, MIGRATION, IS_OWNERS)
     marks = ("memory_origins.line",)
@@ -105,7 +104,6 @@ class Memory(Plugin):
             self._opinion = SecondOpinion(host, EmbeddingModel(*settings[:3]), self._search)
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
-        self._watch = FactsWatch(self.public)
         limit, state = host.setting("context.file_characters"), host.home / "facts.json"
         self._facts = FactsFile(host.reach, host.shipped / "workspace_template", limit, state, self._origins)
         self._is_shown = host.setting("context.sections").get("memory", True)
@@ -210,28 +208,17 @@ class Memory(Plugin):
         talk = _recent_talk(history)
         return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
 
-    async def before_tool(self, call: CheckedCall, turn: Turn) -> None:
-        """Take the facts as known that are there before a call writes any."""
-        self._watch.look()
-
-    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
-        """Keep where a note or fact comes from; tell of facts that any other tool wrote and that contradict others."""
+    async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> None:
+        """Keep where a note or fact comes from."""
         if not (result.is_error or result.text.startswith(KNOWN)):
             self._origins.note(call, turn)
-        if call.name == "memory_add":  # it asked by itself
-            self._watch.look()
-            return None
-        remark = self._watch.written()
-        return result._replace(text=f"{result.text}\n\n{remark}") if remark else None
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         if self._opinion:
             tx.after(self._opinion.ended)
         if turn.conversation != PLACE:
             return None
-        ended = self._flushes().on_end(ended, turn, tx)
-        self._watch.look()  # no tool wrote these
-        return ended
+        return self._flushes().on_end(ended, turn, tx)
 
     def on_reset(self, conversation: Address, tx: Tx) -> None:
         """Have what was said written down, beside what the person says next."""

@@ -52,36 +52,6 @@ async def test_the_model_is_shown_what_a_new_fact_contradicts_and_replaces_it_or
     ]
 
 
-@pytest.mark.parametrize(
-    ("stands", "new"),
-    [
-        ("Anna's birthday is 3 May", "Anna's birthday is 5 May"),
-        ("Anna hat am 3. Mai Geburtstag", "Annas Geburtstag ist am 5. Mai"),
-        ("小明的生日是5月3日", "小明的生日是5月5日"),
-        ("小明的生日是3月5日", "小明的生日是三月十八日"),
-    ],
-)
-async def test_the_model_is_shown_what_a_fact_contradicts_that_another_tool_wrote(
-    tmp_path: Path, stands: str, new: str
-) -> None:
-    model = ScriptedProvider(
-        call("memory_add", {"text": stands, "kind": "fact"}),
-        "Noted.",
-        call("edit_file", {"path": "MEMORY.md", "old": stands, "new": f"{stands}\n- likes tea"}),
-        call("edit_file", {"path": "MEMORY.md", "old": "likes tea", "new": f"likes tea\n- {new}"}),
-        call("edit_file", {"path": "MEMORY.md", "old": f"- {new}\n", "new": ""}),
-        "Corrected.",
-    )
-    async with running(tmp_path, model) as here:
-        await here.ask(stands)
-        await here.ask(new)
-        _, harmless, told, mended = results(here.history)
-    assert "contradict" not in harmless.text
-    assert "These facts in MEMORY.md contradict each other:" in told.text
-    assert stands in told.text and f"- {new}" in told.text
-    assert "contradict" not in mended.text
-
-
 async def test_a_command_asks_the_person_which_of_two_facts_holds(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider()) as here:
         await here.ask("/memory add --fact Lives in Berlin")
