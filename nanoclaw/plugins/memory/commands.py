@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import nullcontext
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line, visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore, plain_entry
 from nanoclaw.plugins.memory.origins import Origins
-from nanoclaw.plugins.memory.tools import MOST_HITS, Find, Found, noted
+from nanoclaw.plugins.memory.tools import MOST_HITS, Find, Found, Watch, remember, unwatched
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
@@ -28,13 +29,17 @@ LOGGED, DIFF_LINES = 20, 8  # changes that are listed, and lines of one that are
 def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
     if not said.argument:
         return "/note TEXT writes a line into today's note."
-    undo, effect = host.get("undo"), noted("/note", store, said.argument)
-    with undo.of(effect, said.conversation, tx) if undo else nullcontext():
-        added = store.add_note(said.argument)
+    added = remember(store, watch(host, said.conversation, tx), "/note", said.argument)
     if added.is_new:
         origins.add(tx, said.argument, ("person", said.conversation, None))
     text = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
     return f"{text}\n{added.remark}".strip()
+
+
+def watch(host: Host, conversation: Address, tx: Tx) -> Watch:
+    """Keep what a change that no turn makes can be undone with."""
+    undo = host.get("undo")
+    return partial(undo.of, conversation=conversation, tx=tx) if undo else unwatched
 
 
 async def find(search: Find, said: Said) -> Reply:
@@ -136,7 +141,7 @@ def _restore(undo: Any, which: str, tx: Tx) -> str:
 
 
 _FLAG = re.compile(r'(?:(?<=\s)|^)--(?:(fact|keep-both)|(replaces|also) ("(?:[^"\\]|\\.)*"|[^"\s]\S*))(?:\s+|$)')
-_ADD = '/memory add [--fact] [--keep-both] [--replaces "WORDS OF THE OLD FACT"] [--also "OTHER WORDS"] TEXT'
+_ADD = '/memory add [--fact] [--keep-both] [--replaces "WORDS OF THE OLD LINE"] [--also "OTHER WORDS"] TEXT'
 
 
 def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
@@ -147,14 +152,10 @@ def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
     if not text:
         raise ConfigError(_ADD)
     also, replaces = flags.get("also", ""), flags.get("replaces", "")
-    is_fact = bool(flags.keys() - {"also"})
-    undo, effect = host.get("undo"), noted("/memory add", store, text, is_fact=is_fact)
+    is_fact, keep_both = "fact" in flags or "keep-both" in flags, "keep-both" in flags
+    kept = watch(host, said.conversation, tx)
     try:
-        with undo.of(effect, said.conversation, tx) if undo else nullcontext():
-            if is_fact:
-                added = store.add_fact(text, replaces, keep_both="keep-both" in flags, also=also)
-            else:
-                added = store.add_note(text, also)
+        added = remember(store, kept, "/memory add", text, replaces, also, is_fact=is_fact, keep_both=keep_both)
     except Contradiction as found:
         return (
             f"Not added yet, it contradicts what is there.\n{visible(found.listed)}\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -251,12 +251,12 @@ class Flushes:
     def _entry(self, tx: Tx, place: Address, is_fact: int, text: str, also: str) -> str:
         """Note one; its line in words, '' for one that was there. A fact that contradicts another one is a note: which
         of them is true only the person can say."""
-        from nanoclaw.plugins.memory.tools import noted
+        from nanoclaw.plugins.memory.commands import watch
+        from nanoclaw.plugins.memory.tools import noted, remember
 
-        effect, undo = noted("flush", self._store, text, is_fact=bool(is_fact)), self._host.get("undo")
+        kept = watch(self._host, place, tx)
         try:
-            with undo.of(effect, place, tx) if undo else nullcontext():
-                added = self._store.add_fact(text, also=also) if is_fact else self._store.add_note(text, also)
+            added = remember(self._store, kept, "flush", text, also=also, is_fact=bool(is_fact))
         except NanoclawError as error:
             if is_fact:
                 return self._entry(tx, place, 0, text, also)
@@ -265,7 +265,7 @@ class Flushes:
         if not added.is_new and self._origins.of_line(added.file, added.line):
             return ""  # one without an origin was written just before a crash
         self._origins.add(tx, text, ("conversation that ended", place, None))
-        return effect.text
+        return noted("flush", self._store, text, is_fact=bool(is_fact)).text
 
 
 _CLEAR = """

@@ -35,7 +35,7 @@ class Hit(NamedTuple):
 
 
 class Added(NamedTuple):
-    """Place of a new entry; `struck` is the line it corrects; `is_new` is false for words that were there.
+    """Place of a new entry; `struck`: what became of the line it corrects; `is_new` is false for words that were there.
 
     `remark` tells of a file that was no longer text.
     """
@@ -45,6 +45,14 @@ class Added(NamedTuple):
     is_new: bool
     struck: str = ""
     remark: str = ""
+
+
+class Line(NamedTuple):
+    """One line of a memory file; they count from 1."""
+
+    file: str
+    number: int
+    text: str
 
 
 class MemoryStore:
@@ -133,22 +141,19 @@ class MemoryStore:
         """
         entry = _entry(text)
         remark = self._mend("MEMORY.md")
-        number, old = self._current_fact(replaces, entry) if replaces.strip() else (0, "")
+        old = self.outdated(replaces, entry) if replaces.strip() else None
         if not keep_both:
-            self._check(entry, besides=number)
+            self._check(entry, besides=old.number if old else 0)
         added = self._add("MEMORY.md", "", f"- {self._clock().date().isoformat()}: ", entry, also)
-        if not number:
-            return added._replace(remark=remark)
-        struck = _struck(old, self._clock().date())
-        self.change_lines("MEMORY.md", {number: (old, struck)})
-        return added._replace(struck=struck, remark=remark)
+        return added._replace(struck=self.end(old) if old else "", remark=remark)
 
-    def strike_fact(self, line: str) -> str:
-        """Strike a line of MEMORY.md that is no longer true; the line as it is then. Raises WorkspaceError."""
-        number, old = self._current_fact(line, "")
-        struck = _struck(old, self._clock().date())
-        self.change_lines("MEMORY.md", {number: (old, struck)})
-        return struck
+    def end(self, line: Line) -> str:
+        """Strike a fact that is no longer true, or say of a note until when it held; the line as it is then. Raises
+        WorkspaceError."""
+        day = self._clock().date()
+        ended = _struck(line.text, day) if line.file == "MEMORY.md" else f"{line.text.rstrip()} (until {day})"
+        self.change_lines(line.file, {line.number: (line.text, ended)})
+        return ended
 
     def get(self, file: str, start: int = 1, lines: int = 40) -> str:
         """Numbered lines of MEMORY.md or a daily note; raises WorkspaceError with a sentence for anything else."""
@@ -165,17 +170,25 @@ class MemoryStore:
         numbered = "\n".join(f"{number}\t{line}" for number, line in enumerate(shown, start))
         return numbered + (f"\n[{left} more lines: start={start + len(shown)} goes on]" if left else "")
 
-    def _current_fact(self, words: str, besides: str) -> tuple[int, str]:
-        """The one line of MEMORY.md that has the words, was not struck and does not say `besides`."""
-        facts = self.facts(besides)
+    def outdated(self, words: str, besides: str = "") -> Line:
+        """The one fact that has the words, or else the one note, that still holds and does not say `besides`. Raises
+        WorkspaceError that lists what has them."""
+        facts = [Line("MEMORY.md", *each) for each in self.facts(besides)]
         wanted = _same(words)
-        found = [each for each in facts if wanted and wanted in _same(each[1])]
-        whole = [each for each in found if wanted in (_same(each[1]), _same(entry_text(each[1])))]
+        found = [each for each in facts if wanted and wanted in _same(each.text)] or self._notes_with(wanted)
+        whole = [each for each in found if wanted in (_same(each.text), _same(entry_text(each.text)))]
         if len(whole or found) == 1:
             return (whole or found)[0]
-        listed = "\n".join(f"{number}: {line}" for number, line in (found or facts)[:10])
-        problem = f"{len(found)} facts have {words!r}" if found else f"no current fact has {words[:100]!r}"
+        listed = "\n".join(f"{file}:{number}: {line}" for file, number, line in (found or facts)[:10])
+        problem = f"{len(found)} entries have {words!r}" if found else f"no current entry has {words[:100]!r}"
         raise WorkspaceError(f"{problem}; nothing was changed. Give more of the old line's exact words:\n{listed}")
+
+    def _notes_with(self, wanted: str) -> list[Line]:
+        """Lines of notes that still hold and have the words, as far as a search finds them."""
+        places = {(hit.file, number) for hit in self.search(wanted, 10) for number in range(hit.start, hit.end + 1)}
+        lines = {file: self.lines(file) for file, _ in places if file != "MEMORY.md"}
+        every = [Line(file, number, lines[file][number - 1]) for file, number in sorted(places) if file in lines]
+        return [each for each in every if wanted in _same(without_also(each.text)) and _UNTIL.search(each.text) is None]
 
     def facts(self, besides: str = "") -> list[tuple[int, str]]:
         """Lines of MEMORY.md that are facts, with their numbers, without struck ones and `besides`."""
@@ -265,7 +278,8 @@ def is_struck(line: str) -> bool:
 
 
 def without_strike(line: str) -> str:
-    """A struck entry as it was."""
+    """A struck entry, or one that held until a day, as it was."""
+    line = _UNTIL.sub("", line)
     return re.sub(r"^(\s*[-*+]\s+)~~(.*)~~.*$", r"\1\2", line) if is_struck(line) else line
 
 
@@ -293,6 +307,7 @@ _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
 _STRUCK_LINE = r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$"
 _ALSO_BEGIN, _ALSO, _LONGEST_ALSO = "<!-- also: ", r"[ \t]*<!-- also: ([^<>\n]*?)-->", 120
+_UNTIL = re.compile(r" \(until \d{4}-\d\d-\d\d\)$")
 _NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"
 
 

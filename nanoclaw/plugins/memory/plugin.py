@@ -59,8 +59,8 @@ TALK = 4  # texts of recent talk that a short message may refer to
 
 RULES = """## What you remember
 - MEMORY.md holds lasting facts, memory/YYYY-MM-DD.md the notes of each day.
-- Keep what will matter later with memory_add: kind fact for what stays true (names, dates, preferences), kind note \
-for what happened.
+- Keep what will matter later with memory_add: names, dates, preferences, what happened. `replaces` ends what was \
+noted before.
 - Before you answer about earlier talk, people, dates or decisions, use memory_search; say so if nothing was found."""
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Tool, ToolOutput
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import visible
-from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.notes import Added, Hit, MemoryStore
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
@@ -36,7 +38,7 @@ Find = Callable[[str, int], Awaitable[Found]]
 
 def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
     async def memory_search(query: str, limit: int = 5) -> ToolOutput:
-        """Search notes, facts and earlier conversations, before saying that you do not know."""
+        """Search notes, facts and earlier conversations."""
         found = await find(query, min(max(1, limit), MOST_HITS))
         lines = [*map(_hit_line, found.hits), *(visible(str(quote)) for quote in found.quotes)]
         text = "\n".join(lines) or "[nothing in memory matches: try other words]"
@@ -57,25 +59,22 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
         text: str,
         also: Annotated[str, "2-6 other words to find it by"] = "",
         kind: Literal["note", "fact"] = "note",
-        replaces: Annotated[str, "words of the fact that is no longer true"] = "",
+        replaces: Annotated[str, "words of the fact or note that this ends"] = "",
         keep_both: bool = False,
     ) -> str:
         """Remember what the person says of their life: a note for today, or a fact that stays true."""
-        effect = planned({"text": text, "kind": kind, "replaces": replaces})
         undo = host.get("undo")
-        with undo.watch(effect, context.report) if undo else nullcontext():
-            is_fact = effect.kind == "fact"
-            if is_fact:
-                added = store.add_fact(text, replaces, keep_both=keep_both, also=also)
-            else:
-                added = store.add_note(text, also)
+        watch: Watch = partial(undo.watch, report=context.report) if undo else unwatched
+        is_fact = kind == "fact"
+        added = remember(store, watch, "memory_add", text, replaces, also, is_fact=is_fact, keep_both=keep_both)
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
         remark = f"\nTell the person: {added.remark}" if added.remark else ""
         return f"{'Noted' if added.is_new else KNOWN} in {added.file}: {added.line}{corrected}{remark}"
 
     def planned(arguments: dict[str, Any]) -> Effect:
-        is_fact = arguments.get("kind") == "fact" or bool(str(arguments.get("replaces", "")).strip())
-        return noted("memory_add", store, str(arguments["text"]), is_fact=is_fact)
+        text, replaces = str(arguments["text"]), str(arguments.get("replaces", ""))
+        is_fact = arguments.get("kind") == "fact" or _is_of_fact(store, replaces, text)
+        return noted("memory_add", store, text, is_fact=is_fact)
 
     add = tool(memory_add, reach="workspace", examples=_ADD, open_to=("person", "job", "heartbeat"))
     return [
@@ -83,6 +82,46 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
         tool(memory_get, reach="none", examples=_GET),
         add._replace(audit=planned),
     ]
+
+
+Watch = Callable[[Effect], AbstractContextManager[None]]
+"""Keeps what the change that it surrounds can be undone with."""
+
+
+def unwatched(effect: Effect) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def remember(
+    store: MemoryStore,
+    watch: Watch,
+    by: str,
+    text: str,
+    replaces: str = "",
+    also: str = "",
+    *,
+    is_fact: bool = False,
+    keep_both: bool = False,
+) -> Added:
+    """Add a note or fact, and end the one that has the words of `replaces`. Raises WorkspaceError."""
+    old = store.outdated(replaces, " ".join(text.split())) if replaces.strip() else None
+    corrects_fact = old is not None and old.file == "MEMORY.md"
+    with watch(effect := noted(by, store, text, is_fact=is_fact or corrects_fact)):
+        if effect.kind == "note":
+            added = store.add_note(text, also)
+        else:
+            added = store.add_fact(text, replaces if corrects_fact else "", keep_both=keep_both, also=also)
+    if old and not corrects_fact:
+        with watch(Effect(by, "file", old.file, f"marked a note of {old.file} as no longer true")):
+            return added._replace(struck=store.end(old))
+    return added
+
+
+def _is_of_fact(store: MemoryStore, replaces: str, text: str) -> bool:
+    try:
+        return bool(replaces.strip()) and store.outdated(replaces, " ".join(text.split())).file == "MEMORY.md"
+    except WorkspaceError:
+        return True  # it says so when it is carried out
 
 
 def noted(by: str, store: MemoryStore, text: str, *, is_fact: bool = False) -> Effect:

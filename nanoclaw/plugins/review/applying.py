@@ -28,6 +28,7 @@ async def apply(host: Host, said: Said, kind: str, text: str) -> str:
 
 def _strike(host: Host, memory: Any, said: Said, text: str) -> str:
     undo = host.get("undo")
-    effect = Effect("/review", "fact", "MEMORY.md", f"struck “{text[:60]}”")
+    line = memory.outdated(text)
+    effect = Effect("/review", "fact", line.file, f"struck “{text[:60]}”")
     with undo.of(effect, said.conversation) if undo else nullcontext():
-        return f"Struck in MEMORY.md: {memory.strike_fact(text)}"
+        return f"Struck in {line.file}: {memory.end(line)}"

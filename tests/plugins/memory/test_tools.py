@@ -67,10 +67,10 @@ def test_a_correction_of_nothing_or_of_several_shows_the_facts_and_changes_nothi
     text = "- Anna is 30\n- Anna is tall\n- ~~Anna is 29~~ (2026-01-01)\n"
     (hands.root / "MEMORY.md").write_text(text)
     error = hands.error("memory_add", text="Anna is 31", kind="fact", replaces="Anna is")
-    assert error.startswith("2 facts have 'Anna is'; nothing was changed.")
-    assert error.endswith("\n1: - Anna is 30\n2: - Anna is tall")
+    assert error.startswith("2 entries have 'Anna is'; nothing was changed.")
+    assert error.endswith("\nMEMORY.md:1: - Anna is 30\nMEMORY.md:2: - Anna is tall")
     for words in ("Anna is 29", "Bob", "~~", "."):
-        assert "1: - Anna is 30" in hands.error("memory_add", text="Anna is 31", kind="fact", replaces=words)
+        assert "MEMORY.md:1: - Anna is 30" in hands.error("memory_add", text="Anna is 31", kind="fact", replaces=words)
     assert (hands.root / "MEMORY.md").read_text() == text
 
 
@@ -81,6 +81,24 @@ def test_a_correction_names_one_fact_by_its_whole_text_when_others_contain_it(ha
         "- ~~Likes tea~~ (2026-05-03)",
         "- Likes tea with milk",
     ]
+
+
+def test_a_note_that_a_new_one_replaces_says_until_when_it_held_and_is_not_replaced_again(hands: Hands) -> None:
+    note = hands.root / "memory/2026-02-01.md"
+    note.parent.mkdir()
+    note.write_text("- 09:00 Lives in Bonn <!-- also: flat -->\n- rain in Bonn\n")
+    assert hands("memory_add", text="Moved to Hamburg", replaces="lives in Bonn") == (
+        "Noted in memory/2026-05-03.md: - 23:30 Moved to Hamburg\n"
+        "Corrected: - 09:00 Lives in Bonn <!-- also: flat --> (until 2026-05-03)"
+    )
+    assert "Lives in Bonn (until 2026-05-03)" in hands("memory_search", query="Where do I live, Bonn?")
+    before = note.read_text()
+    assert "no current entry has 'lives in Bonn'" in hands.error("memory_add", text="Gone", replaces="lives in Bonn")
+    note.write_text(f"{before}- Bonn again\n")
+    several = hands.error("memory_add", text="Gone", replaces="Bonn")
+    assert several.startswith("2 entries have 'Bonn'") and "memory/2026-02-01.md:3: - Bonn again" in several
+    assert hands("memory_add", text="Tea", kind="fact", replaces="Bonn again").startswith("Noted in MEMORY.md")
+    assert note.read_text() == f"{before}- Bonn again (until 2026-05-03)\n"
 
 
 def test_a_correction_said_twice_is_done_once(hands: Hands) -> None:
