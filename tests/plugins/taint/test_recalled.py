@@ -54,17 +54,12 @@ async def test_a_note_that_comes_back_by_itself_is_in_a_block_and_asks(tmp_path:
         count = len(questions(home))
         assert await home.ask("Which plumber was that, Zyx?") == "Done."  # told once in a context
         assert len(questions(home)) == count
-
-
-async def test_a_note_of_others_that_has_ended_stays_theirs(tmp_path: Path) -> None:
-    async with reading(tmp_path, page()) as (home, model, _):
-        await learn(home)
-        await home.ask('/memory add --replaces "Zyx asks" The plumber is ill')
-        await home.ask("When does the plumber Zyx come?")
-        request = model.requests[-1]
-        assert "Zyx" not in request.system.text and "The plumber is ill" in request.system.text
-        (block,) = (one.text for one in request.history if "(until 2026-" in one.text)
-        assert block.startswith("[outside ") and f"from {EVIL}" in block
+        await home.ask(
+            '/memory add --replaces "Zyx asks" The plumber is ill'
+        )  # a note of others that ended stays theirs
+        await home.ask("Does the plumber Zyx come?", chat="other")
+        (block,) = (one.text for one in model.requests[-1].history if "(until 2026-" in one.text)
+        assert block.startswith("[outside ") and "The plumber is ill" in model.requests[-1].system.text
 
 
 @pytest.mark.parametrize(
