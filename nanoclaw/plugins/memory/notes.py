@@ -47,7 +47,7 @@ class Added(NamedTuple):
     remark: str = ""
 
 
-class Line(NamedTuple):
+class MemoryLine(NamedTuple):
     """One line of a memory file; they count from 1."""
 
     file: str
@@ -147,7 +147,7 @@ class MemoryStore:
         added = self._add("MEMORY.md", "", f"- {self._clock().date().isoformat()}: ", entry, also)
         return added._replace(struck=self.end(old) if old else "", remark=remark)
 
-    def end(self, line: Line) -> str:
+    def end(self, line: MemoryLine) -> str:
         """Strike a fact that is no longer true, or say of a note until when it held; the line as it is then. Raises
         WorkspaceError."""
         day = self._clock().date()
@@ -170,10 +170,10 @@ class MemoryStore:
         numbered = "\n".join(f"{number}\t{line}" for number, line in enumerate(shown, start))
         return numbered + (f"\n[{left} more lines: start={start + len(shown)} goes on]" if left else "")
 
-    def outdated(self, words: str, besides: str = "") -> Line:
+    def outdated(self, words: str, besides: str = "") -> MemoryLine:
         """The one fact that has the words, or else the one note, that still holds and does not say `besides`. Raises
         WorkspaceError that lists what has them."""
-        facts = [Line("MEMORY.md", *each) for each in self.facts(besides)]
+        facts = [MemoryLine("MEMORY.md", *each) for each in self.facts(besides)]
         wanted = _same(words)
         found = [each for each in facts if wanted and wanted in _same(each.text)] or self._notes_with(wanted)
         whole = [each for each in found if wanted in (_same(each.text), _same(entry_text(each.text)))]
@@ -183,11 +183,11 @@ class MemoryStore:
         problem = f"{len(found)} entries have {words!r}" if found else f"no current entry has {words[:100]!r}"
         raise WorkspaceError(f"{problem}; nothing was changed. Give more of the old line's exact words:\n{listed}")
 
-    def _notes_with(self, wanted: str) -> list[Line]:
+    def _notes_with(self, wanted: str) -> list[MemoryLine]:
         """Lines of notes that still hold and have the words, as far as a search finds them."""
         places = {(hit.file, number) for hit in self.search(wanted, 10) for number in range(hit.start, hit.end + 1)}
         lines = {file: self.lines(file) for file, _ in places if file != "MEMORY.md"}
-        every = [Line(file, number, lines[file][number - 1]) for file, number in sorted(places) if file in lines]
+        every = [MemoryLine(file, number, lines[file][number - 1]) for file, number in sorted(places) if file in lines]
         return [each for each in every if wanted in _same(without_also(each.text)) and _UNTIL.search(each.text) is None]
 
     def facts(self, besides: str = "") -> list[tuple[int, str]]:
