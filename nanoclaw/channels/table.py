@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves, secret_variable
@@ -33,7 +33,9 @@ def find(name: str) -> ChannelSpec | None:
         return built_in
     point = _installed().get(name)
     found = point.load() if point else None
-    return found if found is None or isinstance(found, ChannelSpec) else ChannelSpec(partial(_make_plainly, found))
+    if found is None or isinstance(found, ChannelSpec):
+        return found
+    return ChannelSpec(lambda table, host: found(table, host.folder.parent, host.clock))
 
 
 def tables(config: Config) -> dict[str, ChannelTable]:
@@ -80,7 +82,7 @@ def incomplete(config: Config) -> Iterator[str]:
             )
 
 
-def make(config: Config, table: ChannelTable, host: ChannelHost) -> Channel:
+def make(file: Path, table: ChannelTable, host: ChannelHost) -> Channel:
     """A channel that is configured. Raises ConfigError for what is missing, or not installed."""
     from importlib.util import find_spec
 
@@ -89,14 +91,14 @@ def make(config: Config, table: ChannelTable, host: ChannelHost) -> Channel:
         raise ConfigError(f"[channels.{name}] needs more libraries: {install_command(name)}")
     if key:
         secret = f", or {secret_variable(name, key)} into secrets.env" if key in table.spec.secrets else ""
-        raise ConfigError(f"{config.file}: [channels.{name}] lacks {key}: put it there{secret}.")
+        raise ConfigError(f"{file}: [channels.{name}] lacks {key}: put it there{secret}.")
     return table.spec.make(table.settings, host)
 
 
 async def login(config: Config, table: ChannelTable, clock: Callable[[], datetime]) -> str | None:
     """The login of a channel; None for one that cannot tell. Raises ChannelError, or ConfigError for what is
     missing."""
-    channel = make(config, table, ChannelHost(config.home / table.name, clock))
+    channel = make(config.file, table, ChannelHost(config.home / table.name, clock))
     if not isinstance(channel, Checks):
         return None
     try:
@@ -114,12 +116,8 @@ async def proof(
 ) -> tuple[bool, str]:
     """Report how far the platform can be trusted about senders; tested again when due, or `anew`. Raises
     ConfigError for what is missing."""
-    channel = make(config, table, ChannelHost(config.home / table.name, clock))
+    channel = make(config.file, table, ChannelHost(config.home / table.name, clock))
     return await channel.prove(anew=anew) if isinstance(channel, Proves) else (True, "")
-
-
-def _make_plainly(make: Callable[..., Channel], table: Mapping[str, Any], host: ChannelHost) -> Channel:
-    return make(table, host.folder.parent, host.clock)
 
 
 def _installed() -> dict[str, Any]:

@@ -26,7 +26,7 @@ from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.accounts import TRIES, Accounts, LinkCode, shown
 from nanoclaw.start import config as configuration
 from nanoclaw.start import secrets_file
-from nanoclaw.start.build import build, chat_app
+from nanoclaw.start.build import build
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import make_home, stored
 from nanoclaw.start.purposes import near
@@ -141,9 +141,9 @@ def _wait_beside(config: Config, channel: str, where: str) -> int:
 async def _serve(config: Config, channel: str, where: str) -> int:
     """Without a running gateway the channel runs here until the code has come. Other messages are kept for the next
     gateway."""
-    app = build(config, provider=(), plugins=["access"])
+    app = build(config, provider=(), plugins=["access", "chat_apps"])
     try:
-        served = chat_app(app, channels.tables(config)[channel])
+        served = app.public("chat_apps")(channel)
         app.channels.add(served)
         tasks = [asyncio.create_task(_receive(app, served)), asyncio.create_task(app.delivery.run())]
         watch = _Watch(_Kept(app.store, app.clock, app.transactions), channel, where)

@@ -87,8 +87,6 @@ class App:
     def assemble(self, models: Models, channels: Iterable[Channel]) -> None:
         """Make everything that answers."""
         settings = self.settings
-        for channel in (*channels, *(one for plugin in self.chain.plugins for one in plugin.channels())):
-            self.channels.add(channel)
         self.models = models
         reach, template, limits = settings.reach, settings.template, settings.prompt
         self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
@@ -105,6 +103,8 @@ class App:
         policy = QueuePolicy(settings.queue)
         self.conversations = Actors(self.runner, self.commands, self.channels, policy)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.flags)
+        for channel in (*channels, *(one for plugin in self.chain.plugins for one in plugin.channels())):
+            self.channels.add(channel)
 
     # --- what follows a transaction ----------------------------------------------------------------------------------
 

@@ -510,7 +510,7 @@ class Host(Protocol):
     def models(self) -> KnownModels: ...  # made after the plugins
     @property
     def home(self) -> Path: ...  # a folder of its own, made when it is first asked for
-    # Of another's: what config.toml has for "net.allow", or the default; for "models.titles" its PurposeModel.
+    # Of another's: of config.toml "net.allow", or the default; a PurposeModel for "models.titles"; tables of "channels"
     def setting(self, key: str) -> Any: ...
     # Write {"limits.rounds": 7, "model.api_base": None} into config.toml, for the next start. Raises ConfigError.
     def change_settings(self, changes: Mapping[str, Any]) -> Path | None: ...

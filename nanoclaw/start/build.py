@@ -14,7 +14,7 @@ from nanoclaw import log
 from nanoclaw.atomic_write import remove_drafts
 from nanoclaw.channels import table as chat_apps
 from nanoclaw.core.app import App, AppSettings
-from nanoclaw.core.channel import Channel, ChannelAccess, ChannelHost, ChannelTable
+from nanoclaw.core.channel import Channel, ChannelTable
 from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Limits
@@ -37,6 +37,7 @@ BUILT_IN: dict[str, str] = {
     "basics": "nanoclaw.plugins.basics.plugin:Basics",
     "compaction": "nanoclaw.plugins.compaction.plugin:Compaction",
     "page": "nanoclaw.plugins.page.plugin:Page",
+    "chat_apps": "nanoclaw.plugins.chat_apps.plugin:ChatApps",
     "access": "nanoclaw.plugins.access.plugin:Access",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
     "plan": "nanoclaw.plugins.plan.plugin:Plan",
@@ -132,10 +133,6 @@ def build(
         app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())
         _check_sections(app)
-        if channels is None:
-            for table in chat_apps.tables(config).values():
-                if table.is_configured:
-                    app.channels.add(chat_app(app, table))
     except BaseException:
         store.close()
         raise
@@ -399,41 +396,6 @@ def _statements(sql: str) -> list[str]:
                 found.append(begun)
             begun = ""
     return found
-
-
-# --- channels --------------------------------------------------------------------------------------------------------
-
-
-class _People(ChannelAccess):
-    """The people of a channel, as the plugin `access` knows them."""
-
-    def __init__(self, app: App, channel: str) -> None:
-        self._public, self._channel = partial(app.public, "access"), channel
-
-    def is_known(self, sender: str) -> bool:
-        return bool((access := self._public()) and access.is_known(self._channel, sender))
-
-    def awaits_code(self) -> bool:
-        return bool((access := self._public()) and access.awaits_code(self._channel))
-
-    async def invited_by(self, sender: str) -> None:
-        if access := self._public():
-            await access.invited_by(self._channel, sender)
-
-    def owners_chats(self) -> list[str]:
-        access = self._public()
-        return [one.chat for one in access.owners_chats() if one.channel == self._channel] if access else []
-
-
-def chat_app(app: App, table: ChannelTable) -> Channel:
-    """The channel of a table, which asks plugins what it needs of them."""
-    menu = {command.name: command.help for command in app.commands}
-    media = app.public("media")
-    access = _People(app, table.name)
-    host = ChannelHost(app.home / table.name, app.clock, menu=menu, access=access, redact=app.redact)
-    if media is not None:
-        host = host._replace(most_bytes=media.most_bytes)
-    return chat_apps.make(app.config, table, host)
 
 
 # --- models, secrets -------------------------------------------------------------------------------------------------

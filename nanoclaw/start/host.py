@@ -174,6 +174,8 @@ class PluginHost:
         table, _, name = key.partition(".")
         if table == "models":
             return self._app.config.purposes.of(name)
+        if key == "channels":
+            return self._app.chat_apps
         own = getattr(getattr(self._app.config, table, None), name or "_", None)
         return self._app.config.get(key) if own is None else own
 

@@ -26,10 +26,8 @@ class Late:
         self.program: Program | None = None
 
     def __getattr__(self, name: str) -> Any:
-        from nanoclaw.start.build import _People
-
         assert self.program
-        return getattr(_People(self.program.app, "telegram"), name)
+        return getattr(self.program.public("access").people_of("telegram"), name)
 
 
 class Scene:

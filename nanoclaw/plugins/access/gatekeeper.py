@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from nanoclaw.core.channel import UNVERIFIED, Place, Proves, is_stop
+from nanoclaw.core.channel import UNVERIFIED, ChannelAccess, Place, Proves, is_stop
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role
 from nanoclaw.core.plugin import Finding, Host, Tx
@@ -27,6 +27,26 @@ LISTED = 20
 """Strangers whom /pair lists."""
 
 Decision = Inbound | Literal["ignore"]
+
+
+class _People(ChannelAccess):
+    def __init__(self, keeper: Gatekeeper, channel: str) -> None:
+        self._keeper, self._channel = keeper, channel
+
+    def is_known(self, sender: str) -> bool:
+        return (
+            self._keeper.rules(self._channel).policy == "open" or self._keeper.role(self._channel, sender) is not None
+        )
+
+    def awaits_code(self) -> bool:
+        link = self._keeper.accounts.link(self._channel)
+        return link is not None and link.state == "open"
+
+    async def invited_by(self, sender: str) -> None:
+        await self._keeper.invited_by(self._channel, sender)
+
+    def owners_chats(self) -> list[str]:
+        return [one.chat for one in self._keeper.owners_chats() if one.channel == self._channel]
 
 
 class Gatekeeper:
@@ -85,14 +105,8 @@ class Gatekeeper:
         """The owner's private chats with the assistant, the most recent first."""
         return self.accounts.owners_chats()
 
-    def is_known(self, channel: str, sender: str) -> bool:
-        """Tells whether an invitation is to be accepted: from people who are let in."""
-        return self.rules(channel).policy == "open" or self.role(channel, sender) is not None
-
-    def awaits_code(self, channel: str) -> bool:
-        """Tells whether the owner may write the code of `nanoclaw link` there now."""
-        link = self.accounts.link(channel)
-        return link is not None and link.state == "open"
+    def people_of(self, channel: str) -> ChannelAccess:
+        return _People(self, channel)
 
     async def invited_by(self, channel: str, sender: str) -> None:
         """A stranger's invitation is accepted once they are let in; where that can be asked for, it asks for it."""

@@ -812,14 +812,14 @@ async def test_words_of_eight_letters_reach_the_model_while_a_code_is_awaited(tm
 
 async def test_invitations_are_accepted_from_those_who_are_let_in(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
-        access = chat.home.public("access")
-        assert [access.is_known("telegram", sender) for sender in (OWNER, GUEST, STRANGER)] == [True, True, False]
+        access = chat.home.public("access").people_of("telegram")
+        assert [access.is_known(sender) for sender in (OWNER, GUEST, STRANGER)] == [True, True, False]
         chat.new_link()
-        assert not access.is_known("telegram", STRANGER) and access.awaits_code("telegram")
-        await access.invited_by("telegram", STRANGER)
+        assert not access.is_known(STRANGER) and access.awaits_code()
+        await access.invited_by(STRANGER)
         assert chat.accounts.requests() == []  # strangers are silent here
         chat.clock.now += timedelta(hours=1)
-        assert not access.awaits_code("telegram")
+        assert not access.awaits_code()
 
     await story(tmp_path, play)
 
@@ -827,14 +827,14 @@ async def test_invitations_are_accepted_from_those_who_are_let_in(tmp_path: Path
 async def test_a_strangers_invitation_asks_to_be_let_in_where_that_can_be_asked_for(tmp_path: Path) -> None:
     async def play(chat: Chat) -> None:
         await chat.ask(OWNER, "/status")
-        access = chat.home.public("access")
+        access = chat.home.public("access").people_of("telegram")
         for _ in range(3):
-            await access.invited_by("telegram", STRANGER)
+            await access.invited_by(STRANGER)
         code = shown(chat.accounts.requests()[0].code)
         assert f"Somebody (telegram, id 4) asks to be let in. “/pair {code}”" in await chat.answer()
-        assert not access.is_known("telegram", STRANGER)
+        assert not access.is_known(STRANGER)
         assert "may talk to me" in await chat.ask(OWNER, f"/pair {code}")
-        assert access.is_known("telegram", STRANGER)
+        assert access.is_known(STRANGER)
         assert chat.channel.sent.empty()
 
     await story(tmp_path, play, rules='policy = "pairing"')

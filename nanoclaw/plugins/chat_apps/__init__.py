@@ -1,0 +1,1 @@
+"""Chat apps that config.toml has a table for."""

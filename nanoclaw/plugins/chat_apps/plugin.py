@@ -1,0 +1,31 @@
+"""The plugin: makes the chat apps of a gateway, and gives each what it needs of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nanoclaw.channels import table as chat_apps
+from nanoclaw.core.channel import Channel, ChannelHost
+from nanoclaw.core.plugin import Host, Plugin
+
+
+class ChatApps(Plugin):
+    name = "chat_apps"
+
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host, self.public = host, self._made
+
+    def channels(self) -> Iterable[Channel]:
+        tables = self._host.setting("channels") if self._host.is_gateway() else {}
+        return [self._made(name) for name, table in tables.items() if table.is_configured]
+
+    def _made(self, name: str) -> Channel:
+        """A chat app that has a table. Raises ConfigError for what it lacks."""
+        host, commands = self._host, self._host.commands("person")
+        menu = {command: one.help for command, one in commands.items() if one.part_of not in commands}
+        own = ChannelHost(host.program_home / name, host.now, menu=menu, redact=host.redact)
+        if access := host.get("access"):
+            own = own._replace(access=access.people_of(name))
+        if media := host.get("media"):
+            own = own._replace(most_bytes=media.most_bytes)
+        return chat_apps.make(host.program_home / "config.toml", host.setting("channels")[name], own)
