@@ -309,11 +309,7 @@ async def running(
 
 
 def bare(
-    root: Path,
-    *providers: Provider,
-    tools: Iterable[Tool] = (),
-    plugins: Iterable[type[Plugin]] = (),
-    **options: Any,
+    root: Path, *providers: Provider, tools: Iterable[Tool] = (), plugins: Iterable[type[Plugin]] = (), **options: Any
 ) -> AbstractAsyncContextManager[Program]:
     """The core at work, with its commands, room in a conversation, and the plugins of a test; one brings `tools`."""
     return running(root, *providers, plugins=["basics", "compaction", *plugins, tools_plugin(*tools)], **options)

@@ -30,10 +30,7 @@ BUILDS = "start.build"
 FOR_PLUGINS = frozenset({"plugin", "tool", "channel", "provider", "messages", "events", "errors"})
 """Modules of the core that anybody's plugin may import."""
 
-FOR_OURS = FOR_PLUGINS | {
-    *("prompt_snapshot", "records", "redact", "silence_token"),
-    "store.history",
-}
+FOR_OURS = FOR_PLUGINS | {*("prompt_snapshot", "records", "redact", "silence_token"), "store.history"}
 """And what the built-in ones use besides: values and pure functions."""
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
@@ -91,10 +88,7 @@ NEVER_AT_THE_TOP = frozenset(
 """Dear to import: only inside a function, except in the modules of WHOLE."""
 
 WHOLE = frozenset(
-    {
-        *("markdown.terminal", "channels.matrix.client"),
-        *("plugins.mcp.sdk", "plugins.mcp.wire", "plugins.mcp.oauth"),
-    }
+    {*("markdown.terminal", "channels.matrix.client"), *("plugins.mcp.sdk", "plugins.mcp.wire", "plugins.mcp.oauth")}
 )
 """Modules that are themselves imported inside functions only, and may import what they are about at their top."""
 

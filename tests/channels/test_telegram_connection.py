@@ -81,10 +81,7 @@ async def test_commands_that_telegram_does_not_take_are_left_out_of_the_menu(tmp
     async with opened(menu=menu, access=Owns("7"), folder=tmp_path) as talk, talk.running():
         await talk.server.until(lambda: talk.server.asked("getUpdates"))
         [told] = talk.server.commands.values()
-        assert told == [
-            {"command": "help", "description": "x" * 256},
-            {"command": "a_1", "description": "a_1"},
-        ]
+        assert told == [{"command": "help", "description": "x" * 256}, {"command": "a_1", "description": "a_1"}]
 
 
 async def test_a_menu_that_is_refused_keeps_nobody_from_talking(tmp_path: Path) -> None:

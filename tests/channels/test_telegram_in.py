@@ -317,9 +317,7 @@ def test_an_album_is_said_to_the_bot_and_quotes_if_any_of_its_parts_does() -> No
 
 
 @talking
-async def test_a_part_of_an_album_that_comes_later_is_waited_for_and_nothing_is_acknowledged_before(
-    talk: Talk,
-) -> None:
+async def test_a_part_of_an_album_that_comes_later_is_waited_for_and_nothing_is_acknowledged_before(talk: Talk) -> None:
     talk.server.photo(talk.anna, picture(), "both", media_group_id="7")
     await talk.server.until(lambda: [poll for poll in talk.server.asked("getUpdates") if poll.status == 200])
     talk.server.photo(talk.anna, picture(80), media_group_id="7")

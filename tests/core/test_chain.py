@@ -80,10 +80,7 @@ def _giving(verdict: Verdict) -> Any:
 
 @pytest.mark.parametrize(
     ("verdicts", "text", "is_error"),
-    [
-        ((None, None), "worked x", False),
-        ((Ask("May I?"), Refuse("Never.")), "Never.", True),
-    ],
+    [((None, None), "worked x", False), ((Ask("May I?"), Refuse("Never.")), "Never.", True)],
 )
 async def test_every_plugin_is_heard_about_a_call_and_the_strictest_holds(
     tmp_path: Path, verdicts: tuple[Verdict, ...], text: str, is_error: bool

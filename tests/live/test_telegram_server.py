@@ -120,11 +120,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
         "400 Bad Request: can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard",
     ),
     ("editMessageText", {"text": "x"}, "400 Bad Request: message identifier is not specified"),
-    (
-        "editMessageText",
-        {"chat_id": ANNA, "message_id": 77, "text": "x"},
-        "400 Bad Request: message to edit not found",
-    ),
+    ("editMessageText", {"chat_id": ANNA, "message_id": 77, "text": "x"}, "400 Bad Request: message to edit not found"),
     ("deleteMessage", {"chat_id": ANNA, "message_id": 77}, "400 Bad Request: message to delete not found"),
     ("sendMessageDraft", {"chat_id": FORUM, "draft_id": 1}, "400 Bad Request: TEXTDRAFT_PEER_INVALID"),
     ("sendPhoto", {"chat_id": ANNA, "photo": "nonsense"}, "400 Bad Request: wrong remote file identifier specified"),

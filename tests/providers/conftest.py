@@ -14,9 +14,7 @@ from nanoclaw.providers.http import RetryPolicy
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 READ_FILE = ToolSpec(
-    "read_file",
-    "Read a file.",
-    {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    "read_file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 )
 
 

@@ -69,10 +69,7 @@ def test_the_static_part_lists_each_tool_and_shows_its_example_as_a_call() -> No
     assert "- write_file(path, content): Does write_file." in messages[0]["content"]
     assert "And more" not in messages[0]["content"]
     at = messages.index({"role": "user", "content": "please write_file"})
-    assert json.loads(messages[at + 1]["content"]) == {
-        "tool": "write_file",
-        "args": {"path": "a.txt", "content": "hi"},
-    }
+    assert json.loads(messages[at + 1]["content"]) == {"tool": "write_file", "args": {"path": "a.txt", "content": "hi"}}
 
 
 def test_the_static_part_takes_turns_and_is_the_same_each_time() -> None:

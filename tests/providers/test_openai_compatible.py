@@ -238,9 +238,7 @@ def test_arguments_that_are_a_list_are_handed_on_as_text(calls_of: Calls) -> Non
     assert first.arguments == second.arguments == "[1, 2]"
 
 
-def test_arguments_with_invalid_utf8_can_be_stored_and_still_tell_the_truth(
-    calls_of: Calls,
-) -> None:
+def test_arguments_with_invalid_utf8_can_be_stored_and_still_tell_the_truth(calls_of: Calls) -> None:
     broken = json.dumps(call_delta(0, "a", "read_file", '{"path":"X"}')).encode().replace(b"X", b"a\xff")
     (call,) = calls_of(b"data: " + broken + b"\n\n")
     call.arguments.encode()
@@ -665,10 +663,7 @@ def test_a_template_error_counts_as_a_refusal_though_the_status_says_500(
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [
-        (400, "image_url is not supported by this model"),
-        (404, "No endpoints found that support image input"),
-    ],
+    [(400, "image_url is not supported by this model"), (404, "No endpoints found that support image input")],
 )
 def test_images_become_a_note_for_a_model_that_cannot_see(
     server: ModelServer, waits: Waits, heard: Heard, status: int, words: str

@@ -33,11 +33,7 @@ def price(model: str, usage: Usage) -> float | None:
 
 
 def keep(
-    store: Store,
-    *calls: Call,
-    at: datetime = NOON,
-    session: int | None = None,
-    origin: Origin = "person",
+    store: Store, *calls: Call, at: datetime = NOON, session: int | None = None, origin: Origin = "person"
 ) -> None:
     with store.transaction() as db:
         record(db, calls, at, session=session, origin=origin)

@@ -51,13 +51,7 @@ def test_the_linked_and_the_listed_are_let_in_by_their_stable_id() -> None:
 
 
 def test_a_name_lets_nobody_in_whoever_bears_it_now() -> None:
-    gatekeeper = rules(
-        allow_from=(
-            "@ann",
-            "Ann",
-            "3",
-        )
-    )
+    gatekeeper = rules(allow_from=("@ann", "Ann", "3"))
     assert gatekeeper.admission(said("666", name="@ann")) == "refused"
     assert gatekeeper.admission(said("666", name="Ann")) == "refused"
     assert gatekeeper.admission(said("666", name="3")) == "refused"

@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.messages import Address
-from nanoclaw.plugins.access.accounts import (
-    ALPHABET,
-    ASKERS,
-    TRIERS,
-    Accounts,
-    Outcome,
-    code_in,
-    new_code,
-)
+from nanoclaw.plugins.access.accounts import ALPHABET, ASKERS, TRIERS, Accounts, Outcome, code_in, new_code
 from nanoclaw.plugins.access.plugin import Access
 from tests.plugins.paper_host import PaperHost
 

@@ -93,11 +93,7 @@ async def test_doctor_says_that_the_sandbox_is_off_for_root(
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ("[browse]\nchrome = 'x'\n", "did you mean"),
-        ("[browse]\nchromium = 3\n", "must be text"),
-    ],
+    ("settings", "said"), [("[browse]\nchrome = 'x'\n", "did you mean"), ("[browse]\nchromium = 3\n", "must be text")]
 )
 async def test_settings_that_cannot_be_are_said(tmp_path: Path, settings: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):

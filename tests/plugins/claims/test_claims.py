@@ -89,8 +89,7 @@ def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "second",
-    ["I really wrote notes/bird.txt.", "Yes, notes/bird.txt now contains pelican.", "Done.", "好了"],
+    "second", ["I really wrote notes/bird.txt.", "Yes, notes/bird.txt now contains pelican.", "Done.", "好了"]
 )
 def test_a_false_claim_is_corrected_in_whatever_words_it_is_kept_up(tmp_path: Path, second: str) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))

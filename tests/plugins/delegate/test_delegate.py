@@ -143,16 +143,7 @@ async def test_the_person_sees_what_each_helper_does_now(tmp_path: Path) -> None
 # --- what helpers may not --------------------------------------------------------------------------------------------
 
 
-NOT_FOR_HELPERS = {
-    "delegate",
-    "cron",
-    "message",
-    "memory_add",
-    "memory_forget",
-    "process",
-    "report",
-    "question",
-}
+NOT_FOR_HELPERS = {"delegate", "cron", "message", "memory_add", "memory_forget", "process", "report", "question"}
 
 
 async def test_no_tool_that_delegates_schedules_tells_or_remembers_is_open_to_a_helper(tmp_path: Path) -> None:
@@ -204,11 +195,7 @@ async def test_the_assistants_own_files_and_jobs_are_left_alone(
 async def test_tools_narrows_to_those_named_and_an_unknown_name_is_told_with_near_ones(tmp_path: Path) -> None:
     cast = Cast(
         {
-            "": [
-                delegate("a", tools=["read_fil", "cron"]),
-                delegate("a", tools=["Read_File", "list_dir"]),
-                "Fine.",
-            ],
+            "": [delegate("a", tools=["read_fil", "cron"]), delegate("a", tools=["Read_File", "list_dir"]), "Fine."],
             "a": [call("exec", {"command": "ls"}), "A."],
         }
     )
@@ -351,10 +338,7 @@ async def test_a_stop_leaves_those_in_the_background_and_a_second_one_ends_them(
         assert await program.ask("/stop") == "Stopped. Still running: helper 1; /stop again ends that too."
         assert states(program) == [("running", "")]
         told = [await program.ask("/stop"), await program.answer()]
-        assert sorted(told) == [
-            "Helper 1 (a) was stopped after 0 s.",
-            "Stopped: helper 1.",
-        ]
+        assert sorted(told) == ["Helper 1 (a) was stopped after 0 s.", "Stopped: helper 1."]
         assert states(program) == [("told", "cancelled")]
 
 

@@ -26,7 +26,7 @@ async def test_an_edit_shows_its_lines_with_two_around_them(tmp_path: Path) -> N
         await program.ask("edit it")
         (diff,) = shown(program)
     assert diff.split("\n") == [
-        *("@@ line 5 @@", " line 5", " line 6", "-line 7", "+seven", "+more", " line 8", " line 9"),
+        *("@@ line 5 @@", " line 5", " line 6", "-line 7", "+seven", "+more", " line 8", " line 9")
     ]
 
 

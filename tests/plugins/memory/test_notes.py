@@ -83,12 +83,7 @@ def test_memory_files_are_the_facts_and_the_notes(store: MemoryStore, tmp_path: 
     for name in ("2026-05-02.md", "2026-05-01.md", "other.md", "notes.txt"):
         (tmp_path / "memory" / name).write_text("x")
     (tmp_path / "memory/folder.md").mkdir()
-    assert store.files() == [
-        "MEMORY.md",
-        "memory/2026-05-01.md",
-        "memory/2026-05-02.md",
-        "memory/other.md",
-    ]
+    assert store.files() == ["MEMORY.md", "memory/2026-05-01.md", "memory/2026-05-02.md", "memory/other.md"]
 
 
 def test_a_folder_in_place_of_a_file_is_an_error_with_a_sentence(store: MemoryStore, tmp_path: Path) -> None:

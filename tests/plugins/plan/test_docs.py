@@ -17,11 +17,7 @@ SAID, QUESTION, STEPS = (text for language, text in _BLOCKS if not language)
 async def test_the_example_works_as_it_is_shown(tmp_path: Path) -> None:
     plan = QUESTION.split("\n\n")[1]
     acts = Say(
-        "",
-        (
-            ("write_file", {"path": "final.txt", "content": "words"}, "a"),
-            ("exec", {"command": "rm draft.txt"}, "b"),
-        ),
+        "", (("write_file", {"path": "final.txt", "content": "words"}, "a"), ("exec", {"command": "rm draft.txt"}, "b"))
     )
     model = ScriptedProvider(
         call("read_file", {"path": "draft.txt"}),

@@ -15,16 +15,7 @@ from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.dial import Dial
 from tests.plugins.schedule.clockwork import ticking
-from tests.program import (
-    NOON,
-    FakeChannel,
-    Program,
-    assert_legal,
-    everybody_is,
-    results,
-    running,
-    tools_plugin,
-)
+from tests.program import NOON, FakeChannel, Program, assert_legal, everybody_is, results, running, tools_plugin
 
 PLAN = "1. Copy a to b\n2. Remove a"
 WRITE = call("write_file", {"path": "b.txt", "content": "b"})

@@ -43,11 +43,7 @@ def test_a_model_is_believed_only_what_can_be() -> None:
         *({"command": "rm -rf"}, {"command": "rm -rf"}, {"reading": True}),
     ]
     found = from_answer(json.dumps({"forbids": [*given, "x", 5]}), "Never read secret.txt or message Bob", TOOLS)
-    assert found == [
-        Forbidden(tool="message"),
-        Forbidden(path="secret.txt", reading=True),
-        Forbidden(command="rm -rf"),
-    ]
+    assert found == [Forbidden(tool="message"), Forbidden(path="secret.txt", reading=True), Forbidden(command="rm -rf")]
 
 
 @pytest.mark.parametrize(

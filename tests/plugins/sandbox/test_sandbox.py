@@ -355,11 +355,7 @@ async def test_a_heartbeat_watches_no_command_without_one(tmp_path: Path, nothin
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ('level = "some"', "must be one of"),
-        ('hosts = ["https://x.org/"]', "is not a host"),
-    ],
+    ("settings", "said"), [('level = "some"', "must be one of"), ('hosts = ["https://x.org/"]', "is not a host")]
 )
 async def test_settings_that_are_wrong_say_so(tmp_path: Path, settings: str, said: str) -> None:
     with pytest.raises(Exception, match=said):

@@ -30,10 +30,7 @@ def test_a_reminder_that_fires_in_a_turn_that_is_killed_stands_behind_the_answer
     asked, said, sent = asyncio.run(resumed(tmp_path, fires=is_late))
     assert asked == ["What is on my list?"], "the question is the last that the model reads"
     assert said == ["What is on my list?", "Milk.", "Reminder 1: call Anna"]
-    assert [text.partition("\n")[0] for text in sent] == [
-        "Reminder 1: call Anna",
-        "(I was interrupted and continued.)",
-    ]
+    assert [text.partition("\n")[0] for text in sent] == ["Reminder 1: call Anna", "(I was interrupted and continued.)"]
 
 
 @asynccontextmanager

@@ -326,10 +326,7 @@ async def test_reminders_that_are_due_together_do_not_wait_for_busy_chats_one_by
             turns += 1
             await asyncio.sleep(0)
 
-    async with running(
-        tmp_path,
-        clock=dial,
-    ) as program:
+    async with running(tmp_path, clock=dial) as program:
         home = Clockwork(program)
         home.loop.monotonic = dial.monotonic
         for number in range(20):

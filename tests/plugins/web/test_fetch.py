@@ -235,10 +235,7 @@ ANSWERS = (
     (b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nhalf of", "the answer broke off"),
     (reply(b"xx", more="Content-Encoding: gzip\r\n"), "it cannot be unpacked"),
     (reply(b"xx", more="Content-Encoding: br\r\n"), "compressed as 'br', which nobody asked for"),
-    (
-        reply(b"\0\1\2" * 99, "application/zip-not"),
-        "is not readable here: application/zip-not, 297 bytes",
-    ),
+    (reply(b"\0\1\2" * 99, "application/zip-not"), "is not readable here: application/zip-not, 297 bytes"),
     (reply(bytes(range(256)) * 9, "text/html"), "is not readable here: text/html, 2,304 bytes"),
     (reply(b"\0" * 999, "text/plain"), "is not readable here: text/plain, 999 bytes"),
 )

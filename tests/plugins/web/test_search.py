@@ -98,11 +98,7 @@ async def test_tavily_is_asked_with_the_key_of_the_settings(tmp_path: Path) -> N
         found = await searched(tmp_path, settings, url=served.url, since="week")
         assert "1. T\n   https://t.example/\n   words" in found.text
         assert "authorization: Bearer tvly-secret" in served.asked[0]
-        assert json.loads(served.bodies[0]) == {
-            "query": "frob release",
-            "max_results": 8,
-            "start_date": "2026-02-27",
-        }
+        assert json.loads(served.bodies[0]) == {"query": "frob release", "max_results": 8, "start_date": "2026-02-27"}
         assert "tvly-secret" not in found.text
 
 
