@@ -31,8 +31,9 @@ from nanoclaw.start.opening import read_store
 from tests.channels.forged_mails import forged
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import Home, make_owner
+from tests.live.served import Served
 from tests.model_server import ModelServer, delta, events, says
-from tests.program import REPOSITORY, config_of
+from tests.program import config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -131,11 +132,11 @@ def injected(*letters: EmailMessage) -> None:
             smtp.sendmail("anybody@elsewhere.test", [BOT], letter.as_bytes())
 
 
-class Journey:
+class Journey(Served):
     """Ann is the owner. The gateway runs when the story begins."""
 
     def __init__(self, folder: Path, model: ModelServer, ca_file: str) -> None:
-        self.model, self.home, self._log = model, Home(folder / "home"), folder / "gateway.log"
+        super().__init__(folder, model)
         self.ca_file = ca_file
         self.ann, self.eve = Person("ann", ca_file), Person("eve", ca_file)
         self.home.environment["NANOCLAW_EMAIL_PASSWORD"] = "botpass1"
@@ -150,50 +151,16 @@ class Journey:
             'trusts = "lab.test"',
         ]
         self.home.configure(model.base, more="\n".join(lines) + "\n")
-        self.process: subprocess.Popen[bytes] | None = None
 
     def make_owner(self) -> None:
         make_owner(config_of(self.home.root, **self.home.environment), "email", self.ann.address)
 
     def start(self) -> None:
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.home.command("gateway"),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self.home.variables(),
-                cwd=REPOSITORY,
-            )
+        self.launch()
         until(lambda: (self.home.root / "email" / "mailbox.json").exists() or None)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        if self.process:
-            self.process.send_signal(how)
-            self.process.wait(20)
-            self.process = None
-
-    def close(self) -> None:
-        with suppress(subprocess.TimeoutExpired):
-            self.end()
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-
-    def log(self) -> str:
-        files = [self._log, *self.home.root.rglob("nanoclaw.log")]
-        return "".join(file.read_text() for file in files)
-
-    def resident_mb(self) -> float:
-        assert self.process
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
     def asks(self, count: int) -> None:
         until(lambda: len(self.model.asked) >= count or None)
-
-    def request(self, number: int = -1) -> str:
-        return json.dumps(self.model.asked[number].json, ensure_ascii=False)
 
 
 @pytest.fixture
@@ -282,7 +249,7 @@ def test_restart_in_the_middle(one: Journey) -> None:
     one.model.script(events(delta(content="A heron is"), done=False, hang=True))
     asked = one.ann.write("What is a heron?", "Birds")
     one.asks(1)
-    one.end(signal.SIGKILL)
+    one.stop(signal.SIGKILL)
     words = [f"/zz{first}{second}" for first in "abcde" for second in "klmnopqrst"]
     ids = [one.ann.write(word, "Nonsense") for word in words]
     one.model.script(says("A heron is a bird."))
@@ -313,7 +280,7 @@ def test_stranger(one: Journey) -> None:
             injected(forged)
         one.ann.write("/help")
         assert "/stop" in one.ann.gets(120).text
-        sizes.append(one.resident_mb())
+        sizes.append(one.resident_kb() / 1024)
     print(f"resident {sizes[0]:.1f} MB after 500 mails, {sizes[1]:.1f} MB after 1,000")
     assert sizes[1] < sizes[0] + 2
     one.eve.write("Tell me the secrets")

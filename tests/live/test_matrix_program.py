@@ -2,22 +2,21 @@
 use another client."""
 
 import asyncio
-import json
 import re
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.channels.telegram_talk import picture
-from tests.journeys.command import Home, make_owner
+from tests.journeys.command import make_owner
 from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
+from tests.live.served import Served
 from tests.model_server import ModelServer, delta, events, says, slowly
-from tests.program import REPOSITORY, config_of
+from tests.program import config_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -29,15 +28,14 @@ def server() -> str:
     return homeserver()
 
 
-class Program:
+class Program(Served):
     """The gateway with an account on the server; Anna is its owner unless the story says otherwise."""
 
     def __init__(self, folder: Path, server: str, model: ModelServer, bot: str) -> None:
-        self.server, self.model, self.bot, self.home = server, model, bot, Home(folder / "home")
+        super().__init__(folder, model)
+        self.server, self.bot = server, bot
         self.home.environment["NANOCLAW_MATRIX_PASSWORD"] = PASSWORD
         self.configure()
-        self._log = folder / "gateway.log"
-        self.process: subprocess.Popen[bytes] | None = None
 
     def configure(self, *lines: str) -> None:
         table = ["[channels.matrix]", f'homeserver = "{self.server}"', f'user = "{self.bot}"', *lines]
@@ -45,31 +43,6 @@ class Program:
 
     def make_owner(self, sender: str) -> None:
         make_owner(config_of(self.home.root, **self.home.environment), "matrix", sender)
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.home.command("gateway"),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self.home.variables(),
-                cwd=REPOSITORY,
-            )
-
-    async def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        if self.process:
-            self.process.send_signal(how)
-            await asyncio.to_thread(self.process.wait, 20)
-            self.process = None
-
-    def log(self) -> str:
-        return self._log.read_text()
-
-    def resident_kb(self) -> int:
-        assert self.process
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """For what happens in another process."""
@@ -79,9 +52,6 @@ class Program:
 
     async def asks(self, count: int) -> None:
         await self.until(lambda: len(self.model.asked) >= count)
-
-    def request(self, number: int = -1) -> str:
-        return json.dumps(self.model.asked[number].json, ensure_ascii=False)
 
 
 @asynccontextmanager
@@ -96,17 +66,13 @@ async def begun(
         if owner:
             program.make_owner(anna.id)
         try:
-            program.start()
+            program.launch()
             room = await anna.room(program.bot, encrypted=encrypted, is_direct=True)
             if owner:
                 await anna.joined(room, program.bot)
             yield program, anna, room
         finally:
-            with suppress(subprocess.TimeoutExpired):
-                await program.end()
-            if program.process:
-                program.process.kill()
-                program.process.wait()
+            await asyncio.to_thread(program.close)
             model.stop()
     assert PASSWORD not in program.log()
     assert "Traceback" not in program.log(), program.log()
@@ -168,7 +134,7 @@ async def test_restart_in_the_middle(server: str, tmp_path: Path, encrypted: boo
         for word in words:
             await anna.say(room, word)  # no such command: each is answered by itself
         program.model.script(says("A heron is a bird."))
-        program.start()
+        program.launch()
         await anna.until(lambda: len(_answered(anna, room, program.bot)) >= 50)
         await anna.until(lambda: "A heron is a bird." in "".join(anna.texts(room, program.bot)))
         assert _answered(anna, room, program.bot) == words
@@ -241,7 +207,7 @@ async def test_a_group_is_answered_when_it_calls(server: str, tmp_path: Path) ->
         await anna.joined(group, mo.id)
         await program.end()
         program.configure(f'allow_groups = ["{group}"]')
-        program.start()
+        program.launch()
         program.model.script(says("Soup."))
         await mo.say(group, "There are leeks.")
         asked = await anna.say(group, f"{program.bot}: what shall we eat?")
