@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.plugin import Said
 from nanoclaw.markdown.terminal import to_terminal
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.journeys.command import Home, Running
-from tests.program import running
+from tests.program import MAIN, running
 
 OLDER = (
     *("start", "note", "search", "review", "yes", "no", "grants", "elevated", "taint", "pins", "unpin", "receipts"),
@@ -46,6 +47,9 @@ async def test_parts_and_older_names_answer_and_are_told_with_the_whole(tmp_path
         assert "(also `/note`, `/search`, `/review`)" in await program.ask("/help knowledge")
         assert await program.ask("/help memory") == await program.ask("/help /note")
         assert named(await program.ask("/help cron"))[0] == "jobs"
+        for one in [one.name for one in program.app.commands if one.cli]:  # in a shell each has its own line alone
+            said = Said(one, MAIN, MAIN, "owner", "owner", shell="nanoclaw")
+            assert re.fullmatch(f"- `/{one}`: .*", (await program.app.commands.for_said("help", said)).text)
         assert await program.ask("/help recepits") == "There is no command /recepits. Did you mean /receipts?"
         assert "Noted in" in await program.ask("/memory note the plumber came")
         for asked in ("/memory search plumber", "/memory plumber"):

@@ -48,11 +48,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "[PROVIDER/NAME] = name: the one that answers from now on, in config.toml",
     ),
     "doctor": (
-        *(
-            "doctor.doctor",
-            "check all that a start needs, and say what to do; exits with 1 if something is wrong",
-            JSON,
-        ),
+        *("doctor.doctor", "check all that a start needs, and say what to do; exits with 1 for a problem", JSON),
         "--fix: repair what can be repaired without losing anything",
         "--last-good: with --fix: put back the last good config.toml",
     ),
@@ -130,10 +126,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "sessions show": ("showing.session", "a whole conversation, as text", "[NAME] = session"),
     "sessions export": ("showing.session", "the same as JSON", "[NAME] = session"),
     "link": (
-        *(
-            "linking.link",
-            "link your account in a chat app by a code; nanoclaw pair says who may write, and lets others in",
-        ),
+        *("linking.link", "link your account in a chat app by a code; nanoclaw pair lets others in"),
         "[CHANNEL]: telegram, matrix, email …",
     ),
     "keys": ("keys.show", "keys and passwords: where each is stored, never its value", JSON),
@@ -144,19 +137,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "keys delete": ("keys.delete", "delete one from the keyring and secrets.env", "NAME"),
     "plugins": ("plugin_files.listed", "the plugins that run, from where, and with which hooks", JSON),
-    "plugins show": (
-        "plugin_files.show",
-        "show a third-party one in full, or what changed since your review",
-        "NAME",
-        JSON,
-    ),
+    "plugins show": ("plugin_files.show", "a third-party one in full, or what changed since your review", "NAME", JSON),
     "plugins trust": (
-        *(
-            "plugin_files.trust",
-            "try one as it is now, show what it brings and load it, until it changes",
-            "NAME",
-            JSON,
-        ),
+        *("plugin_files.trust", "try one as it is now, show what it brings, load it until it changes", "NAME", JSON),
         "[HASH] = sha256: only if it is still as shown",
     ),
     "plugins remove": ("plugin_files.remove", "delete one that was added; its data stays", "NAME", JSON),

@@ -17,13 +17,7 @@ OF_TALK = -1
 
 
 def carry_out(
-    config: Config,
-    name: str,
-    argument: str,
-    *,
-    as_json: bool,
-    asks_model: bool = False,
-    only_reads: bool = False,
+    config: Config, name: str, argument: str, *, as_json: bool, asks_model: bool = False, only_reads: bool = False
 ) -> int:
     """Carry out a command: through the running process, or in this one, which looks for a model if it `asks_model`. One
     that `only_reads` needs no free disk space."""

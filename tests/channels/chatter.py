@@ -215,6 +215,8 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
         yield TextDelta("Standing.")
     elif word == "open":
         yield GoTo("", rest)
+    elif word == "go":
+        yield GoTo(rest)
     elif word == "warn":
         yield Notice(f"a {'long ' * 20}notice")
     elif word == "load":

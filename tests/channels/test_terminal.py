@@ -473,6 +473,8 @@ def test_the_foot_of_the_screen_says_how_it_stands_where_there_is_room(start: St
     chat = start(columns=80)
     chat.say("foot main · 34 % of context")
     chat.expect(lambda screen: screen.lines[-1] == "main · 34 % of context")
+    chat.say("go camp")
+    chat.expect(lambda screen: "go camp" in screen.text and screen.lines[-1].rstrip() == "›")
     chat = start(columns=50)
     chat.say("foot main · 34 % of context")
     chat.expect(lambda screen: "You said" not in screen.text and idle(screen) and "Standing." in screen.text)

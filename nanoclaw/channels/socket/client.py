@@ -49,11 +49,7 @@ async def talk(link: Link, terminal: ClientTerminal) -> None:
 
 class _Client:
     def __init__(
-        self,
-        link: Link,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        terminal: ClientTerminal,
+        self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, terminal: ClientTerminal
     ) -> None:
         self._link, self._reader, self._writer = link, reader, writer
         self._terminal, self._address = terminal, terminal.address

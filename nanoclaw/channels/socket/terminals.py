@@ -204,6 +204,8 @@ class Terminals:
             with contextlib.suppress(NanoclawError):
                 if text := self._host.footer(place):
                     self.show(place, StatusLines(FOOTER, text))
+            for lines in [*self._status.get(place, {}).values()] if place != address else ():
+                self.show(place, lines)
 
     def _up(self, own: Channel) -> None:
         at = getattr(own, "address", Address(self.name, "main"))

@@ -106,6 +106,7 @@ class Terminal:
         self._stopping = False
         self._by_hand: asyncio.Task[None] | None = None  # a command that the person runs
         self._is_folder_told = False
+        self._below = set[str]()  # keys of the lines that stood below this conversation
         self._warned = float("-inf")  # when it was said that Ctrl-C leaves
 
     def greet(self) -> None:
@@ -163,6 +164,7 @@ class Terminal:
             self._opened = event
             self._settle()
             return
+        self._below.update([event.key] if isinstance(event, StatusLines) else ())
         self._open.saw(event)
         with suppress(OSError):  # the terminal is gone; `run` is about to notice
             self._view.show(event)
@@ -261,6 +263,8 @@ class Terminal:
             opened, self._opened = self._opened, None
             if opened.chat:
                 self.address = Address(self.name, opened.chat)
+                for key in self._below:
+                    self._view.show(StatusLines(key, ""))
             self._view.type(opened.line)
 
 

@@ -62,7 +62,7 @@ class Skills(Plugin):
 
     def commands(self) -> Iterable[Command]:
         help_text = "start a skill by hand: /skill summarize https://example.org; /skill alone lists them"
-        about = "look at skills: /skills, /skills show NAME; use one as it is now: /skills trust NAME"
+        about = "look at skills: /skills, /skills show NAME, remove NAME; use one as it is now: /skills trust NAME"
         return [
             Command("skill", help_text, self._skill, waits=True, private=True, part_of="skills"),
             Command("skills", about, self._skills, "knowledge", private=True, cli=True),
