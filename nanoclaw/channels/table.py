@@ -12,7 +12,7 @@ from typing import Any
 from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves, secret_variable
 from nanoclaw.core.errors import ChannelError, ConfigError
 from nanoclaw.installation import install_command
-from nanoclaw.start.config import Config, owned_keys
+from nanoclaw.start.config import Config
 
 CHECK_SECONDS = 15.0
 
@@ -59,13 +59,6 @@ def _table(config: Config, name: str, spec: ChannelSpec, table: Any) -> ChannelT
     settings: Any = config.settings(spec.settings, f"channels.{name}")
     given = {key: config.environment.get(secret_variable(name, key)) for key in spec.secrets}
     return ChannelTable(name, spec, settings._replace(**{key: text for key, text in given.items() if text}), table)
-
-
-def keys_of(table: ChannelTable) -> list[str]:
-    """The dotted keys that a channel owns."""
-    if table.spec.settings is None:
-        return [f"channels.{table.name}.*"]
-    return owned_keys(table.spec.settings, f"channels.{table.name}")
 
 
 def incomplete(config: Config) -> Iterator[str]:

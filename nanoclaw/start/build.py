@@ -295,10 +295,9 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
             raise ConfigError(f"{config.file}: unknown key 'plugins.{name}'; did you mean 'plugins.{near[0]}'?")
     off = [_built_in(name) for name in _names(config) if name not in {one.name for one in kinds}]
     owned = [key for one in (*kinds, *off) for key in owned_keys(one.settings, prefix_of(one), one.keys)]
-    for table in chat_apps.tables(config).values():
-        owned += chat_apps.keys_of(table)
-        shared = [one.channel_settings for one in (*kinds, *off) if one.channel_settings]
-        owned += [key for kind in shared for key in owned_keys(kind, f"channels.{table.name}")]
+    for prefix, table in ((f"channels.{name}", one) for name, one in chat_apps.tables(config).items()):
+        owned += owned_keys(table.spec.settings, prefix) or [f"{prefix}.*"]
+        owned += [key for one in (*kinds, *off) for key in owned_keys(one.channel_settings, prefix)]
     idle = [*config.idle_plugins, *(name for name in config.plugins.enabled if name not in {one.name for one in kinds})]
     absent = [*(f"channels.{name}" for name in chat_apps.BUILT_IN), *(f"{name}.*" for name in FOR_SETTINGS)]
     config.check([*owned, *absent, *(f"plugins.{name}.*" for name in idle)])

@@ -83,7 +83,7 @@ class PageChannel:
             *self.api.routes(),
             *terminals.routes(self.host.program_home, self._tokens),
         ]
-        brought = [one for plugin in self.host.plugins() for one in server.brought(plugin.routes())]
+        brought = server.brought(self.host.plugins(), self.host.log)
         password, uploads = self._settings.password, self.most_bytes + 1000
         app = server.application(routes, brought, self.sessions, self.hosts, password, uploads)
         self.listening.set()

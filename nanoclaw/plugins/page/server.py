@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import resources
@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.plugin import RouteAnswer
+from nanoclaw.core.errors import FAULTS, NanoclawError
+from nanoclaw.core.plugin import Log, Plugin, RouteAnswer
 from nanoclaw.home_socket import LONGEST
 from nanoclaw.plugins.page.sessions import COOKIE, DAYS, Browser, SignIns
 
@@ -125,10 +125,17 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-def brought(routes: Mapping[str, RouteAnswer]) -> Iterator[Route]:
-    """The routes of a plugin."""
-    for (method, path), answer in ((key.split(), answer) for key, answer in routes.items()):
-        yield Route(path, partial(_answered, answer), methods=[method])
+def brought(plugins: Iterable[Plugin], log: Log) -> list[Route]:
+    """The routes of plugins; one that fails at it brings no more."""
+    found = list[Route]()
+    for plugin in plugins:
+        try:
+            for key, answer in plugin.routes().items():
+                method, path = key.split()
+                found.append(Route(path, partial(_answered, answer), methods=[method]))
+        except FAULTS as error:
+            log.error("the routes of the plugin {} are left out: {!r}", plugin.name, error)
+    return found
 
 
 async def _answered(answer: RouteAnswer, request: Request) -> Response:

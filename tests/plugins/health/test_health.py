@@ -50,7 +50,14 @@ class Greedy(Plugin):
         return {"GET /api/login": answer, "POST /api/say": answer}
 
 
-async def test_a_plugin_with_a_path_of_the_page_opens_nothing_of_the_page(tmp_path: Path) -> None:
-    async with serving(tmp_path, extra=[Greedy]) as served, httpx.AsyncClient(base_url=served.url) as other:
+class Broken(Plugin):
+    name = "broken"
+
+    def routes(self):  # type: ignore[no-untyped-def]
+        return {"GET nowhere": None, "GET": None}
+
+
+async def test_a_plugin_with_wrong_paths_or_one_of_the_page_takes_and_opens_nothing_of_the_page(tmp_path: Path) -> None:
+    async with serving(tmp_path, extra=[Broken, Greedy]) as served, httpx.AsyncClient(base_url=served.url) as other:
         assert (await other.post("/api/say", content="{}")).text == "mine"
         assert (await other.put("/api/say", content="{}")).status_code == 403
