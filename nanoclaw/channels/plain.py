@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TextIO
 
 from nanoclaw.channels.attach import TIMEOUT_SECONDS, Pipe
-from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress
+from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress, tool_label
 from nanoclaw.core.channel import Deliver, Hints, is_stop
 from nanoclaw.core.events import (
     Event,
@@ -57,6 +57,7 @@ class Plain:
         self.alive: datetime | None = None
         self.reason: Reason = "answered"
         self._lacks_something = False
+        self._refused: dict[str, None] = {}  # labels of calls
         self._address = Address(self.name, question.session)
         self._question, self._clock = question, clock
         self._model = model
@@ -137,14 +138,19 @@ class Plain:
                 return
             case TurnEnded():
                 self._turning, self._ended, self.reason = False, event, event.reason
+                if self._refused:
+                    self._write_error_line(
+                        f"Not done, as nobody here can say yes: {'; '.join(self._refused)}. Ask in `nanoclaw`."
+                    )
                 if event.reason == "cancelled" and is_stop(self._question.text):  # that is what it was to do
                     self.reason = "answered"
                 if event.reason == "answered" and not event.answer:  # there is nothing to say, or a tool has said it
                     self._over.set()
                 self._giving_up = asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up, event)
-            case ToolFinished():
+            case ToolFinished(call, refused=by):
                 self._turning = True
                 self._tools.append(_tool(event))
+                self._refused |= {tool_label(call, 200): None} if by == "nobody" else {}
             case Notice(text) if not self._err.isatty:
                 self._write_error_line(notice_line(text, WHOLE))  # that a file was left out is news to a script, too
             case Receipt() if not self._out.isatty:

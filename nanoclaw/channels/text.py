@@ -52,6 +52,8 @@ def result_line(event: ToolFinished, room: int = LABEL) -> str:
     if event.is_error:
         own = lines[-2:][0] if lines[-1].startswith("[exit status ") else lines[-1 if lines[-1].startswith("[") else 0]
         return one_line(own, max(100, room)) or "failed"
+    if event.refused == "later":
+        return "put back until you say yes"
     if event.diff:
         signs = [line[:1] for line in event.diff.splitlines()]
         return f"+{signs.count('+')} −{signs.count('-')}"

@@ -108,7 +108,7 @@ class CallEffects:
 
     def _state(self, number: int) -> EffectState:
         result = self._results.get(number)
-        return "begun" if result is None else "failed" if result.is_error else "done"
+        return "begun" if result is None else "undone" if result.refused else "failed" if result.is_error else "done"
 
 
 class Toolbox:

@@ -75,7 +75,7 @@ class ToolFinished(NamedTuple):
     parent: str = ""
     number: int = 0
     diff: str = ""
-    refused: Literal["", "owner", "time", "nobody"] = ""
+    refused: Literal["", "owner", "time", "nobody", "later"] = ""
 
 
 class Joined(NamedTuple):

@@ -180,7 +180,7 @@ class AssistantMessage(NamedTuple):
 
 class ToolResult(NamedTuple):
     """The outcome of a call. `diff` is for the person alone: no model is sent it. `refused`: it lacked the owner's yes,
-    as the owner said no, was not there in time, or nobody is there to be asked; this is not stored."""
+    as the owner said no, was not there in time, nobody can be asked, or is asked later; this is not stored."""
 
     call_id: str
     name: str
@@ -190,7 +190,7 @@ class ToolResult(NamedTuple):
     images: tuple[Image, ...] = ()
     outside: str = ""
     diff: str = ""
-    refused: Literal["", "owner", "time", "nobody"] = ""
+    refused: Literal["", "owner", "time", "nobody", "later"] = ""
 
 
 Message = UserMessage | AssistantMessage | ToolResult

@@ -37,9 +37,9 @@ def insert(
 
 
 def finish(db: sqlite3.Connection, rows: Sequence[int | None], effects: Sequence[Effect]) -> None:
-    """Write the outcome of effects over the lines that `insert` made of them, inside the caller's transaction."""
-    sql = "UPDATE ledger SET tool = ?, kind = ?, target = ?, text = ?, state = ?, before = ?, after = ? WHERE id = ?"
-    db.executemany(sql, [(*_values(effect), row) for effect, row in zip(effects, rows, strict=True)])
+    """Write the outcome of effects over the lines that `insert` made; of what is undone by now, results tell."""
+    sql = "UPDATE ledger SET (tool, kind, target, text, state, before, after, told) = (?,?,?,?,?,?,?,?) WHERE id = ?"
+    db.executemany(sql, [(*_values(one), one.state == "undone", row) for one, row in zip(effects, rows, strict=True)])
 
 
 def row_of(effect: Effect, address: str, turn: int | None, now: datetime) -> tuple[object, ...]:

@@ -113,6 +113,11 @@ def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Hom
     assert f"; {asked_for} and " in done.out, "the list and what was done count alike"
     assert holding(home) == []
     assert home.run("memory", "forget", SECRET, "--yes").out == "Nothing found.\n"
+    home.run("memory", "add", "the pin of my bike is QUAGGA")
+    home.run("memory", "undo")
+    assert "undo" in {one.partition("/")[0] for one in holding(home, "QUAGGA")}
+    assert home.run("memory", "forget", "QUAGGA", "--yes").out.startswith("1. changes: ")
+    assert holding(home, "QUAGGA") == [] and "QUAGGA" not in home.run("memory", "log").out
 
 
 @pytest.mark.usefixtures("told")

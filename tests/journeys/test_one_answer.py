@@ -51,6 +51,18 @@ def test_a_question_is_acted_on_answered_and_remembered_by_the_next_process(home
     assert server.left == 0
 
 
+def test_what_nobody_could_allow_is_told_beside_the_answer(home: Home, server: ModelServer) -> None:
+    names = [f"{number}.txt" for number in range(5)]
+    home.workspace.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (home.workspace / name).write_text("kept")
+    server.script(calls("exec", {"command": "rm *.txt"}), says("They are still there."))
+    asked = home.run("-m", "Delete them")
+    assert (asked.status, asked.out) == (0, "They are still there.\n")
+    assert asked.err == ("Not done, as nobody here can say yes: exec rm *.txt. Ask in `nanoclaw`.\n")
+    assert sorted(one.name for one in home.workspace.glob("*.txt")) == names
+
+
 def test_json_prints_one_object_and_nothing_else(home: Home, server: ModelServer) -> None:
     server.script(calls("list_dir", {}), says("Done “here”.", usage={"prompt_tokens": 7, "completion_tokens": 3}))
     ended = home.run("-m", "look", "--json", "--session", "work")

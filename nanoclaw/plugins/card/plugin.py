@@ -170,6 +170,8 @@ class PlanCard(Plugin):
             did = f"{who.replace(quoted(command), 'this command', 1)} {lost_words(losses.lost, self._watch.name)}"
             text = f"{result.text}\n[put back as it was: {did}.{told} {why or NOTED}]"
             result = result._replace(text=text, is_error=bool(why))
+            if len(done.left) < len(losses.lost) + len(losses.beside):
+                result = result._replace(refused="owner" if why == SAID_NO else "nobody" if why else "later")
         else:
             known.deleted += losses.deletions
         if undo := self._host.get("undo"):
@@ -247,10 +249,9 @@ class PlanCard(Plugin):
         if not commands or call.id != f"card-{commands[0].id}" or digest(commands) != call.arguments["sha256"]:
             return Refuse(CHANGED)
         back = BACK if self._host.get("undo") else CANT
-        things = "this" if len(commands) == 1 else f"these {len(commands)} things, in this order"
-        asked = f"{numbered(commands)}\n\n{back}\n\nShall I do {things}, and nothing else?"
         exact = "\n".join(exact_losses(one, self._watch.name) for one in commands)
-        return Ask(f"None of this is done yet:\n\n{asked}", exact=exact)
+        asked = f"None of this is done yet:\n\n{numbered(commands)}\n\nShall I do exactly this? {back}"
+        return Ask(asked, exact=exact)
 
     async def _of(self, turn: Turn) -> CardTurn:
         if turn.id not in self._turns:

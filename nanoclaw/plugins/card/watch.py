@@ -161,8 +161,11 @@ class CommandWatch:
             raise ToolError("skipped, as it is no longer what the person was shown")
         effect, undo = _effect(name, command, is_gone=not one.left), self._host.get("undo")
         is_file = not one.is_folder and not one.was.startswith("link:")
-        with undo.watch(effect, report) if undo and is_file and _is_sayable(one.path) else nullcontext():
+        made = list[Effect]()
+        with undo.watch(effect, made.append) if undo and is_file and _is_sayable(one.path) else nullcontext():
             self._make(one)
+        for each in made:
+            report(each)
 
     def _make(self, one: HeldBack) -> None:
         """Make a file what the command left of it."""
@@ -196,12 +199,12 @@ class CommandWatch:
                 if now != old:
                     name, after = self.name(one.path), "" if now is None else sha256(now).hexdigest()
                     effect = _effect(name, command, is_gone=now is None)
-                    found.append(effect._replace(state="done", before=keep_copy(old, name), after=after))
+                    found.append(effect._replace(before=keep_copy(old, name), after=after))
         return found
 
 
 def _effect(name: str, command: str, *, is_gone: bool) -> Effect:
-    return Effect("exec", "file", name, f"{name} {'deleted' if is_gone else 'changed'} by {quoted(command)}")
+    return Effect("exec", "file", name, f"{name} {'deleted' if is_gone else 'changed'} by {quoted(command)}", "done")
 
 
 def _is_sayable(path: str) -> bool:

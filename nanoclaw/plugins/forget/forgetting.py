@@ -50,6 +50,7 @@ class Listing:
     passages: tuple[Passage, ...]
     messages: int
     left_out: int = 0
+    where: tuple[str, str] = ("conversations", "message")
 
     @property
     def count(self) -> int:
@@ -69,7 +70,8 @@ class Listing:
             similar = "" if passage.exact else " (similar)"
             lines.append(f"{number}. {passage.place}{similar}: {text if len(text) <= 300 else text[:299] + '…'}")
         if self.messages:
-            lines.append(f"{self.count}. conversations: {_counted(self.messages, 'message')} with these words")
+            place, noun = self.where
+            lines.append(f"{self.count}. {place}: {_counted(self.messages, noun)} with these words")
         if self.left_out:
             lines.append(f"[{self.left_out} more: use more exact words]")
         return "\n".join(lines)
@@ -126,8 +128,10 @@ class Forgetter:
         has_words = _has_words(query)
         messages = scrub.mentions(self._host.records, has_words)
         messages += sum(home_files.stands_in(path, has_words) for path in home_files.outputs(self._root))
-        passages = (*found[:MOST_HITS], *similar[:MOST_SIMILAR])
-        listing = Listing(query, passages, messages, max(0, len(found) - MOST_HITS))
+        passages, where = (*found[:MOST_HITS], *similar[:MOST_SIMILAR]), ("conversations", "message")
+        if not (found or messages) and (undo := self._host.get("undo")):
+            messages, where = undo.mentions(has_words), ("changes", "text")
+        listing = Listing(query, passages, messages, max(0, len(found) - MOST_HITS), where)
         self._listings[query] = listing
         return listing
 

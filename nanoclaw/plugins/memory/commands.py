@@ -93,14 +93,14 @@ def _remembered(store: MemoryStore) -> str:
 def _log(undo: Any, origins: Origins, *, with_diff: bool) -> list[str]:
     """Changes of memory files, numbered for /memory restore, the newest first."""
     lines = list[str]()
-    for number, change in enumerate(undo.history(LOGGED), 1):
+    for number, change in enumerate(undo.memory.all(LOGGED), 1):
         origin = origins.of_turn(change.turn) if change.turn and change.kind in ("note", "fact") else None
         state = ", undone" if change.state == "undone" else ""
         whose = f", {origin}" if origin else ""
         what = change.text if change.text.startswith(change.target) else f"{change.target}: {change.text}"
         lines.append(f"{number}. {change.at:%Y-%m-%d %H:%M} {what} ({change.tool}{whose}{state})")
         if with_diff:
-            changed = [visible(line) for line in undo.diff(change)]
+            changed = [visible(line) for line in undo.memory.diff(change)]
             more = [f"({len(changed) - DIFF_LINES} more lines)"] if len(changed) > DIFF_LINES else []
             within = " " * len(f"{number}. ")  # and as code, or its signs would be those of lists
             lines += [f"{within}{line}" for line in ("```diff", *changed[:DIFF_LINES], *more, "```")]
@@ -122,7 +122,7 @@ _RECALLED = "These are recalled as others' text, and are not in the prompt. /mem
 def _restore(undo: Any, which: str, tx: Tx) -> str:
     """Put a memory file back as a change left it, or MEMORY.md as it was at the end of a day."""
     if which.isascii() and which.isdigit() and len(which) < 5:
-        history = undo.history(1_000)
+        history = undo.memory.all(1_000)
         if not 1 <= int(which) <= len(history):
             return f"/memory log has {len(history)} changes, and no {which}."
         change = history[int(which) - 1]
@@ -132,7 +132,7 @@ def _restore(undo: Any, which: str, tx: Tx) -> str:
         day = date.fromisoformat(which)
     except ValueError:
         return f"/memory restore takes a number of /memory log, or a date such as 2026-05-03, not {which!r}."
-    changes = [each for each in undo.standing() if each.target == "MEMORY.md"]
+    changes = [each for each in undo.memory.standing() if each.target == "MEMORY.md"]
     later = [each for each in changes if each.at.date() > day]
     if not later:
         return f"MEMORY.md is as it was on {day}." if changes else "No change of MEMORY.md is kept."

@@ -179,7 +179,7 @@ class Origins:
         if origin := self.of_line(file, line):
             return f"{origin.at:%Y-%m-%d %H:%M}, {origin}"
         undo = self._host.get("undo")
-        return str(undo.blame(file, line)) if undo else ""
+        return str(undo.memory.blame(file, line)) if undo else ""
 
     def of_turn(self, turn: int) -> Origin | None:
         return self._first(f"SELECT {_COLUMNS} FROM memory_origins WHERE turn = ? LIMIT 1", turn)

@@ -149,10 +149,12 @@ class Cards:
 
     async def _done(self) -> PageCard | None:
         records, found = self._host.records, list[tuple[datetime, str, str]]()
+        if (undo := self._host.get("undo")) is None:
+            return None
         for one in self._host.conversations.all()[:CONVERSATIONS]:
             channel, _, chat = one.key.partition(":")
             effects = records.effects(Address(channel, chat), RECENT)
-            found += [(effect.at, effect.text, one.key) for effect in effects if effect.at and effect.state != "begun"]
+            found += [(did.at, undo.outcome(did), one.key) for did in effects if did.at and did.state != "begun"]
         newest = sorted(found, reverse=True)[:RECENT]
         rows = [
             CardRow(one_line(text, 200), f"{self._when(at.isoformat())} · {key.partition(':')[0]}", (), key)

@@ -164,11 +164,7 @@ class Shell(Plugin):
         if action == "input":
             self._obey_rules(text or "")
             return processes.input(id, text or "")
-        if action == "stop":
-            return await processes.stop(context, id)
-        if action == "wait":
-            return await processes.wait(context, id, min(max(1, seconds or 60), LONGEST_SECONDS))
-        return await processes.output(context, id)
+        return await processes.look(context, id, action, min(max(1, seconds or 60), LONGEST_SECONDS))
 
     def _obey_rules(self, text: str) -> None:
         """A line for a shell that runs is a command, for which the person's rules hold."""

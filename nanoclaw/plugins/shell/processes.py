@@ -87,14 +87,7 @@ class Processes:
         self._ended: deque[RunningProcess] = deque(maxlen=MOST)
         self._tasks: set[asyncio.Task[None]] = set()
         self._reported: dict[tuple[int, str], RunningProcess] = {}
-        ((self._earlier,),) = host.read(
-            "SELECT coalesce(max(id), 0) FROM shell_processes"
-        )  # the last of other programs
-
-    @property
-    def claims(self) -> int:
-        """The number of calls that wait for processes to end."""
-        return sum(one.claims for one in self._running.values())
+        ((self._earlier,),) = host.read("SELECT coalesce(max(id), 0) FROM shell_processes")  # of other programs
 
     # --- for the model -----------------------------------------------------------------------------------------------
 
@@ -149,29 +142,17 @@ class Processes:
         if len(self._running) >= MOST:
             raise ToolError(f"{MOST} processes run already: stop one first, or wait.\n{self.listed()}")
 
-    async def output(self, context: ToolContext, id: int) -> str:
-        one = self._find(id)
-        if one is None:
+    async def look(self, context: ToolContext, id: int, action: str, seconds: int) -> str:
+        """Tell what is new of one, first stop it or wait for its end where that is the action."""
+        if (one := self._find(id)) is None:
             return self._gone(id)
         with self._claimed(one, context):
-            return self._state(one)
-
-    async def wait(self, context: ToolContext, id: int, seconds: int) -> str:
-        one = self._find(id)
-        if one is None:
-            return self._gone(id)
-        with self._claimed(one, context):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(one.ended.wait(), seconds)
-            return self._state(one)
-
-    async def stop(self, context: ToolContext, id: int) -> str:
-        one = self._find(id)
-        if one is None:
-            return self._gone(id)
-        with self._claimed(one, context):
-            one.process.stop()
-            await one.ended.wait()
+            if action == "stop":
+                one.process.stop()
+                await one.ended.wait()
+            elif action == "wait":
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(one.ended.wait(), seconds)
             return self._state(one)
 
     def input(self, id: int, text: str) -> str:
@@ -296,7 +277,7 @@ class Processes:
         fence = "~~~~" if "```" in lines else "```"
         last = f" Its last lines:\n{fence}\n{lines}\n{fence}" if lines else f" Its output: {row.path}" * (not output)
         verb = "" if outcome.startswith("was ") else "has ended after " + self._age(row) + ": "
-        text = self._redacted("\n".join(filter(None, (f"{row.name} {verb}{outcome}.{last}", losses))))
+        text = self._host.redact("\n".join(filter(None, (f"{row.name} {verb}{outcome}.{last}", losses))))
         address, source = Address(row.channel, row.chat), f"process {row.id}"
         if not begins_turn:
             tx.send(Outbound(address, text, outside=source), f"Process {row.id} ran in the background.")
@@ -331,7 +312,7 @@ class Processes:
     # --- what is known -----------------------------------------------------------------------------------------------
 
     def _insert(self, context: ToolContext, command: str, path: str, tx: Tx) -> ProcessRow:
-        command, (channel, chat) = self._redacted(command), context.address
+        command, (channel, chat) = self._host.redact(command), context.address
         conversation, began = "\n".join(context.conversation), self._host.now().isoformat()
         values = (command, channel, chat, conversation, context.sender, began, path, "running", "")
         names = ", ".join(ProcessRow._fields[1:])
@@ -361,9 +342,6 @@ class Processes:
         seconds = round((self._host.now() - datetime.fromisoformat(row.began)).total_seconds())
         minutes, hours = seconds // 60, seconds // 3600
         return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes >= 2 else f"{seconds} s"
-
-    def _redacted(self, text: str) -> str:
-        return self._host.redact(text)
 
 
 def _begins_turn(row: ProcessRow) -> bool:

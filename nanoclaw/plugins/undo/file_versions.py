@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +21,8 @@ from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, re
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.undo.memory_history import BY_HAND, MemoryHistory, is_memory, when
+from nanoclaw.plugins.undo.memory_history import BY_HAND, MemoryHistory, is_memory, outcome, when
+from nanoclaw.snapshots.places import remove
 
 T = TypeVar("T")
 
@@ -34,12 +36,14 @@ class FileVersions:
     Whoever has a transaction open gives it; without one each change makes its own.
     """
 
+    outcome = staticmethod(outcome)
+
     def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
         """Limits of age and size of the copies; the oldest are deleted first."""
         self.root = host.workspace
         self._reach = host.reach
         self._folder, self.clock, self._records = folder, host.now, host.records
-        self._host = host
+        self._host, self.memory = host, MemoryHistory(self, host.records)
         self._days, self._most_bytes = days, most_bytes
         self._swept: datetime | None = None
         self._bytes = 0  # in copies, since they were last counted
@@ -98,11 +102,20 @@ class FileVersions:
         """Keep what the file of an effect is before a change, and report it with what it is after, whatever becomes of
         the change. Raises WorkspaceError, before anything was changed, if no copy can be kept."""
         before = self.keep(effect.target) if effect.target else None
+        with suppress(OSError):  # then an empty folder is left by /undo
+            for folder in Path(effect.target).parents if before == "" else ():
+                if not (self.root / folder).is_dir():
+                    self._make_folder()
+                    self._made(folder).touch()
         try:
             yield
         finally:
             after = self._after(effect.target) if before is not None else None
             report(effect._replace(before=None if after is None else before, after=after))
+
+    def _made(self, folder: Path) -> Path:
+        """The mark of a folder that came with a file; its name says none of its words."""
+        return self._folder / f"made-{sha256(os.fsencode(folder)).hexdigest()}"
 
     def _after(self, name: str) -> str | None:
         """For a memory file, a copy of its new state is kept too, so that edits by hand become versions."""
@@ -130,8 +143,8 @@ class FileVersions:
     # --- taking back -------------------------------------------------------------------------------------------------
 
     def revert(self, effect: Effect, tx: Tx | None = None) -> None:
-        """Put a file back as it was before. Raises WorkspaceError, and changes nothing, if it is another one since or
-        its copy is not kept any more."""
+        """Put a file back as it was before, without the folders that came with it and are empty. Raises WorkspaceError,
+        and changes nothing, if it is another one since or its copy is not kept any more."""
         name, now = effect.target, self.state(effect.target)
         if effect.before is None:
             raise WorkspaceError(f"{name} was too large to be kept, so it cannot be put back.")
@@ -142,12 +155,16 @@ class FileVersions:
                     "is not undone. Edit the file itself."
                 )
             self._put(name, self._content(effect))
+        root = os.path.realpath(self.root)
+        with suppress(OSError):  # there is something in it
+            for folder in takewhile(lambda one: self._made(one).exists(), () if effect.before else Path(name).parents):
+                remove(root, f"{root}/{folder}", is_folder=True)
         self._write(tx, partial(self._records.mark_undone, effect=effect))
 
     def undo(self, tx: Tx | None = None) -> Effect:
         """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing, if
         there is none or its copy is not kept any more."""
-        for effect in self.standing()[:1]:
+        for effect in self.memory.standing()[:1]:
             if effect.tool == BY_HAND:
                 self.keep(effect.target)  # what was typed can be brought back
                 self._put(effect.target, self._content(effect))
@@ -157,28 +174,17 @@ class FileVersions:
             return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
 
-    def standing(self) -> list[Effect]:
-        """Changes of memory files that were not undone, the newest first."""
-        return MemoryHistory(self, self._records).standing()
-
-    def history(self, count: int = 10) -> list[Effect]:
-        """The same with those that were undone."""
-        return MemoryHistory(self, self._records).all()[:count]
-
-    def diff(self, effect: Effect) -> list[str]:
-        """The lines that a change took away (“- ”) and brought (“+ ”)."""
-        return MemoryHistory(self, self._records).diff(effect)
-
-    def blame(self, name: str, line: str) -> str:
-        """The change that brought a line of a memory file, in words; '' if no copy tells."""
-        return MemoryHistory(self, self._records).blame(name, line)
-
     def restore(self, effect: Effect, *, before: bool = False, tx: Tx | None = None) -> None:
         """Make a memory file what it was right after a change, or right `before` it: a further change."""
         told = f"{effect.target} is again what it was {'before' if before else 'at'} {when(effect)}"
         content = self._content(effect if before else effect._replace(before=effect.after))
         with self.of(Effect("/memory restore", "file", effect.target, told), tx=tx):
             self._put(effect.target, content)
+
+    def mentions(self, has_words: Callable[[str], bool]) -> int:
+        """Count the copies, and the recent lines about changes, that have the words."""
+        logged = [effect.text for effect in self._records.of_files("done", "failed", "undone")]
+        return sum(map(has_words, (*logged, *(path.read_text("utf-8", "replace") for path in self._copies()))))
 
     def forget(self, has_words: Callable[[str], bool], tx: Tx | None = None) -> None:
         """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be

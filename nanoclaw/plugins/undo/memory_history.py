@@ -25,6 +25,13 @@ def when(effect: Effect) -> str:
     return f"{effect.at:%Y-%m-%d %H:%M}" if effect.at else "an unknown time"
 
 
+def outcome(effect: Effect) -> str:
+    """Text of an effect with what became of it."""
+    marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
+    is_back = effect.kind == "command" and effect.state == "undone"
+    return f"{effect.text}{' (what it deleted was put back)' if is_back else marks[effect.state]}"
+
+
 class MemoryHistory:
     """Lists are newest first."""
 
@@ -48,9 +55,10 @@ class MemoryHistory:
             begins[name] = effect.before
         return _newest_first(found)
 
-    def all(self) -> list[Effect]:
+    def all(self, count: int = 10) -> list[Effect]:
         """The same with those that were undone."""
-        return _newest_first([*self.standing(), *(effect for effect in self._logged() if effect.state == "undone")])
+        undone = (effect for effect in self._logged() if effect.state == "undone")
+        return _newest_first([*self.standing(), *undone])[:count]
 
     def diff(self, effect: Effect) -> list[str]:
         lines = [_lines(self._versions.version(effect.target, each)) for each in (effect.before, effect.after)]

@@ -12,7 +12,7 @@ from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Turn, Tx
 from nanoclaw.plugins.undo.file_versions import FileVersions
-from nanoclaw.plugins.undo.memory_history import when
+from nanoclaw.plugins.undo.memory_history import outcome, when
 
 SHOWN = 20
 """Lines of /receipts, where no number is given."""
@@ -24,6 +24,7 @@ LOOKED_AT = 500
 """So many effects of a conversation are looked at for what can be undone, and all of a command that goes on there."""
 TOLD = 20
 """So many files that were put back are named."""
+NOT_UNDOABLE = "Not undoable: {}."
 
 
 class UndoSettings(NamedTuple):
@@ -77,7 +78,10 @@ class Undo(Plugin):
         if count is None:
             return f"/receipts takes a number of lines, such as /receipts 50, not {said.argument!r}."
         effects = self._records.effects(said.conversation, count)
-        return "\n".join(map(_line, reversed(effects))) or "Nothing was changed in this conversation."
+        return (
+            "\n".join(f"- {when(one)} {outcome(one)}" for one in reversed(effects))
+            or "Nothing was changed in this conversation."
+        )
 
     def _undo(self, said: Said, tx: Tx) -> str:
         count = _number(said.argument, 1)
@@ -96,17 +100,17 @@ class Undo(Plugin):
             try:
                 became = self._take_back(tx, effect)
             except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
-                told += [*map(_not_undoable, passed), str(error)]
+                told += [*map(NOT_UNDOABLE.format, passed), str(error)]
                 passed, left, kept, last = [], left - costs, kept + costs, effect
                 continue
             if became:
                 undone.append(became)
-                told += map(_not_undoable, passed)
+                told += map(NOT_UNDOABLE.format, passed)
                 passed, left, last = [], left - costs, effect
             elif effect.before is None or effect.before != effect.after:
                 passed.append(effect.text if effect.state != "begun" else f"{effect.text} (unknown outcome)")
         if left == count:
-            told = ["There is nothing to undo in this conversation.", *map(_not_undoable, passed[:5])]
+            told = ["There is nothing to undo in this conversation.", *map(NOT_UNDOABLE.format, passed[:5])]
         elif count == kept == 1:
             told.append("/undo 2 goes on to the change before.")
         elif left + kept:
@@ -158,7 +162,8 @@ def line_after_turn(effects: Sequence[Effect]) -> str:
     done = [one for one in effects if one.state == "done" and (one.before is None or _has_changed(one))]
     kinds = Counter(effect.kind for effect in done)
     files = list(dict.fromkeys(effect.text for effect in done if effect.kind == "file"))
-    parts = files[:FILES]
+    back = sum(one.kind == "command" and one.state == "undone" for one in effects)
+    parts = [f"put back what {back} command{'s' * (back > 1)} deleted"] * bool(back) + files[:FILES]
     if len(files) > FILES:
         parts.append(f"{len(files) - FILES} more")
     if noted := kinds["note"] + kinds["fact"]:
@@ -183,12 +188,3 @@ def _is_of_one_command(one: Effect, other: Effect) -> bool:
 
 def _has_changed(effect: Effect) -> bool:
     return effect.before is not None and effect.before != effect.after
-
-
-def _line(effect: Effect) -> str:
-    marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
-    return f"- {when(effect)} {effect.text}{marks[effect.state]}"
-
-
-def _not_undoable(text: str) -> str:
-    return f"Not undoable: {text}."

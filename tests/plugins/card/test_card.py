@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, UserMessage
 from nanoclaw.core.plugin import Plugin, Refuse, Tool, Turn, Verdict
 from nanoclaw.core.tool import tool
@@ -39,8 +40,7 @@ CARD = (
     "None of this is done yet:\n\n"
     "1. `rm four.txt` deletes 1 file (`four.txt`)\n"
     "2. `rm five.txt` deletes 1 file (`five.txt`)\n\n"
-    "/undo brings the files back.\n\n"
-    "Shall I do these 2 things, in this order, and nothing else?\n\n"
+    "Shall I do exactly this? /undo brings the files back.\n\n"
     "```\ndelete four.txt\ndelete five.txt\n```"
 )
 
@@ -55,6 +55,9 @@ async def test_from_the_fourth_deletion_on_all_is_put_back_and_one_yes_does_exac
         assert "going ahead" in await program.ask("yes")
         assert await program.answer() == "All gone."
         assert there(program) == []
+        told = [line.partition(" ")[2][17:] for line in (await program.ask("/receipts")).splitlines()]
+        assert told.count("four.txt deleted by `rm four.txt`") == 1
+        assert "ran `rm four.txt` (what it deleted was put back)" in told
         assert texts(program)[6:] == ["Done with 1 of 1 files\nDone with 1 of 1 files"]
         assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
         assert not program.rows("SELECT 1 FROM card_held")
@@ -79,7 +82,11 @@ async def test_what_was_put_back_is_nobody_elses_text_though_the_turn_has_read_s
         await program.ask("/ran curl example.org\nA page says: Hello there, all of you.")
         await program.ask("Delete them")
         await program.ask("no")
+        assert await program.answer() == "Kept."
         assert there(program) == NAMES
+        assert [event.text for _, event in program.channel.events if isinstance(event, Receipt)] == [
+            "put back what 1 command deleted"
+        ]
         assert "- new.md: " in (marked := await program.ask("/taint")) and ".txt" not in marked
 
 
@@ -141,7 +148,7 @@ async def test_what_a_command_took_away_is_put_back_and_one_yes_does_it_without_
         (program.workspace / "long.md").chmod(0o640)
         before = state(program)
         question = await program.ask("Go")
-        assert did in question and "\n\nShall I do this, and nothing else?" in question
+        assert did in question and "\n\nShall I do exactly this? " in question
         assert state(program) == before
         assert "[put back as it was: this command" in texts(program)[0]
         await program.ask("yes")

@@ -36,6 +36,12 @@ async def test_today_tells_what_is_due_and_done_and_its_buttons_change_it(tmp_pa
         assert remove["asks"] == "Remove reminder 1?"
         assert (await do(browser, remove["command"])).status_code == 200
         assert (await cards(browser, "today"))["Due"]["rows"] == []
+        for text in ("remind me in 2 hours to water the plants", "/undo"):
+            await browser.say("page:one", text)
+            await events.until("item")
+            await events.until("item")
+        undone, *_ = (await cards(browser, "today"))["Done"]["rows"]
+        assert undone["text"] == f"{done['text'].replace('1', '2', 1)} (undone)"
 
 
 async def test_knows_keeps_a_fact_finds_it_and_renders_it_harmlessly(tmp_path: Path) -> None:

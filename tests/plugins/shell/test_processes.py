@@ -39,7 +39,7 @@ async def until_it_waits(program: Program, number: int = 1) -> None:
 def processes_waited_for(program: Program) -> int:
     """The number of calls that wait for processes to end."""
     (shell,) = (one for one in program.app.plugins if one.name == "shell")
-    return int(shell._processes.claims)  # type: ignore[attr-defined]
+    return sum(one.claims for one in shell._processes._running.values())  # type: ignore[attr-defined]
 
 
 def output(program: Program, number: int = 1) -> str:

@@ -49,7 +49,7 @@ def test_every_change_of_a_memory_file_can_be_undone_in_turn(hands: Hands, facts
     ):
         hands(name, **arguments)
         states.append(facts.read_bytes())
-    first, *_, last = undo.history()
+    first, *_, last = undo.memory.all()
     assert (last.target, last.text, last.tool) == ("MEMORY.md", "noted “x”", "memory_add")
     assert first.tool == "write_file"
     for state in reversed(states[:-1]):
@@ -62,7 +62,7 @@ def test_every_change_of_a_memory_file_can_be_undone_in_turn(hands: Hands, facts
 def test_a_new_note_is_taken_away_again(hands: Hands, undo: FileVersions) -> None:
     hands("memory_add", text="x")
     undo.undo()
-    assert not (hands.root / "memory/2026-05-03.md").exists()
+    assert not (hands.root / "memory").exists(), "an empty folder is left"
 
 
 def test_a_change_under_one_by_another_hand_is_not_taken_back(hands: Hands, facts: Path, undo: FileVersions) -> None:
@@ -83,10 +83,10 @@ def test_edits_by_hand_are_versions_that_are_undone_in_their_turn_and_can_be_bro
     hands("memory_add", text="y", kind="fact")
     facts.write_text(facts.read_text() + "- typed later\n")
     whole = facts.read_text()
-    assert [change.tool for change in undo.history()] == ["by hand", "memory_add", "by hand", "memory_add"]
-    assert undo.blame("MEMORY.md", "- typed") == "2026-05-03 23:30, another hand"
-    assert undo.blame("MEMORY.md", "- 2026-05-03: x") == "2026-05-03 23:30, memory_add"
-    assert [undo.diff(change) for change in undo.history()] == [
+    assert [change.tool for change in undo.memory.all()] == ["by hand", "memory_add", "by hand", "memory_add"]
+    assert undo.memory.blame("MEMORY.md", "- typed") == "2026-05-03 23:30, another hand"
+    assert undo.memory.blame("MEMORY.md", "- 2026-05-03: x") == "2026-05-03 23:30, memory_add"
+    assert [undo.memory.diff(change) for change in undo.memory.all()] == [
         ["+ - typed later"],
         ["+ - 2026-05-03: y"],
         ["+ - typed"],
@@ -95,8 +95,8 @@ def test_edits_by_hand_are_versions_that_are_undone_in_their_turn_and_can_be_bro
     for expected in (f"{noted}- typed\n- 2026-05-03: y\n", f"{noted}- typed\n", noted, before):
         undo.undo()
         assert facts.read_text() == expected
-    assert {change.state for change in undo.history()} == {"undone"}
-    (latest,) = (change for change in undo.history() if undo.diff(change) == ["+ - typed later"])
+    assert {change.state for change in undo.memory.all()} == {"undone"}
+    (latest,) = (change for change in undo.memory.all() if undo.memory.diff(change) == ["+ - typed later"])
     undo.restore(latest)
     assert facts.read_text() == whole
     undo.undo()
@@ -116,7 +116,7 @@ def test_what_fails_or_changes_nothing_is_no_change(hands: Hands, facts: Path, u
     hands("write_file", path="MEMORY.md", content=FACTS)
     hands("write_file", path="other.md", content="x")
     hands.error("write_file", path="../MEMORY.md", content="x")
-    assert undo.history() == []
+    assert undo.memory.all() == []
 
 
 def test_a_file_is_put_back_by_its_own_place_though_it_was_named_otherwise(hands: Hands, undo: FileVersions) -> None:
