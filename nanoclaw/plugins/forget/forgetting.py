@@ -70,8 +70,7 @@ class Listing:
             similar = "" if passage.exact else " (similar)"
             lines.append(f"{number}. {passage.place}{similar}: {text if len(text) <= 300 else text[:299] + '…'}")
         if self.messages:
-            place, noun = self.where
-            lines.append(f"{self.count}. {place}: {_counted(self.messages, noun)} with these words")
+            lines.append(f"{self.count}. {self.where[0]}: {_counted(self.messages, self.where[1])} with these words")
         if self.left_out:
             lines.append(f"[{self.left_out} more: use more exact words]")
         return "\n".join(lines)

@@ -155,10 +155,9 @@ class FileVersions:
                     "is not undone. Edit the file itself."
                 )
             self._put(name, self._content(effect))
-        root = os.path.realpath(self.root)
         with suppress(OSError):  # there is something in it
             for folder in takewhile(lambda one: self._made(one).exists(), () if effect.before else Path(name).parents):
-                remove(root, f"{root}/{folder}", is_folder=True)
+                remove(str(self.root.resolve()), f"{self.root.resolve()}/{folder}", is_folder=True)
         self._write(tx, partial(self._records.mark_undone, effect=effect))
 
     def undo(self, tx: Tx | None = None) -> Effect:
