@@ -18,9 +18,7 @@ _ALONE = rf"{_EDGE}(?:(?:{_LABEL})*(?:{_ANY}|(?-i:HEARTBEAT[ -]?OK))|(?-i:NO[ -]
 _AT_START = rf"\s*(?P<before>[{re.escape(_WRAP)}]*)(?P<token>{_ANY})"
 _AT_END = rf"(?P<token>{_ANY})(?P<after>[{re.escape(_WRAP)}.!?,;:…\s]*)$"
 
-_QUOTES = "\"'`“”„‘’«»"
-_SEPARATORS = " \t\r\n-–—:;,|"
-_STOPS = ".!?…"
+_QUOTES, _SEPARATORS, _STOPS = "\"'`“”„‘’«»", " \t\r\n-–—:;,|", ".!?…"
 
 
 def spoken(text: str) -> str:
@@ -29,6 +27,8 @@ def spoken(text: str) -> str:
     A token at the beginning or the end is taken off, and every other word stays. One in the middle, or quoted within a
     sentence, is a word like any other.
     """
+    if not re.search("heartbeat|reply|silent", text, re.IGNORECASE):
+        return text  # nearly every answer: what follows is dear to compile
     if re.fullmatch(_ALONE, text, re.IGNORECASE):
         return ""
     if not re.search(_ANY, text, re.IGNORECASE):
