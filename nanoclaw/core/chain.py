@@ -69,7 +69,7 @@ class Chain:
         self.asker = next((one.asker for one in plugins if one.asker), Asker())
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
-        self._brought: dict[str, list[Tool]] = {}
+        self._brought: dict[Plugin, list[Tool]] = {}
         self._tools: dict[str, Tool] = {}
         self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in (*HOOKS, "sections")}
 
@@ -107,8 +107,8 @@ class Chain:
         `before_context` are asked again, as when a context begins."""
         asked = self.plugins if not self._tools else tuple(self._about("before_context", None)) if anew else ()
         if asked:
-            self._brought |= {one.name: self._list(one, "tools", one.tools, Tool) for one in asked}
-            found = [tool for one in self.plugins for tool in self._brought[one.name]]
+            self._brought |= {one: self._list(one, "tools", one.tools, Tool) for one in asked}
+            found = [tool for one in self.plugins for tool in self._brought[one]]
             for one in self._of["restrict_tools"]:
                 found = self._restricted(one, found)
             self._tools = {tool.name.casefold(): tool for tool in found}
