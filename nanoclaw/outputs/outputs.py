@@ -22,7 +22,7 @@ KEPT_BYTES = 200_000_000
 """Of all outputs in the folder; the oldest go when there are more."""
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OURS = re.compile(r"[a-z_]+-[0-9a-f]{12}\.txt|\.[0-9a-f]{12}\.part")
+_OURS = r"[a-z_]+-[0-9a-f]{12}\.txt|\.[0-9a-f]{12}\.part"
 
 
 DIFF_LINES, DIFF_CHARACTERS = 400, 20_000
@@ -142,7 +142,7 @@ def _drop_oldest(folder: int, besides: str) -> None:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if _OURS.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            if re.fullmatch(_OURS, entry.name) and entry.is_file(follow_symlinks=False):
                 found.append((entry.name == besides, entry.stat().st_mtime, entry.name, entry.stat().st_size))
     left = sum(size for *_, size in found)
     for _, _, name, size in sorted(found)[:-1]:

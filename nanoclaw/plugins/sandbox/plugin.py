@@ -435,7 +435,7 @@ class SandboxedCommands:
             from nanoclaw.net.proxy import JudgingProxy
 
             self._folder = self._folder or scratch_folders.make("relay")  # the path of a socket must be short
-            allow = (*self._host.setting("net.allow"), *filter(_LOCAL.match, opened.hosts))
+            allow = (*self._host.setting("net.allow"), *(one for one in opened.hosts if re.match(_LOCAL, one)))
             path, proxy = f"{self._folder}/{len(self._proxies)}", JudgingProxy(allow, hosts)
             self._proxies[hosts] = path, proxy
             await proxy.start_at(path)
@@ -455,7 +455,7 @@ _OWN_FILES = "; no command changes memory, skills and AGENTS.md: write_file and 
 
 _NAMED = r"(?:^|[\s=:'\"(>])((?:~|\$HOME|\$\{HOME\}|/)[^\s'\"|;&<>()]*)"
 _NET = r"\b(?:pip3?|npm|npx|yarn|pnpm|uv|curl|wget|ssh|scp|sftp|rsync|cargo|go|gem|apt(?:-get)?|ping|nc) "
-_LOCAL = re.compile(r"([\d.]+|\[.*\]|[^.:]+|.*\.(local|lan|home|internal))(:\d+)?$")  # may lie in the owner's network
+_LOCAL = r"([\d.]+|\[.*\]|[^.:]+|.*\.(local|lan|home|internal))(:\d+)?$"  # may lie in the owner's network
 _CLOSED = r"(?i)permission denied|read-only file|no such file|not permitted|cannot|unable"
 _HIDES = r"[2&]>+ *(?:/dev/null|&-)"
 _KEPT = (
