@@ -273,9 +273,9 @@ class Asks(Asker):
         more = ask.is_free + ask.asks_back, revealed(ask.exact), json.dumps(ask.scope, ensure_ascii=False)
         of = (turn.id or None) if turn else None, call.id if call else "", sha256_of(call) if call else ""
         whose = (turn.sender, json.dumps(turn.conversation)) if turn else ("", "")
-        row = (*of, *what, *more, *place, json.dumps(about), now.isoformat(), expires.isoformat(), *whose)
-        sql = f"INSERT INTO approvals_asks ({COLUMNS}) VALUES ({', '.join('?' * len(row))}) RETURNING id"
-        ((number,),) = tx.execute(sql, *row)
+        ((number,),) = tx.execute("UPDATE approvals_numbers SET last = last + 1 RETURNING last")
+        row = (number, *of, *what, *more, *place, json.dumps(about), now.isoformat(), expires.isoformat(), *whose)
+        tx.execute(f"INSERT INTO approvals_asks (id, {COLUMNS}) VALUES ({', '.join('?' * len(row))})", *row)
         (question,) = self._questions("id = ?", number)
         tx.execute("UPDATE approvals_asks SET outbox = ? WHERE id = ?", self.send(tx, question), number)
         tx.after(self.expire)

@@ -38,6 +38,8 @@ class Approvals(Plugin):
         """
         + grants.TABLE,
         "DROP TABLE IF EXISTS approvals_elevated",
+        """CREATE TABLE approvals_numbers (last INTEGER NOT NULL) STRICT;  -- of questions: none comes again
+        INSERT INTO approvals_numbers SELECT coalesce(max(id), 0) FROM approvals_asks""",
     )
     marks = ("approvals_copies.channel", "approvals_copies.chat", *grants.MARKS)
 

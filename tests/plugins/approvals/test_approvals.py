@@ -78,6 +78,18 @@ async def test_a_question_names_its_number_on_its_buttons_and_in_words(tmp_path:
         assert (await task).is_yes
 
 
+async def test_a_late_yes_to_a_question_of_a_deleted_conversation_answers_no_other_question(tmp_path: Path) -> None:
+    asks = call("write_file", {"path": "AGENTS.md", "content": "a"})
+    async with running(tmp_path, ScriptedProvider(asks, asks), channel=Numbering()) as home:
+        await home.say("Write it")
+        assert "/yes 1" in (await home.channel.sent.get()).text
+        assert "Deleted" in await home.ask("/sessions delete main yes")
+        await home.say("Write it")
+        assert "/yes 2" in (await home.channel.sent.get()).text
+        assert await home.ask("/yes 1") == "There is no open question 1."
+        assert home.rows("SELECT id, by FROM approvals_asks") == [(2, "")]
+
+
 def test_answers_of_others_are_read_and_requests_are_left() -> None:
     """The halves were parted by lot from answers to other people's assistants; "unseen" was put away."""
     lines = Path(__file__).with_name("answers.tsv").read_text("utf-8").splitlines()
