@@ -125,17 +125,16 @@ IS_RESULT = "session = ? AND CASE WHEN json_valid(body) THEN json_extract(body, 
 
 
 def list_sessions(store: Store) -> list[ConversationInfo]:
-    """`messages` are those of the person and the answers, without what was taken back."""
-    rows = store.rows(
-        "SELECT key, sessions.context, coalesce((SELECT body ->> 'text' FROM messages AS m WHERE session = sessions.id"
-        " AND m.context = sessions.context AND json_valid(body) AND body ->> 'kind' = 'user'"
-        " AND body ->> 'origin' <> 'runtime' ORDER BY id LIMIT 1), ''), count(CASE WHEN messages.context > 0 AND"
-        " json_valid(body) AND json_extract(body, '$.kind', '$.origin', '$.finish') IN ('[\"user\",\"person\",null]',"
-        """ '["assistant",null,"stop"]', '["assistant",null,"length"]') THEN 1 END), coalesce(max(started), '')"""
-        " FROM sessions LEFT JOIN messages ON messages.session = sessions.id LEFT JOIN turns ON turns.id = turn"
-        " GROUP BY sessions.id ORDER BY 5 DESC"
-    )
-    return [ConversationInfo(*row) for row in rows]
+    """`messages` are those of the person and the answers, without what was taken back; none where no person wrote."""
+    is_a = "CASE WHEN json_valid(body) THEN body ->> 'kind' = {} END"  # as the indexes have it: no message is read
+    asked = is_a.format("'user' AND body ->> 'origin' = 'person'")
+    answered = is_a.format("'assistant' AND body ->> 'finish' IN ('stop', 'length')")
+    of_it = "(SELECT {} FROM messages WHERE session = sessions.id AND {})"
+    words = of_it.format("body ->> 'text'", f"context = sessions.context AND {asked} ORDER BY id LIMIT 1")
+    questions, answers = (of_it.format("count(*)", f"context > 0 AND {one}") for one in (asked, answered))
+    last = "(SELECT max(started) FROM turns WHERE session = sessions.id)"
+    what = f"key, context, coalesce({words}, ''), iif({questions}, {questions} + {answers}, 0), coalesce({last}, '')"
+    return [ConversationInfo(*row) for row in store.rows(f"SELECT {what} FROM sessions ORDER BY 5 DESC")]
 
 
 def whole_history(store: Store, key: str) -> list[Message] | None:

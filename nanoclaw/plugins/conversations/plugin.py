@@ -74,11 +74,9 @@ class ListOfConversations(Plugin):
     async def _sessions(self, said: Said) -> Reply:
         action, _, rest = said.argument.strip().partition(" ")
         if action in ("", "list"):
-            return self._listed(LISTED if not action and not said.shell else None)
-        if action == "search":
-            return self._searched(rest)
+            return self._listed(LISTED if not action and not said.shell else None, is_all=bool(action))
         if action not in ("rename", "delete", "open"):
-            return self._searched(said.argument)
+            return self._searched(rest if action == "search" else said.argument)
         found, rest = self._found(rest.strip())
         if action == "open":
             return await self._host.write(lambda tx: self._ways.open(found, said, tx))
@@ -86,8 +84,10 @@ class ListOfConversations(Plugin):
             return await self._delete(found, said, is_sure=rest == "yes")
         return Reply(await self._host.write(lambda tx: self._name(found, rest, tx)))
 
-    def _listed(self, most: int | None) -> Reply:
+    def _listed(self, most: int | None, is_all: bool) -> Reply:
+        """Without `is_all` only those in which a person wrote, or that have a title: no runs of heartbeats and jobs."""
         rows = titled(self._host.read, self._host.conversations.all())
+        rows = [row for row in rows if is_all or row["messages"] or row["title"]]
         more = [f"{len(rows[most:])} more: `/sessions list`"] if most and rows[most:] else []
         return Reply("\n".join([*map(self._line, rows[:most]), *more]) or "None yet.", {"sessions": rows})
 

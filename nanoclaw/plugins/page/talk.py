@@ -66,7 +66,7 @@ class Talk:
     async def _list(self, request: Request) -> Response:
         """The conversations; with words those that have them in their title, and the messages that do."""
         words = request.query_params.get("words", "").strip()
-        said = Said(f"search {words}" if words else "list", MAIN, MAIN, "owner", "owner")
+        said = Said(f"search {words}" if words else "", MAIN, MAIN, "owner", "owner")
         data = (await self._host.carry_out("sessions", said)).data or {}
         talks = [one for one in data.get("sessions", ()) if one["last"]]
         message = self._channel.transcript.message  # None for one that was taken back
@@ -80,16 +80,14 @@ class Talk:
         mark, live = self._channel.live.so_far(key)
         transcript, end = self._channel.transcript, LAST if mark is None else mark + 1
         try:
-            if before := query.get("before"):
-                page = transcript.page(key, min(int(before), end))
-            elif after := query.get("after"):
+            if after := query.get("after"):
                 page = transcript.after(key, int(after), end)
             elif at := query.get("at"):
                 page = transcript.around(key, int(at), end)
             elif day := query.get("on"):
                 page = transcript.on(key, day, end)
             else:
-                page = transcript.page(key, end)
+                page = transcript.page(key, min(int(query.get("before", end)), end))
         except (ValueError, OverflowError):
             raise HTTPException(400, "There is no such place in a conversation.") from None
         known = {one["id"] for one in live}

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import ANY
 
-from nanoclaw.core.messages import Inbound, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, UserMessage
 from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.plugins.conversations.titles import titled
 from nanoclaw.plugins.forget.scrub import scrub
 from nanoclaw.plugins.forget.words import words_of
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from nanoclaw.start.host import PluginHost
+from nanoclaw.start.host import ConversationStore, PluginHost
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home
 from tests.program import BERLIN, MAIN, HandClock, Program, running
@@ -143,6 +143,19 @@ async def test_a_deletion_that_waited_for_the_next_start_does_not_wait_for_itsel
         await program.app.router.keep(Inbound(MAIN, "me", "left", said, role="owner"))
     async with running(tmp_path, ScriptedProvider()) as program:
         assert "Deleted: terminal:main" in await program.answer()
+
+
+async def test_runs_that_no_person_talked_in_are_listed_only_when_all_are(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Ok.")) as program:
+        run = [
+            UserMessage("Look around", program.clock(), "heartbeat"),
+            AssistantMessage("All is well", program.clock()),
+        ]
+        with program.app.transactions.open() as tx:
+            ConversationStore(program.app).add(Address("heartbeat", "main"), [run], tx)
+        await program.ask("Hello")
+        assert "heartbeat" not in await program.ask("/sessions")
+        assert "`heartbeat:main`: no title" in await program.ask("/sessions list")
 
 
 async def test_the_list_shows_the_day_of_the_person_and_how_long_ago_it_was(tmp_path: Path) -> None:
