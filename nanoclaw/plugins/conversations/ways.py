@@ -14,8 +14,8 @@ from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.conversations.titles import age, titled
 
-LISTED = 10
-"""Messages that /rewind shows."""
+LISTED, NAMED = 10, ("terminal", "page")
+"""Messages that /rewind shows; channels whose conversations are names that a person may choose."""
 
 _LAST = 2**62  # behind every row
 _EFFECTS = 500  # of a conversation, that are looked at
@@ -50,7 +50,7 @@ class Ways:
         """All up to a message and its answer, in a conversation of its own."""
         conversation = said.conversation
         asked = self._asked(conversation)
-        one = self._numbered(asked, said.argument, "/branch 12")
+        one = self._numbered(asked, said.argument)
         new = self._new(said, self._upto(conversation, asked, one), tx)
         if model := self._host.conversations.of(conversation).model:
             self._host.conversations.of(new).use_model(model)
@@ -95,10 +95,11 @@ class Ways:
     def _new(self, said: Said, turns: Sequence[Sequence[Message]], tx: Tx) -> Address:
         """A conversation with a name that is not taken."""
         channel, chat = said.conversation
-        base = re.sub(r"-\d+$", "", chat if channel == "terminal" else f"{channel}-{chat}")
+        own = said.address.channel if said.address.channel in NAMED else "terminal"
+        base = re.sub(r"-\d+$", "", chat if channel == own else f"{channel}-{chat}")
         taken = {one.key for one in self._host.conversations.all()}
-        number = next(number for number in range(2, len(taken) + 3) if f"terminal:{base}-{number}" not in taken)
-        new = Address("terminal", f"{base}-{number}")
+        number = next(number for number in range(2, len(taken) + 3) if f"{own}:{base}-{number}" not in taken)
+        new = Address(own, f"{base}-{number}")
         self._host.conversations.add(new, turns, tx)
         return new
 
@@ -140,18 +141,18 @@ class Ways:
     def edit(self, said: Said, tx: Tx) -> Reply | UserMessage:
         """Other words in place of the last message. In a terminal it comes back into the line first."""
         last, text = self._last(said.conversation), said.argument.strip()
+        old = self._message(said.conversation, last)
         if not text:
-            data = {"message": last.number, "text": last.text}
+            data = {"message": last.number, "text": old.text}
             if said.address.channel != "terminal" or said.shell:
-                return Reply(f"`/edit NEW TEXT` takes the place of “{one_line(last.text, 200)}”.", data)
-            tx.after(lambda: self._host.show(said.address, GoTo("", f"/edit {last.text}")))
+                return Reply(f"`/edit NEW TEXT` takes the place of “{one_line(old.text, 200)}”.", data)
+            tx.after(lambda: self._host.show(said.address, GoTo("", f"/edit {old.text}")))
             return Reply("Change it and press Enter; an empty line leaves it as it was.", data)
         is_sure, text = text.startswith("yes "), text.removeprefix("yes ").strip()
         if not is_sure and (done := self._done_since(said.conversation, last.turn)):
             if said.address.channel == "terminal":
                 tx.after(lambda: self._host.show(said.address, GoTo("", f"/edit yes {text}")))
             return _named_first(done, "`/edit yes NEW TEXT` asks all the same.")
-        old = self._message(said.conversation, last)
         self._host.conversations.take_back(said.conversation, last.turn, tx)
         return old._replace(text=text, outside="")
 
@@ -218,7 +219,7 @@ class Ways:
             return here[-1]
         raise NanoclawError("nothing was said in this conversation yet.")
 
-    def _numbered(self, asked: Sequence[NumberedMessage], argument: str, such: str) -> NumberedMessage:
+    def _numbered(self, asked: Sequence[NumberedMessage], argument: str) -> NumberedMessage:
         """The message of a number; without one the last that is still there."""
         if not asked:
             raise NanoclawError("nothing was said in this conversation yet.")
@@ -226,7 +227,7 @@ class Ways:
         if not wanted:
             return next((one for one in reversed(asked) if one.context > 0), asked[-1])
         if not wanted.isdecimal() or not 0 < int(wanted[:9]) <= len(asked):
-            raise NanoclawError(f"{such} takes the number of a message from 1 to {len(asked)}: /rewind lists them.")
+            raise NanoclawError(f"there is no message {wanted!r}, only 1 to {len(asked)}: /rewind lists them.")
         return asked[int(wanted) - 1]
 
     def _message(self, conversation: Address, one: NumberedMessage) -> UserMessage:

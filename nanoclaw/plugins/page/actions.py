@@ -52,7 +52,7 @@ class Actions:
         if command not in ("rename", "delete") and key in self._channel.live.running():
             raise HTTPException(409, "It is answering just now: stop it first, or wait for the end.")
         if command in AGAIN:
-            return await self._again(key, command, argument, is_sure)
+            return await self._again(key, command, argument, is_sure, row)
         if command == "delete":
             command, argument = "sessions", f"delete {key} yes"
         elif command in AT_A_MESSAGE and isinstance(row, int):
@@ -63,8 +63,14 @@ class Actions:
             self._channel.changed(key)
         return JSONResponse({"html": html(reply.text), **{name: data[name] for name in SHOWN if name in data}})
 
-    async def _again(self, key: str, command: str, argument: str, is_sure: bool) -> Response:
+    async def _again(self, key: str, command: str, argument: str, is_sure: bool, row: object) -> Response:
         """Ask the last message again, or other words in its place, as the command does that is typed."""
+        if command == "edit":
+            last = (await self._reply(key, "edit", "")).data or {}
+            if not isinstance(row, int) or last["message"] != self._channel.transcript.number(key, row):
+                raise HTTPException(409, "That is not your last message any more: only that one can be edited.")
+            if not argument.strip():
+                return JSONResponse({"text": last["text"]})
         ways = self._host.get("conversations")
         if not is_sure and (done := ways.done_since_last(conversation_of(key)) if ways else []):
             return JSONResponse({"done": done})

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import Event, Joined, TurnBegan, TurnEnded
+from nanoclaw.core.events import Event, Joined, Notice, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.page.sessions import SignIns
@@ -195,6 +195,9 @@ class PageChannel:
         item |= {"files": [{"name": name, "url": f"/files/{row}/{at}"} for at, name in enumerate(names)]}
         if names:
             await self._keep(key, "files", json.dumps([row, names]))
+        asks = self.host.get("approvals")
+        if any(str(one.outbox) == row for one in (asks.open() if asks else ())):
+            await self._keep(key, "asked", f"{row} {outbound.text}")
         is_kept = self.live.sent(key, outbound, item)
         await self._keep_dropped(key, outbound.reply_to)
         if not is_kept and outbound.text:
@@ -207,7 +210,9 @@ class PageChannel:
         if address.channel not in (NAME, self.api.name):
             access = self.host.get("access")
             own = access.conversation_of(address) if access and address.channel != "terminal" else None
-            self.live.show(key := str(own or address), event)
+            key = str(own or address)
+            if not isinstance(event, Notice) or key in self.live.running():  # else it tells what is shown here anyway
+                self.live.show(key, event)
             if isinstance(event, TurnEnded):
                 self.changed(key)
 

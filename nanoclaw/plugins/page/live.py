@@ -98,7 +98,7 @@ class LiveTurns:
         reply_to, shown, is_kept = self._answered.get(key, ("", "", False))
         if outbound.reply_to and outbound.reply_to == reply_to and shown:
             del self._answered[key]
-            self._tell(key, "item", item=item, instead=shown)
+            self._tell(key, "item", item=item | ({"row": self._mark(key)} if is_kept else {}), instead=shown)
             return is_kept
         if turn := self._turns.get(key):
             turn.items[item["id"]] = item

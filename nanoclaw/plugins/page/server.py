@@ -15,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -105,7 +105,7 @@ class Guard:
             return None
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return _sentence(403, "Only the page itself may read that.")
-        browser = await self._sessions.browser(_cookie(headers))
+        browser = await self._sessions.browser(HTTPConnection(scope).cookies.get(COOKIE, ""))
         if browser is None:
             return _sentence(401, "This browser is not signed in: nanoclaw web prints a link.")
         scope["state"]["browser"] = browser
@@ -143,14 +143,6 @@ async def _answered(answer: RouteAnswer, request: Request) -> Response:
     return PlainTextResponse(told, status) if isinstance(told, str) else JSONResponse(told, status)
 
 
-def _cookie(headers: Headers) -> str:
-    for one in headers.get("cookie", "").split(";"):
-        name, _, value = one.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return ""
-
-
 def _sentence(status: int, text: str) -> JSONResponse:
     return JSONResponse({"error": text}, status)
 
@@ -182,11 +174,8 @@ def application(
     """The whole app. The guard passes what is for a route that plugins `brought`, so those go first. `hosts` are the
     names, with their port, under which it may be asked."""
 
-    async def page(request: Request) -> Response:
-        return _static("index.html")
-
     async def static(request: Request) -> Response:
-        return _static(request.path_params["name"])
+        return _static(request.path_params.get("name", "index.html"))
 
     async def login(request: Request) -> Response:
         if sessions.is_locked:
@@ -200,11 +189,10 @@ def application(
         return answer
 
     async def failed(request: Request, error: Exception) -> Response:
-        if isinstance(error, HTTPException):
-            return _sentence(error.status_code, error.detail)
-        return _sentence(409, str(error))
+        told = (error.status_code, error.detail) if isinstance(error, HTTPException) else (409, str(error))
+        return _sentence(*told)
 
-    own = [Route("/", page), Route("/static/{name}", static), Route("/api/login", login, methods=["POST"])]
+    own = [Route("/", static), Route("/static/{name}", static), Route("/api/login", login, methods=["POST"])]
     handlers: Any = {HTTPException: failed, NanoclawError: failed}
     app = Starlette(routes=[*brought, *own, *routes], exception_handlers=handlers)
     return Guard(app, brought, sessions, hosts, uploads)

@@ -198,4 +198,5 @@ def _line(one: tuple[int, int, str, str, str]) -> Item:
         sent, names = json.loads(text)
         files = [{"name": name, "url": f"/files/{sent}/{number}"} for number, name in enumerate(names)]
         return {"id": f"p{row}", "kind": "text", "html": "", "at": at, "files": files}
-    return of_text(f"p{row}", text, at=at)
+    sent, _, asked = text.partition(" ") if kind == "asked" else ("", "", "")
+    return of_text(f"o{sent}" if sent else f"p{row}", asked or text, at=at)

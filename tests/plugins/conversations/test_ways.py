@@ -44,7 +44,7 @@ async def test_a_branch_has_all_up_to_a_message_and_the_terminal_goes_there(tmp_
         assert "`main-3` has all up to message 4" in await program.ask("/branch")
         assert "`terminal:main-2`: first (from 2)" in await program.ask("/sessions")
         for wrong in ("0", "9", "x"):
-            assert "the number of a message from 1 to 4" in await program.ask(f"/branch {wrong}")
+            assert "only 1 to 4: /rewind" in await program.ask(f"/branch {wrong}")
 
 
 async def test_a_branch_of_an_older_context_and_of_what_a_summary_stands_for_is_whole(tmp_path: Path) -> None:

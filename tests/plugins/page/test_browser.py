@@ -130,24 +130,26 @@ async def test_a_conversation_is_found_branched_edited_tried_again_named_and_del
         await say(page, "secnod", "Two.")
         await page.locator(".said").first.hover()
         await page.get_by_role("button", name="Branch").first.click()
-        await page.wait_for_url("**/#/talk/terminal*")
+        await page.wait_for_url("**/#/talk/page%3Aabc12345-2")
         await page.get_by_text("One heron.").last.wait_for()
         assert await page.locator(".said").count() == 1
         await say(page, "another", "Otter.")
         await page.goto(f"{served.url}/#/talk/{KEY}")
         await page.get_by_text("Two.").last.wait_for()
-        await page.locator(".said").last.hover()
-        await page.get_by_role("button", name="Edit and send again").last.click()
+        await say(page, "/rewind 77", "no message '77'")
+        await page.locator(".said.is-last").hover()
+        await page.locator(".said.is-last").get_by_role("button", name="Edit and send again").click()
+        await page.get_by_text("Your last message, changed").wait_for()
         assert await page.locator("textarea").input_value() == "secnod"
         await say(page, "second", "Better.")
         await page.locator(".text").last.hover()
         await page.get_by_role("button", name="Ask again").last.click()
         await page.get_by_text("Best.").last.wait_for()
-        assert await page.locator(".said .words").all_inner_texts() == ["first", "second"]
-        assert await page.locator(".text .words").all_inner_texts() == ["One heron.", "Best."]
+        assert await page.locator(".said[data-row] .words").all_inner_texts() == ["first", "second"]
+        assert await page.locator(".text[data-row] .words").all_inner_texts() == ["One heron.", "Best."]
         await page.reload()
         await page.get_by_text("Best.").last.wait_for()
-        assert await page.locator(".said .words").all_inner_texts() == ["first", "second"]
+        assert await page.locator(".said[data-row] .words").all_inner_texts() == ["first", "second"]
         await page.get_by_label("Search all conversations").fill("heron")
         await page.locator(".hit").last.click()
         await page.locator(".text.found").wait_for()

@@ -91,6 +91,8 @@ async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path:
         await do(browser, asked["acts"][0]["command"])
         await events.until("ended")
         assert (served.app.settings.workspace / "a.txt").read_text() == "x"
+        shown = (await browser.talk("page:one"))["items"]
+        assert [one["kind"] for one in shown if "Write it?" in one.get("html", "")] == ["text"]
         assert "Waits for your answer" not in await cards(browser, "today")
 
 

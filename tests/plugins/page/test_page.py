@@ -77,6 +77,7 @@ async def test_a_conversation_of_the_terminal_is_gone_on_with_as_its_owner(tmp_p
             await events.until("ended")
         shown = (await browser.talk("terminal:main"))["items"]
         assert [one["kind"] for one in shown] == ["said", "text"]
+        assert {one["item"]["kind"] for one in events.seen if one["t"] == "item"} == {"said", "text"}
         assert served.app.sessions.of(Address("terminal", "main")).history
         assert served.app.public("access").role("page", "owner") == "owner"
 

@@ -36,8 +36,15 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         await ask(served, browser, "The plumber came.")
         assert words(await browser.talk(KEY)) == ["The plumber came.", "<p>I can note it if you wish.</p>"]
         await ask(served, browser, "second")
-        await act(served, browser, "edit", argument="yes, third")
-        assert words(await browser.talk(KEY))[2:] == ["yes, third", "<p>Three.</p>"]
+        await ask(served, browser, "/help")  # a command cannot be edited, and moves nothing
+        first, last = (
+            one["row"] for one in (await browser.talk(KEY))["items"] if one["kind"] == "said" and "row" in one
+        )
+        other = {"c": KEY, "command": "edit", "row": first, "argument": "no"}
+        assert (await browser.client.post("/api/act", json=other)).status_code == 409
+        assert (await act(served, browser, "edit", row=last))["text"] == "second"
+        await act(served, browser, "edit", row=last, argument="yes, third")
+        assert words(await browser.talk(KEY))[-2:] == ["yes, third", "<p>Three.</p>"]
         await browser.say(KEY, "write it")
         await hang.reached.wait()
         refused = await browser.client.post("/api/act", json={"c": KEY, "command": "branch"})
@@ -66,6 +73,7 @@ async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: P
         assert found["row"] in [one.get("row") for one in around["items"]] and not around["is_later"]
         assert (await browser.get("/api/talks", words="delete"))["found"] == []
         branch = (await act(served, browser, "branch", row=found["row"]))["opened"]
+        assert branch == "page:abc12345-2"
         assert words(await browser.talk(branch)) == ["first", "<p>One heron.</p>"]
         saved = await browser.client.get("/api/export", params={"c": KEY, "format": "json"})
         assert "attachment" in saved.headers["content-disposition"] and saved.json()["messages"][-1]["text"] == "Two."

@@ -46,14 +46,15 @@ export const cards = (title) => (main, _, { openSide }) => {
   }
 
   function row(one) {
-    const what = one.talk ? make("a", { href: `#/talk/${encodeURIComponent(one.talk)}` }, one.text) : one.text;
+    const said = one.text.split(/`+([^`]+)`+/).map((part, number) => (number % 2 ? make("code", {}, part) : part));
+    const what = one.talk ? [make("a", { href: `#/talk/${encodeURIComponent(one.talk)}` }, ...said)] : said;
     const button = (act_) => make("button", { type: "button", onclick: async (event) => {
       event.target.disabled = true;
-      const said = await act(act_.command, act_.asks);
+      const answer = await act(act_.command, act_.asks);
       event.target.disabled = false;
-      if (said) told(said);
+      if (answer) told(answer);
     } }, act_.label);
-    return make("li", {}, make("div.what", {}, what, one.about && make("span", {}, one.about)), ...one.acts.map(button));
+    return make("li", {}, make("div.what", {}, ...what, one.about && make("span", {}, one.about)), ...one.acts.map(button));
   }
 
   function form(one) {

@@ -23,7 +23,7 @@ function said(item, app) {
     make("div.words", {}, [item.text, ...(item.names || []).map((one) => `📎 ${one}`)].filter(Boolean).join("\n")),
     make("footer", {}, acts(
       ["Copy", "Copy this message", () => copy(item.text), "always"],
-      ["Edit", "Edit and send again", () => app.edit(item.text), "last"],
+      ["Edit", "Edit and send again", () => app.edit(row()), "last"],
       ["Branch", "Branch: a new conversation with all up to here", () => app.branch(row()), "placed"],
       ["Back to here", "Take back this message and all after it", () => app.rewind(row()), "placed"]),
     time));

@@ -186,11 +186,11 @@ export function talk(main, key, app, place) {
     log.prepend(above);
   }
 
-  /** Only the last message can be changed or asked again. */
+  /** Only the last message can be changed or asked again: a command and an answer to a question are none. */
   function markLast() {
     log.querySelectorAll(".is-last").forEach((one) => one.classList.remove("is-last"));
     if (isLater) return;
-    for (const kind of ["said", "text"]) [...log.querySelectorAll(`:scope > .${kind}`)].at(-1)?.classList.add("is-last");
+    for (const kind of ["said", "text"]) [...log.querySelectorAll(`:scope > .${kind}[data-row]`)].at(-1)?.classList.add("is-last");
   }
 
   function heard({ id, event, afresh, state }) {
@@ -207,7 +207,7 @@ export function talk(main, key, app, place) {
     const follows = isAtEnd();
     if (event.t === "elsewhere") return load();
     change(event);
-    if (event.t === "item" || event.t === "gone") markLast();
+    if (["item", "gone", "began"].includes(event.t)) markLast();
     if (follows) toEnd();
     else if (event.t === "item" || event.t === "text") below.hidden = false;
   }
@@ -294,9 +294,13 @@ export function talk(main, key, app, place) {
     if (!field.value) (field.value = found.text || ""), fit(), keepDraft();
   }
 
-  function edit(words) {
+  let edited = 0; // the row of the message that is changed
+  async function edit(row, words) {
+    const found = words === undefined ? await tried(() => act(key, "edit", { row })) : { text: words };
+    if (!found) return;
+    edited = row;
     edits.hidden = false;
-    field.value = words;
+    field.value = found.text;
     fit();
     field.focus();
   }
@@ -310,7 +314,7 @@ export function talk(main, key, app, place) {
 
   async function sendEdit(words) {
     endEdit("");
-    if (!(await tried(() => act(key, "edit", { argument: words })))) edit(words);
+    if (!(await tried(() => act(key, "edit", { row: edited, argument: words })))) edit(edited, words);
   }
 
   // --- what is said
