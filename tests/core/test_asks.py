@@ -12,6 +12,7 @@ from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, User
 from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Tool, Turn, Tx, Verdict
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.approvals.asks import Asks, Question
+from nanoclaw.plugins.approvals.plugin import Approvals
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import MAIN, HandClock, Program, assert_legal, bare, results
 from tests.virtual_time import passed, virtual_time
@@ -31,7 +32,7 @@ def nobody_for(question: str) -> str:
 class Asker(Plugin):
     """Asks about every call of `send` in the terminal; /yes 1 and /no 1 answer. `there` is False while nobody is."""
 
-    name = "asker"
+    name, migrations = "asker", Approvals.migrations[-1:]
 
     def __init__(self, host: Host, settings: None) -> None:
         self.asker = self.public = Terminal(host)
