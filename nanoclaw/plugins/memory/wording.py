@@ -81,10 +81,10 @@ class Wording:
         return min(_TELLING[self._band(form)] for form in (word, *word.split("'")) if len(form) > 2)
 
     def is_first_person(self, text: str) -> bool:
-        return any(_FIRST[name].search(text) for name in self.languages)
+        return any(_person("first", name).search(text) for name in self.languages)
 
     def is_second_person(self, text: str) -> bool:
-        return any(_SECOND[name].search(text) for name in self.languages)
+        return any(_person("second", name).search(text) for name in self.languages)
 
     def is_phrase(self, said: Sequence[str], text: str) -> bool:
         """Tell what may be a name for something, and no sentence of one side to the other."""
@@ -149,53 +149,13 @@ def _band(language: str, word: str) -> int:
     return min(band, bands.get(stemmer.stemWord(word), len(BANDS))) if stemmer else band
 
 
-def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{words})\b")
+@cache
+def _person(person: str, language: str) -> re.Pattern[str]:
+    """What tells the first or second person in a language (persons.txt)."""
+    begins, text = f"{person} {language} ", Path(__file__).with_name("persons.txt").read_text("utf-8")
+    (words,) = (line.removeprefix(begins) for line in text.splitlines() if line.startswith(begins))
+    return re.compile(words if language == "zh" else rf"\b(?:{words})\b")
 
-
-_FIRST = {
-    "en": _pattern("i|i'm|i've|i'd|i'll|my|mine|myself|we|our|ours"),
-    "de": _pattern(r"ich|mein\w{0,2}|wir|unser\w{0,2}"),
-    "fr": _pattern(r"j'\w+|je|mon|ma|mes|nous|notre|nos|on"),
-    "es": _pattern(r"yo|mi|mis|m[íi][oa]s?|nosotr[oa]s|nuestr[oa]s?|\w+(?:amos|emos|imos)"),
-    "it": _pattern(r"io|mi[oae]|miei|noi|nostr[oaie]|\w+iamo|ho|abbiamo"),
-    "pt": _pattern(r"eu|meus?|minhas?|nós|noss[oa]s?|\w+(?:amos|emos|imos)"),
-    "nl": _pattern("ik|mijn|wij|we|onze"),
-    "pl": _pattern(r"ja|mój|moj\w{1,3}|my|nasz\w{0,3}"),
-    "sv": _pattern("jag|min|mitt|mina|vi|vår|vårt|våra"),
-    "ru": _pattern(r"я|мо(?:й|я|ё|е|и|его|ей|ему|ём|ем|им|их|ими|ю)|мы|наш\w{0,3}"),
-    "uk": _pattern(r"я|мій|мо(?:я|є|ї|го|го|єму|єї|їх|ю)|ми|наш\w{0,3}"),
-    "tr": _pattern(
-        r"ben|benim|biz|bizim|\w+(?:[ıiuü]yor|[ae]ca[ğk]|[ıiuü]r|m[ae]l[ıi]y)[ıiuü]m|"
-        r"\w+[dt](?:[ıiuü]m|[ıiuü]k)|\w+(?:[ıiuü]yor|m[ae]l[ıi]y)[uıiü]z|\w+d[ıi]ğ[ıi]m(?:[ıi]z)?|\w+[ıiuü]m[ıiuü]n"
-    ),
-    "zh": re.compile("[我咱]"),
-}
-"""Words and endings of the first person, by language."""
-
-_SECOND = {
-    "en": _pattern(r"you|you're|you've|you'd|you'll|your|yours|yourself|u|ya|ur"),
-    "de": _pattern(r"du|dir|dich|dein\w{0,2}|euch|euer|eure\w?|\w+ste"),
-    "fr": _pattern(r"t'\w+|tu|te|toi|ton|ta|tes|vous|votre|vos"),
-    "es": _pattern(
-        r"tú|tu|tus|te|ti|contigo|tuy[oa]s?|usted|ustedes|\w+[ai]ste|est[áa]s|eres|tienes|\w+[ae]s (?:que|hacer)"
-        r"|haces|quieres|puedes|sabes|crees|piensas|vives|conoces|vas|has|dices|cuentas|necesitas"
-    ),
-    "it": _pattern(r"tu|ti|te|tu[oae]|tuoi|\w+(?:[ai]sti)|sei|hai|stai|vuoi|puoi|sai|fai|vai|voi|vostr[oaie]"),
-    "pt": _pattern(r"tu|te|ti|teus?|tuas?|você|vocês|seu|sua|estás|és|tens|queres|podes|sabes|fazes|vais"),
-    "nl": _pattern("jij|je|jou|jouw|u|uw|jullie"),
-    "pl": _pattern(r"ty|ciebie|tobie|ci|cię|tobą|twój|twoj\w{1,3}|\w{2,}(?:asz|esz|isz|ysz)|\w+ł[ea]ś|jesteś"),
-    "sv": _pattern("du|dig|din|ditt|dina|ni|er"),
-    "ru": _pattern(r"ты|тебя|тебе|тобой|тво\w{1,3}|вы|вас|вам|вами|ваш\w{0,3}|\w+[еёи]шь(?:ся)?"),
-    "uk": _pattern(r"ти|тебе|тобі|тобою|тв[іо]\w{1,3}|ви|вас|вам|вами|ваш\w{0,3}|\w+[еєиї]ш(?:ся)?"),
-    "tr": _pattern(
-        r"sen|senin|sana|seni|sende|senden|siz|sizin|size|sizi|\w*m[ıiuü]s[ıiuü]n(?:[ıiuü]z)?|"
-        r"\w+(?:yor|r|ca[ğk]|ce[ğk])s[ıiuü]n(?:[ıiuü]z)?|"
-        r"\w+[dt][ıiuü]n(?:[ıiuü]z)?(?: m[ıiuü])?|\w+d[ıiuü]ğ[ıiuü]n|\w+s[ıiuü]n"
-    ),
-    "zh": re.compile("[你您]"),
-}
-"""The same of the second person: the assistant."""
 
 _ASKING = r"""
 who what(?!\san?\b) when where which why how whose whats whens wheres whos hows
