@@ -85,10 +85,6 @@ class Index:
                 with suppress(OSError):
                     self.path.with_name(self.path.name + suffix).unlink()
 
-    def connection(self) -> sqlite3.Connection:
-        """For what is kept beside the index, in the same file."""
-        return self._opened()
-
     # --- following the files -----------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
@@ -207,30 +203,38 @@ class Index:
             return ""
 
     def _id(self, db: sqlite3.Connection, name: str) -> int:
-        return _file_id(db, name)
+        """The id of a new file: a day's own one, so that newer notes have higher ids in any order of indexing."""
+        day = name.rpartition("/")[2].removesuffix(".md")
+        with suppress(ValueError):
+            if (found := date.fromisoformat(day)).isoformat() == day:
+                return found.toordinal()
+        if name == "MEMORY.md":
+            return _FACTS
+        sql = "SELECT max(id) FROM files WHERE id BETWEEN ? AND ?"
+        return (db.execute(sql, (_OTHERS, _FACTS - 1)).fetchone()[0] or _OTHERS) + 1
 
     # --- looking up --------------------------------------------------------------------------------------------------
 
     def postings(self, term: str, most: int = -1) -> list[int]:
         """Posting list of a term: the ids of the entries that have it, those of the newest notes first."""
         sql = "SELECT rowid FROM postings WHERE postings MATCH ? ORDER BY rowid DESC LIMIT ?"
-        return [id for (id,) in self._opened().execute(sql, (f'"{term}"', most))]
+        return [id for (id,) in self.connection().execute(sql, (f'"{term}"', most))]
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         """Number of entries by term, for those of the terms that an entry has."""
         every = sorted(terms)  # in order: much faster
         marks = ",".join("?" * len(every))
-        return dict(self._opened().execute(f"SELECT term, entries FROM terms WHERE term IN ({marks})", every))
+        return dict(self.connection().execute(f"SELECT term, entries FROM terms WHERE term IN ({marks})", every))
 
     def beginning(self, letters: str, most: int) -> list[str]:
         """Terms that begin with these letters."""
         sql = "SELECT term FROM terms WHERE term >= ? AND term < ? LIMIT ?"
-        return [term for (term,) in self._opened().execute(sql, (letters, letters + "\U0010ffff", most))]
+        return [term for (term,) in self.connection().execute(sql, (letters, letters + "\U0010ffff", most))]
 
     def containing(self, letters: str, most: int) -> list[str]:
         """Terms that have these letters anywhere; all terms are read."""
         sql = "SELECT term FROM terms WHERE instr(term, ?) LIMIT ?"
-        return [term for (term,) in self._opened().execute(sql, (letters, most))]
+        return [term for (term,) in self.connection().execute(sql, (letters, most))]
 
     def idf(self, frequency: int) -> float:
         """Inverse document frequency of a term that so many entries have."""
@@ -252,7 +256,7 @@ class Index:
     def chunk(self, id: int) -> Chunk:
         if id not in self._cache:
             sql = "SELECT name, row, data FROM chunks, files WHERE chunks.id = ? AND files.id = ?"
-            file, row, data = self._opened().execute(sql, (id, id >> FILE_BITS)).fetchone()
+            file, row, data = self.connection().execute(sql, (id, id >> FILE_BITS)).fetchone()
             entries = loaded(data)
             terms = f" {' '.join([f'{entry.terms} {entry.heading}' for entry in entries])} "
             self._cache[id] = Chunk(file, row, entries, terms)
@@ -264,12 +268,12 @@ class Index:
     def between(self, first: date, last: date, most: int) -> list[int]:
         """Chunks with entries of these days, the newest first."""
         sql = "SELECT id FROM chunks WHERE first <= ? AND last >= ? AND first > 0 ORDER BY last DESC LIMIT ?"
-        return [id for (id,) in self._opened().execute(sql, (last.toordinal(), first.toordinal(), most))]
+        return [id for (id,) in self.connection().execute(sql, (last.toordinal(), first.toordinal(), most))]
 
     # --- the file ----------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> sqlite3.Connection:
-        """As the last refresh left it: a query is answered from one state."""
+    def connection(self) -> sqlite3.Connection:
+        """As the last refresh left it, a query is answered from one state; also for what is kept in the same file."""
         return self._db or self._connected()
 
     def _connected(self) -> sqlite3.Connection:
@@ -312,18 +316,6 @@ class Index:
         self._db = None
         self._stamps.clear()
         self._cache.clear()
-
-
-def _file_id(db: sqlite3.Connection, name: str) -> int:
-    """The id of a new file: a day's own one, so that newer notes have higher ids in whatever order they are indexed."""
-    day = name.rpartition("/")[2].removesuffix(".md")
-    with suppress(ValueError):
-        if (found := date.fromisoformat(day)).isoformat() == day:
-            return found.toordinal()
-    if name == "MEMORY.md":
-        return _FACTS
-    sql = "SELECT max(id) FROM files WHERE id BETWEEN ? AND ?"
-    return (db.execute(sql, (_OTHERS, _FACTS - 1)).fetchone()[0] or _OTHERS) + 1
 
 
 _FEWEST_ENTRIES = 100

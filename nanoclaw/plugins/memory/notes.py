@@ -69,15 +69,6 @@ class MemoryStore:
         """The entries that match best. Raises nothing."""
         return self._lookup.search(query, limit)
 
-    @property
-    def remark(self) -> str:
-        """A sentence about the last search where it could not look at all notes."""
-        return self._lookup.remark
-
-    def drop_index(self) -> None:
-        """Remove every byte of words that are no longer in the notes from the search index."""
-        self._lookup.drop_index()
-
     def files(self) -> list[str]:
         return memory_files(self.workspace)
 

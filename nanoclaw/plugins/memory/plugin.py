@@ -107,7 +107,6 @@ class Memory(Plugin):
         limit, state = host.setting("context.file_characters"), host.home / "facts.json"
         self._facts = FactsFile(host.reach, host.shipped / "workspace_template", limit, state, self._origins)
         self._is_shown = host.setting("context.sections").get("memory", True)
-        self._made_flushes: Flushes | None = None
         keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
         self._tools = [*memory_tools(self.public, host, self._found), keep]
 
@@ -218,19 +217,19 @@ class Memory(Plugin):
             tx.after(self._opinion.ended)
         if turn.conversation != PLACE:
             return None
-        return self._flushes().on_end(ended, turn, tx)
+        return self._flushes.on_end(ended, turn, tx)
 
     def on_reset(self, conversation: Address, tx: Tx) -> None:
         """Have what was said written down, beside what the person says next."""
         if self._settings.after_new:
-            self._flushes().begins_anew(conversation, tx)
+            self._flushes.begins_anew(conversation, tx)
 
     async def run(self) -> None:
         """Note conversations that ended, index them once the start is over, and make vectors of new lines."""
         import asyncio
 
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._flushes().run())
+            group.create_task(self._flushes.run())
             if self._opinion:
                 group.create_task(self._opinion.run())
             await asyncio.sleep(IDLE_SECONDS)
@@ -277,13 +276,12 @@ class Memory(Plugin):
 
         return TalkSearch(self._host.workspace, self._index_file.parent, self._host.now)
 
+    @cached_property
     def _flushes(self) -> Flushes:
         """The flushes of talk that has ended, made when something has."""
-        if self._made_flushes is None:
-            from nanoclaw.plugins.memory.flushes import Flushes
+        from nanoclaw.plugins.memory.flushes import Flushes
 
-            self._made_flushes = Flushes(self._host, self.public, self._origins)
-        return self._made_flushes
+        return Flushes(self._host, self.public, self._origins)
 
     async def _keep(
         self,
@@ -292,7 +290,7 @@ class Memory(Plugin):
         facts: Annotated[list[str], "the same, for what stays true"],
     ) -> str:
         """Keep what will matter on another day."""
-        return await self._flushes().keep(context, notes, facts)
+        return await self._flushes.keep(context, notes, facts)
 
     def _memory(self, said: Said, tx: Tx) -> str | Reply:
         from nanoclaw.plugins.memory import commands
@@ -311,8 +309,8 @@ class Memory(Plugin):
         self._origins.reload()
         self._search.drop_index()
         self._talk.drop_index()
-        if self._made_flushes:
-            self._made_flushes.forgot()
+        if "_flushes" in vars(self):
+            self._flushes.forgot()
         if self._opinion:
             self._opinion.wake()
 

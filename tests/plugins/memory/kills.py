@@ -19,7 +19,7 @@ def keep(*notes: str, facts: tuple[str, ...] = ()) -> Say:
 
 async def settled(here: Program) -> None:
     """Wait until nothing is asked, or is to be asked by now."""
-    flushes = next(one for one in here.app.plugins if one.name == "memory")._flushes()  # type: ignore[attr-defined]
+    flushes = next(one for one in here.app.plugins if one.name == "memory")._flushes  # type: ignore[attr-defined]
     flushes._wake.set()
     is_busy = True
     while is_busy:
