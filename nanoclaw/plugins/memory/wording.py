@@ -151,7 +151,7 @@ def _band(language: str, word: str) -> int:
 
 @cache
 def _person(person: str, language: str) -> re.Pattern[str]:
-    """What tells the first or second person in a language (persons.txt)."""
+    """Compile the words of the first or second person in a language (persons.txt)."""
     begins, text = f"{person} {language} ", Path(__file__).with_name("persons.txt").read_text("utf-8")
     (words,) = (line.removeprefix(begins) for line in text.splitlines() if line.startswith(begins))
     return re.compile(words if language == "zh" else rf"\b(?:{words})\b")
