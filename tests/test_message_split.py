@@ -9,40 +9,15 @@ from markdown_it import MarkdownIt
 from wcwidth import iter_graphemes
 
 from nanoclaw.message_split import Units, cut, pieces, size
+from tests.examples import examples
+
+PARTS = examples(__file__, "message_split.jsonl")
 
 UNITS: tuple[Units, ...] = ("characters", "utf-16", "bytes")
 FAMILY, FLAG, THUMB = "👨‍👩‍👧‍👦", "🇩🇪", "👍🏽"
 
-WORDS = st.sampled_from(
-    [
-        *(
-            "word ",
-            "Satz. ",
-            "\n",
-            "\n\n",
-            "  ",
-            "\r\n",
-            "```\n",
-            "```py\n",
-            "````\n",
-            "~~~ md\n",
-            "  ```\n",
-            "> ",
-            "- ",
-        ),
-        *(
-            "- ```sh\n",
-            "1. x\n",
-            "**bold** ",
-            "`code` ",
-            "[link](http://x.y/z) ",
-            "``",
-            "*",
-            "\u05e9\u05dc\u05d5\u05dd ",
-        ),
-        *("你好。", FAMILY, FLAG, THUMB, "e\u0301", "한", "\u1112\u1161\u11ab", "क्षि", "\ud83d", "\x00", "x" * 40),
-    ]
-)
+SIGNS = ("你好。", FAMILY, FLAG, THUMB, "e\u0301", "한", "\u1112\u1161\u11ab", "क्षि", "\ud83d", "\x00", "x" * 40)
+WORDS = st.sampled_from([*PARTS["words"], *SIGNS])
 TEXTS = st.lists(WORDS | st.text(max_size=5), max_size=60).map("".join)
 
 

@@ -29,24 +29,11 @@ from nanoclaw.beneath.paths import (
 )
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.beneath.walk import SearchBounds, search, walk
+from tests.examples import examples
 
-LEAVING = [
-    "../outside.txt",
-    "../../etc/passwd",
-    "notes/../../outside.txt",
-    "/etc/passwd",
-    "//etc/passwd",
-    "~/.ssh/id_rsa",
-    "~root/x",
-    "notes/\0/../x",
-    "link-to-file",
-    "link-to-folder/outside.txt",
-    "link-to-folder/../outside.txt",
-    "chain",
-    "/proc/self/mem",
-    "/dev/zero",
-    "/proc/self/cwd/../../etc/passwd",
-]
+PATHS = examples(__file__, "paths.jsonl")
+
+LEAVING = PATHS["leaving"]
 
 
 @pytest.fixture(params=["by the kernel", "by steps"], autouse=True)
@@ -278,21 +265,7 @@ def test_a_file_that_was_found_is_not_followed_elsewhere_later(root: Path) -> No
         open_again(real)
 
 
-EXOTIC = (
-    *("..", ".", "...", "....", "%2e%2e", "%252e%252e", "..%00", "..;", ".\\..", "..\\", "%c0%ae%c0%ae", "0x2e0x2e"),
-    *(
-        "\uff0e\uff0e",
-        "..\u2216",
-        "%uff0e%uff0e",
-        "././..",
-        "..//",
-        "...\\.",
-        "..\\..\\",
-        ".%252e",
-        "..%c0%af",
-        "..%5c",
-    ),
-)
+EXOTIC = PATHS["the folder above"]
 """Ways in which something may be written that somebody takes for “the folder above”."""
 
 

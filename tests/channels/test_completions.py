@@ -9,26 +9,15 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from nanoclaw.channels.terminal.completions import Completions
+from tests.examples import examples
+
+TYPED = examples(__file__, "completions.jsonl")
 
 COMMANDS = {"/model": "the models", "/sessions": "conversations", "/memory": "notes"}
 WORDS = {"/model": [["openai/gpt-5", ""], ["ollama/qwen", ""]], "/sessions open": [["camp", "Where is the tent?"]]}
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"),
-    [
-        ("/m", ["/model", "/memory"]),
-        ("/model ", ["openai/gpt-5", "ollama/qwen"]),
-        ("/model qw", ["ollama/qwen"]),
-        ("/model openai/gpt-5", []),
-        ("/sessions open tent", ["camp"]),
-        ("/sessions ", []),
-        ("look at @bo", ["boat.md", "notes/about.md"]),
-        ("@ABOUT", ["notes/about.md"]),
-        ("a mail to me@home", []),
-        ("hello", []),
-    ],
-)
+@pytest.mark.parametrize(("typed", "found"), TYPED["what is typed is completed"])
 def test_what_is_typed_is_completed(tmp_path: Path, typed: str, found: list[str]) -> None:
     for name in ("boat.md", "notes/about.md", ".git/boring", "node_modules/bower.js"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

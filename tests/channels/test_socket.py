@@ -38,8 +38,11 @@ from nanoclaw.core.events import (
     TurnPaused,
 )
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
+from tests.examples import examples
 from tests.program import REPOSITORY, FakeChannel
 from tests.virtual_time import skip
+
+LINES = examples(__file__, "command_lines.jsonl")
 
 MAIN = Address("terminal", "main")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
@@ -428,22 +431,7 @@ def test_one_that_hangs_is_told_of_by_its_process(tmp_path: Path, monkeypatch: p
             attach.connect(str(tmp_path), "chat")
 
 
-@pytest.mark.parametrize(
-    ("argv", "known"),
-    [
-        (["-m", "hi"], True),
-        (["--message=hi", "--json", "--session", "x"], True),
-        (["-m", "hi", "--model", "openai/x"], False),
-        (["-m", "hi", "--file", "x"], False),
-        (["-m"], False),
-        (["-m", "--json"], False),
-        (["--json"], True),
-        ([], True),
-        (["-m", "hi", "--session", ""], False),
-        (["-m", "hi", "--session", "a\x1b"], False),
-        (["-mhi"], False),
-    ],
-)
+@pytest.mark.parametrize(("argv", "known"), LINES["the thin client leaves all but the common line to the parser"])
 def test_the_thin_client_leaves_all_but_the_common_line_to_the_parser(argv: list[str], known: bool) -> None:
     options = attach.common_options(argv)
     assert (options is not None) is known

@@ -15,7 +15,10 @@ from nanoclaw.core.messages import Address
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.opening import open_store
 from nanoclaw.start.store_format import newest_format
+from tests.examples import examples
 from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running
+
+KNOWN = examples(__file__, "old_home.jsonl")
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "home_0"
 LATER = NOON + timedelta(hours=6)
@@ -96,23 +99,7 @@ async def test_a_conversation_goes_on_with_its_summary(settled: Path) -> None:
         assert "oat milk, please" in whole
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("/pins", "1. Be brief."),
-        ("/pins", "2. Never run git push."),
-        ("/jobs", "3: reminder “drink”"),
-        ("/jobs", "2: reminder “water the plants”, every day at 09:00 Europe/Berlin, next: Sat 7 Mar 2026, 09:00"),
-        ("/jobs", "4: reminder “call Anna”, Sun 8 Mar 2026, 10:00 Europe/Berlin"),
-        ("/jobs", "6: task “Plan the week” for telegram:1, every Monday at 07:30 Europe/Berlin"),
-        ("done 3", "Done: drink."),
-        ("/receipts", "- 2026-03-06 12:00 edited lists/shopping.md"),
-        ("/memory log", "2. 2026-03-06 12:00 MEMORY.md: noted “Likes tea” (memory_add)"),
-        ("/heartbeat", "not due: Letters: watch notes/inbox.md (notes/inbox.md is as it was 14:51)"),
-        ("/history", "you: and now?"),
-        ("/why", "Model: ollama/small"),
-    ],
-)
+@pytest.mark.parametrize(("said", "answer"), KNOWN["a command knows what was said and done before"])
 async def test_a_command_knows_what_was_said_and_done_before(settled: Path, said: str, answer: str) -> None:
     async with running(settled, clock=HandClock(NOON + timedelta(hours=4))) as program:
         assert answer in await program.ask(said)

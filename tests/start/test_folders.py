@@ -8,7 +8,10 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from nanoclaw.start.build import checked
 from nanoclaw.start.config import Config, load
+from tests.examples import examples
 from tests.program import results, running
+
+WRONG = examples(__file__, "folders.jsonl")
 
 
 def config_with(home: Path, text: str) -> Config:
@@ -17,22 +20,7 @@ def config_with(home: Path, text: str) -> Config:
     return load({"NANOCLAW_HOME": str(home)})
 
 
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ('[files]\nread = ["Documents"]', "files.read: 'Documents' must be a folder such as"),
-        ('[files]\nwrite = ["/"]', "files.write: '/' must be a folder such as"),
-        ('[files]\nread = ["/proc/self"]', "files.read: '/proc/self' must be a folder such as"),
-        ('[files]\nread = ["{home}/logs"]', "is part of {home}, which has the program's settings"),
-        ('[files]\nwrite = ["{home}"]', "is part of {home}, which has the program's settings"),
-        ('[files]\nread = ["{home}/config.toml"]', "is a file: give the folder that it is in"),
-        ('[files]\nread = "x"', "'files.read' must be a list of texts"),
-        ('[workspace]\npath = "."', "{home} has the program's keys"),
-        ('[workspace]\npath = "{home}"', "{home} has the program's keys"),
-        ('[workspace]\npath = "logs"', "logs belongs to the program"),
-        ('[workspace]\npath = "/"', "workspace.path: '/' must be a folder such as"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "said"), WRONG["a folder that cannot be opened is told in a sentence"])
 def test_a_folder_that_cannot_be_opened_is_told_in_a_sentence(tmp_path: Path, setting: str, said: str) -> None:
     home = tmp_path / "home"
     with pytest.raises(ConfigError) as told:

@@ -26,9 +26,12 @@ from nanoclaw.outside_text import inside
 from nanoclaw.plugins.mcp.listing import tools_of
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import checked
+from tests.examples import examples
 from tests.forked import Forked
 from tests.net.web_server import reply, serving
 from tests.program import MAIN, FakeChannel, Program, config_of, results, running
+
+WRONG = examples(__file__, "wrong_settings.jsonl")
 
 SERVER = Path(__file__).with_name("server.py")
 running = partial(running, without=("taint",))  # one call of a server after the other, unasked
@@ -543,23 +546,7 @@ async def test_a_sign_in_leads_to_no_private_place_but_the_servers_own_and_what_
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ("mcp = 3", r"'mcp' must be a table: write \[mcp.NAME\]"),
-        ("[mcp]\nseconds = 3", r"'mcp.seconds' must be a table"),
-        ("[mcp.a]", r"\[mcp.a\] needs either command"),
-        ('[mcp.a]\ncommand = "x"\nurl = "https://x"', "needs either command"),
-        ('[mcp.a]\ncomand = "x"', "unknown key 'mcp.a.comand'; did you mean 'command'"),
-        ('[mcp.a]\nurl = "ftp://x"', "must begin with https"),
-        ('[mcp.a]\nurl = "https://x"\nargs = ["y"]', "mcp.a.args has no effect beside url"),
-        ('[mcp.a]\ncommand = "x"\nargs = "y"', r"'mcp.a.args' must be a list"),
-        ('[mcp.a]\ncommand = "x"\nenv = { KEY = 3 }', r"'mcp.a.env.KEY' must be text"),
-        ('[mcp.a]\ncommand = "x"\nseconds = 0', "'mcp.a.seconds' must be more than 0"),
-        ('[mcp.a__b]\ncommand = "x"', "cannot be the name of an MCP server"),
-        ('[mcp.a]\ncommand = "x"\n[mcp.A]\ncommand = "x"', "appears twice"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "said"), WRONG["a wrong setting is told"])
 def test_a_wrong_setting_is_told(tmp_path: Path, settings: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         checked(config_of(tmp_path, f"{settings}\n"))

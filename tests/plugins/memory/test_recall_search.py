@@ -11,6 +11,9 @@ import pytest
 from nanoclaw.plugins.memory import index_file
 from nanoclaw.plugins.memory.search import LONGEST_NOTE, NoteSearch
 from nanoclaw.tokenizer import stem
+from tests.examples import examples
+
+SEARCHED = examples(__file__, "recall_search.jsonl")
 
 NOW = datetime(2026, 5, 3, 12, 0, tzinfo=UTC)
 
@@ -137,17 +140,7 @@ def test_words_inside_sentences_other_forms_and_typos_in_names_are_found(
 
 
 def test_forms_of_a_word_have_one_stem_and_other_words_another() -> None:
-    for forms in (
-        "write writes writing wrote written",
-        "make makes making made",
-        "drive driving drove driven drives",
-        "relax relaxing relaxation relaxed",
-        "organize organized organization organizing",
-        "family families",
-        "happy happiness",
-        "die dies dying died",
-        "bike biking bicycle bikes",
-    ):
+    for forms in SEARCHED["forms of a word"]:
         assert len({stem(form) for form in forms.split()}) == 1, forms
     for different in ("general generous", "evening even", "news new", "internal international", "organ organize"):
         assert len({stem(word) for word in different.split()}) == 2, different
