@@ -147,10 +147,8 @@ async def test_a_deletion_that_waited_for_the_next_start_does_not_wait_for_itsel
 
 async def test_runs_that_no_person_talked_in_are_listed_only_when_all_are(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider("Ok.")) as program:
-        run = [
-            UserMessage("Look around", program.clock(), "heartbeat"),
-            AssistantMessage("All is well", program.clock()),
-        ]
+        now = program.clock()
+        run = (UserMessage("Look around", now, "heartbeat"), AssistantMessage("All is well", now))
         with program.app.transactions.open() as tx:
             ConversationStore(program.app).add(Address("heartbeat", "main"), [run], tx)
         await program.ask("Hello")

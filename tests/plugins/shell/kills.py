@@ -29,7 +29,8 @@ async def go_on(kind: str, root: Path, watch: Watch | None) -> None:
                 await program.answer()
             shell = next(one for one in program.app.plugins if one.name == "shell")
             gate = program.workspace / "gate"
-            while not gate.exists() or (kind == "wait" and not shell._processes.claims):  # type: ignore[attr-defined]  # noqa: ASYNC110
+            running = shell._processes._running  # type: ignore[attr-defined]
+            while not gate.exists() or (kind == "wait" and not any(one.claims for one in running.values())):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
             if watch:
                 watch(program.app.store.db)
