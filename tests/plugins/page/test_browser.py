@@ -137,6 +137,7 @@ async def test_a_conversation_is_found_branched_edited_tried_again_named_and_del
         await page.goto(f"{served.url}/#/talk/{KEY}")
         await page.get_by_text("Two.").last.wait_for()
         await say(page, "/rewind 77", "no message '77'")
+        assert await page.locator(".command").count() == 0
         await page.locator(".said.is-last").hover()
         await page.locator(".said.is-last").get_by_role("button", name="Edit and send again").click()
         await page.get_by_text("Your last message, changed").wait_for()

@@ -347,6 +347,7 @@ export function talk(main, key, app, place) {
     if (!edits.hidden) return sendEdit(words);
     const way = words.match(/^\/(branch|continue)(?:\s+(.*))?$/s);
     field.value = "";
+    names.replaceChildren();
     fit();
     keepDraft();
     if (way) return branch(0, way[2] || "", way[1]);
@@ -398,6 +399,7 @@ export function talk(main, key, app, place) {
     if (!field.value.startsWith("/")) return;
     commands ||= ask("/api/commands");
     const found = Object.entries(await commands.catch(() => ({})));
+    if (!field.value) return; // it was sent meanwhile
     names.replaceChildren(...found.filter(([name]) => `/${name}`.startsWith(field.value) && `/${name}` !== field.value).slice(0, 6)
       .map(([name, help]) => make("button.command", { type: "button", onclick: () => ((field.value = `/${name} `), names.replaceChildren(), field.focus()) },
         make("strong", {}, `/${name}`), ` ${help}`)));
