@@ -41,21 +41,6 @@ class Room(NamedTuple):
     hits: int = 0
 
 
-def single(index: Index, matches: Sequence[Match], values: Mapping[str, object], limit: int) -> list[Hit]:
-    """Entries that have a term of the query themselves, are near to it, or of the day that is all the query says."""
-    texts, seen, hits = _Texts(index), set[str](), list[Hit]()
-    for each in matches:
-        own = f"{each.entry.terms} {each.entry.heading}".split()
-        if each.entry.terms in seen or (values and values.keys().isdisjoint(own) and each.near < NEAR):
-            continue
-        if text := texts.of(each):
-            seen.add(each.entry.terms)
-            hits.append(_hit(each, text))
-            if len(hits) == limit:
-                break
-    return hits
-
-
 def packed(
     index: Index,
     matches: Sequence[Match],

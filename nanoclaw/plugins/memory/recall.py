@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from nanoclaw.plugins.memory.chunks import NoteEntry
 from nanoclaw.plugins.memory.enough import WEAK_MATCHES, is_enough, is_of_the_day, named_of, own_terms, weak
 from nanoclaw.plugins.memory.index import Chunk, Index
 from nanoclaw.plugins.memory.notes import Hit
-from nanoclaw.plugins.memory.packing import NEAR, Match, Room, packed, single
+from nanoclaw.plugins.memory.packing import NEAR, Match, Room, packed
 from nanoclaw.plugins.memory.query import Query, analyze
 from nanoclaw.time_words.days import DateRange
 
@@ -32,7 +33,14 @@ def search(index: Index, query: str, limit: int, now: datetime, vector: Vector =
     if limit <= 0:
         return []
     matches, values = _ranked(index, partial(_rank, index, query, (), now, _FEWEST_CHUNKS, 0, False, vector))
-    return single(index, matches, values, limit)
+    found = [
+        each
+        for each in matches
+        if not values
+        or each.near >= NEAR
+        or not values.keys().isdisjoint(f"{each.entry.terms} {each.entry.heading}".split())
+    ]
+    return packed(index, found, values, Room(sys.maxsize, sys.maxsize, limit), False, lambda hit: False)
 
 
 def recall(
