@@ -21,7 +21,7 @@ NAMES = ["github", "memory", "schedule", "skill-creator", "summarize", "tmux", "
 TOOLS = frozenset(
     {
         *("read_file", "write_file", "edit_file", "append_file", "list_dir", "find_files", "search_files", "exec"),
-        *("memory_search", "memory_get", "memory_add", "memory_forget", "cron"),
+        *("memory_search", "memory_add", "memory_forget", "cron"),
     }
 )
 

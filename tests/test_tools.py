@@ -44,7 +44,7 @@ def test_every_example_is_a_call_that_its_tool_would_accept(tools: list[Tool]) -
 
 def test_only_tools_that_change_nothing_may_run_side_by_side(tools: list[Tool]) -> None:
     reading = {each.spec.name for each in tools if each.reach == "none"}
-    files, notes = {"read_file", "list_dir", "find_files", "search_files"}, {"memory_search", "memory_get"}
+    files, notes = {"read_file", "list_dir", "find_files", "search_files"}, {"memory_search"}
     web, more = (
         {"web_fetch", "web_search", "browse"},
         {"tool_search", "call_tool", "todo", "question", "exit_plan_mode"},

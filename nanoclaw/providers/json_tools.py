@@ -28,7 +28,7 @@ from nanoclaw.runtime_metadata import in_short
 
 MAX_TOOLS = 12
 MAX_EXAMPLES = 2
-SPARE_TOOLS = ("memory_get", "web_search")  # read_file does the same; what is found must be read as well
+SPARE_TOOLS = ("web_search",)  # what is found must be read as well
 RESULT_CHARACTERS = 1500
 FACTS_CHARACTERS = 1200
 PROFILE = """\

@@ -89,9 +89,9 @@ def test_at_most_twelve_tools_in_their_order_and_those_without_an_example_are_le
     assert [tool.name for tool in few(tools[:3])] == ["bare", "t0", "t1"]
 
 
-def test_of_two_tools_that_do_the_same_the_spare_one_goes() -> None:
-    tools = [spec("memory_get", example={})] + [spec(f"t{number}", example={}) for number in range(12)]
-    assert "memory_get" not in [tool.name for tool in few(tools)]
+def test_a_spare_tool_goes_before_another() -> None:
+    tools = [spec("web_search", example={})] + [spec(f"t{number}", example={}) for number in range(12)]
+    assert "web_search" not in [tool.name for tool in few(tools)]
 
 
 def test_the_schema_holds_arguments_to_the_tools_own_parameters() -> None:

@@ -112,9 +112,8 @@ def _stated(lines: Sequence[str], messages: Sequence[Message]) -> list[str]:
 
 def _read(call: ToolCall) -> str:
     """The file that a call reads, or ''."""
-    name = {"read_file": "path", "memory_get": "file"}.get(call.name)
     try:
-        value = json.loads(call.arguments).get(name, "")
+        value = json.loads(call.arguments).get("path", "") if call.name == "read_file" else ""
     except (ValueError, AttributeError, RecursionError):
         return ""
     return value if isinstance(value, str) else ""

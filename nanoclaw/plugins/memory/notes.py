@@ -146,21 +146,6 @@ class MemoryStore:
         self.change_lines(line.file, {line.number: (line.text, ended)})
         return ended
 
-    def get(self, file: str, start: int = 1, lines: int = 40) -> str:
-        """Numbered lines of MEMORY.md or a daily note; raises WorkspaceError with a sentence for anything else."""
-        name = _memory_name(file)
-        text = read_memory_file(self.workspace, name)
-        if text is None:
-            raise WorkspaceError(f"there is no {name}. memory_search shows which notes there are.")
-        every = lines_of(text)
-        start = max(1, start)
-        shown = every[start - 1 : start - 1 + max(1, lines)]
-        if not shown:
-            raise WorkspaceError(f"{name} has {len(every)} lines: line {start} is beyond its end.")
-        left = len(every) - (start - 1 + len(shown))
-        numbered = "\n".join(f"{number}\t{line}" for number, line in enumerate(shown, start))
-        return numbered + (f"\n[{left} more lines: start={start + len(shown)} goes on]" if left else "")
-
     def outdated(self, words: str, besides: str = "") -> MemoryLine:
         """The one fact that has the words, or else the one note, that still holds and does not say `besides`. Raises
         WorkspaceError that lists what has them."""

@@ -47,13 +47,6 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
         outside = ", ".join(dict.fromkeys(sources))
         return ToolOutput(f"{text}\n[{found.remark}]" if found.remark else text, outside=outside)
 
-    async def memory_get(file: str, start: int = 1, lines: int = 40) -> ToolOutput:
-        """Read lines of MEMORY.md or memory/YYYY-MM-DD.md."""
-        lines = min(lines, 400)
-        text = visible(store.get(file, start, lines))
-        start = max(1, start)
-        return ToolOutput(text, outside=", ".join(store.others(file, start, start - 1 + max(1, lines))))
-
     async def memory_add(
         context: ToolContext,
         text: str,
@@ -79,7 +72,6 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
     add = tool(memory_add, reach="workspace", examples=_ADD, open_to=("person", "job", "heartbeat"))
     return [
         tool(memory_search, reach="none", examples=_SEARCH),
-        tool(memory_get, reach="none", examples=_GET),
         add._replace(audit=planned),
     ]
 
@@ -135,7 +127,6 @@ _SEARCH = (
     ToolExample("What do you know about my friend Bob?", {"query": "friend Bob"}),
     ToolExample("When did I last see the dentist?", {"query": "dentist"}),
 )
-_GET = (ToolExample("What happened on 3 May 2026?", {"file": "memory/2026-05-03.md"}),)
 _ADD = (
     ToolExample("We have a new cat, she is called Mia", {"text": "Has a cat called Mia", "kind": "fact"}),
     ToolExample("Note that the plumber came today", {"text": "The plumber came", "also": "sink tap leak repair"}),

@@ -14,7 +14,7 @@ from nanoclaw.kept_files import is_own, who_runs
 _HERE = ("", "here", "this chat", "me")
 FREE = frozenset(
     {
-        *("read_file", "list_dir", "find_files", "search_files", "memory_search", "memory_get", "knowledge_search"),
+        *("read_file", "list_dir", "find_files", "search_files", "memory_search", "knowledge_search"),
         *("agenda", "find_mails", "read_mail"),
         *("todo", "exit_plan_mode", "question", "report", "keep", "propose"),  # shown to the owner, who decides
         *("tool_search", "call_tool"),  # what is called so is judged as itself

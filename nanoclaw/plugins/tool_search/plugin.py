@@ -25,7 +25,7 @@ OFTEN = (
 )
 """Tools of ours that are in the prompt before any other, the first before the last."""
 
-SELDOM = ("memory_get", "memory_forget", "exit_plan_mode")
+SELDOM = ("memory_forget", "exit_plan_mode")
 """Tools of ours that are left out before another person's single ones."""
 
 FEW = 10  # tools that a server may have to be in the prompt as a whole

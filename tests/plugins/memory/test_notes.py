@@ -56,14 +56,6 @@ def test_nothing_and_too_much_are_refused(store: MemoryStore, tmp_path: Path, te
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lines_are_read_by_number(store: MemoryStore, tmp_path: Path) -> None:
-    (tmp_path / "MEMORY.md").write_text("a\nb\nc\nd\n")
-    assert store.get("memory.md", 2, 2) == "2\tb\n3\tc\n[1 more lines: start=4 goes on]"
-    assert store.get("MEMORY.md", -1, 0) == "1\ta\n[3 more lines: start=2 goes on]"
-    with pytest.raises(WorkspaceError, match="has 4 lines"):
-        store.get("MEMORY.md", 5)
-
-
 def test_links_are_not_followed(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "MEMORY.md").symlink_to("secret")
@@ -71,7 +63,7 @@ def test_links_are_not_followed(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "memory/a.md").symlink_to("../secret")
     (tmp_path / "memory/2026-05-03.md").symlink_to("../secret")
     assert store.files() == []
-    for action in (lambda: store.get("a"), lambda: store.add_note("x"), lambda: store.add_fact("x")):
+    for action in (lambda: store.lines("memory/a.md"), lambda: store.add_note("x"), lambda: store.add_fact("x")):
         with pytest.raises(WorkspaceError):
             action()
     assert (tmp_path / "secret").read_text() == "secret"
@@ -89,7 +81,7 @@ def test_memory_files_are_the_facts_and_the_notes(store: MemoryStore, tmp_path: 
 def test_a_folder_in_place_of_a_file_is_an_error_with_a_sentence(store: MemoryStore, tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").mkdir()
     (tmp_path / "memory").write_text("")
-    for action in (lambda: store.add_fact("x"), lambda: store.add_note("x"), lambda: store.get("MEMORY.md")):
+    for action in (lambda: store.add_fact("x"), lambda: store.add_note("x"), lambda: store.lines("MEMORY.md")):
         with pytest.raises(WorkspaceError):
             action()
 
@@ -107,7 +99,7 @@ def test_a_note_cut_at_any_byte_keeps_what_is_left_and_takes_up_the_next(
         file.write_bytes(whole[:cut])
         assert store.add_fact("Plays the zither").is_new
         assert file.read_bytes().startswith(whole[:cut])
-        assert store.get("MEMORY.md").splitlines()[-1].endswith("\t- 2026-05-03: Plays the zither")
+        assert store.lines("MEMORY.md")[-1].endswith("- 2026-05-03: Plays the zither")
         assert not store.add_fact("Plays the zither").is_new
         with_it = file.read_bytes()
         assert store.add_fact("Plays the lute", replaces="zither").struck

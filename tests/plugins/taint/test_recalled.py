@@ -66,7 +66,6 @@ async def test_a_note_that_comes_back_by_itself_is_in_a_block_and_asks(tmp_path:
     ("name", "arguments"),
     [
         ("memory_search", {"query": "plumber"}),
-        ("memory_get", {"file": "TODAY"}),
         ("read_file", {"path": "TODAY"}),
         ("search_files", {"pattern": "plumber"}),
         ("exec", {"command": "cat TODAY"}),
@@ -172,7 +171,6 @@ async def test_what_is_written_into_the_memory_by_hand_after_others_text_stays_t
         for name, given in (
             ("memory_search", {"query": "plumber"}),
             ("read_file", {"path": "memory/2031-01-01.md"}),
-            ("memory_get", {"file": "2031-01-01"}),
         ):
             await home.ask(do(name, given))
             assert last_result(home).outside == EVIL
