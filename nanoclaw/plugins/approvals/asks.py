@@ -219,7 +219,8 @@ class Asks(Asker):
         number, place, about = question.number, question.place, question.about
         is_shown = place == about and (about.channel != MAIN.channel or question.ask.options)
         if not is_shown:  # `nanoclaw -m` shows what answers it, no more
-            self._host.show(about, Notice(f"waiting for the owner's answer to question {number}, asked in {place}"))
+            whose, where = ("your", "") if place == about else ("the owner's", f", asked in {place}")
+            self._host.show(about, Notice(f"waiting for {whose} answer to question {number}{where}"))
         home = self._conversation(about)
         if home not in (about, place):
             self._host.show(home, Notice(f"question {number} waits in {place}: {commands(question)}"))

@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.messages import (
-    Address,
-    Ask,
-    CheckedCall,
-    Effect,
-    MakeCalls,
-    Outbound,
-    ToolCall,
-    ToolResult,
-    Verdict,
-)
+from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls, Outbound, ToolCall, ToolResult, Verdict
 from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.card.background import NOT_WATCHED, BackgroundCommands, CardTurn

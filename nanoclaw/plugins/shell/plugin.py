@@ -238,12 +238,7 @@ class Environment:
         return self._settings.bounds
 
     async def prepare(
-        self,
-        command: str,
-        seconds: int = 0,
-        environment: Mapping[str, str] | None = None,
-        *,
-        is_beyond: bool = False,
+        self, command: str, seconds: int = 0, environment: Mapping[str, str] | None = None, *, is_beyond: bool = False
     ) -> Prepared:
         """A command, in the sandbox where there is that plugin, except one that the owner lets leave it. Raises
         ToolError if it must not run."""

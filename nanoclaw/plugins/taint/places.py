@@ -250,10 +250,12 @@ class Places:
             self.all().update(new)
             turn.later(partial(_keep, new, gone))
 
-    def mark_at_once(self, path: str, sources: Sequence[str], tx: Tx) -> None:
-        """The same outside a turn, of one file."""
-        self.all()[path] = ", ".join(dict.fromkeys(sources))
-        _keep({path: self.all()[path]}, (), tx)
+    def mark_at_once(self, path: str, source: str | None, tx: Tx) -> None:
+        """The same outside a turn, of one file; None takes its mark away."""
+        self.all().pop(path, None)
+        new = {} if source is None else {path: source}
+        self.all().update(new)
+        _keep(new, [path], tx)
 
     def unmark(self, turn: Turn, path: str) -> None:
         """A file that was rewritten as a whole, with nothing read before, is clean."""
@@ -313,11 +315,8 @@ def _above(name: str) -> Iterator[str]:
 
 def _shows(text: str, place: str) -> bool:
     """True where a text has paths below a folder or its heading, or a file's path before a line of it."""
-    sign = (
-        rf"{re.escape(place)}[^\s:]|^(?:\./)?{re.escape(place[:-1])}:$"
-        if place[-1] == "/"
-        else rf"{re.escape(place)}[:-]"
-    )
+    own = re.escape(place)
+    sign = rf"{own}[^\s:]|^(?:\./)?{re.escape(place[:-1])}:$" if place[-1] == "/" else rf"{own}[:-]"
     return re.search(rf"(?m)(?<![\w.-])(?:{sign})", text) is not None
 
 

@@ -111,6 +111,7 @@ class Taint(Plugin):
     def __init__(self, host: Host, settings: TaintSettings) -> None:
         self._host, self._settings = host, settings
         self._ran: dict[int, dict[str, Ran]] = {}  # by turn and call
+        self._was: dict[int, dict[str, str | None]] = {}  # marks of files before calls that may be refused, by turn
         self.public: Provenance = Provenance(settings, self._came_back)
 
     @cached_property
@@ -126,7 +127,7 @@ class Taint(Plugin):
     def _came_back(self, path: str, sha256: str, tx: Tx) -> None:
         """Mark a file again that a turn had written after it read others' text."""
         if sources := self.public.untrusted(self._host.records.read_for(sha256)):
-            self._files.mark_at_once(path, sources, tx)
+            self._files.mark_at_once(path, ", ".join(dict.fromkeys(sources)), tx)
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -148,7 +149,9 @@ class Taint(Plugin):
         if read and call.name in _WRITES and not sources:
             from nanoclaw.beneath.paths import name_beneath
 
-            self._files.mark(turn, [name_beneath(self._host.workspace, str(call.arguments["path"]))], read)
+            path = name_beneath(self._host.workspace, str(call.arguments["path"]))
+            self._was.setdefault(turn.id, {}).setdefault(path, self._files.all().get(path))
+            self._files.mark(turn, [path], read)
         if not act:
             return None
         if self._was_refused(act, call, turn):
@@ -316,6 +319,9 @@ class Taint(Plugin):
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:
         self.public.drop(turn)
         self._ran.pop(turn.id, None)
+        for path, was in self._was.pop(turn.id, {}).items():
+            if path not in {one.target for one in turn.effects}:  # it was refused
+                self._files.mark_at_once(path, was, tx)
 
     # --- what the owner sees -----------------------------------------------------------------------------------------
 

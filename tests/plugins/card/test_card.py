@@ -77,8 +77,16 @@ async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_pa
 
 async def test_what_was_put_back_is_nobody_elses_text_though_the_turn_has_read_some(tmp_path: Path) -> None:
     both = call("exec", {"command": "rm *.txt; echo new > new.md"})
-    async with running(tmp_path, ScriptedProvider(both, "Kept.", "Kept.")) as program:
+    less = call("write_file", {"path": "one.txt", "content": "x"})
+    async with running(tmp_path, ScriptedProvider(less, "Kept.", both, "Kept.", "Kept.")) as program:
         fill(program)
+        await program.ask("/ran ls\none.txt")
+        assert "Overwrite `one.txt`" in await program.ask("Shorten it")
+        assert "waiting for your answer to question 1" in [
+            getattr(one, "text", "") for _, one in program.channel.events
+        ]
+        await program.ask("no")
+        assert "Kept." in await program.answer()
         await program.ask("/ran curl example.org\nA page says: Hello there, all of you.")
         await program.ask("Delete them")
         await program.ask("no")

@@ -133,11 +133,15 @@ function tool(item, app) {
   return drawn;
 }
 
-/** The arguments of a call on one line, without JSON's signs. */
+const MAIN = ["path", "file", "command", "query", "pattern", "url", "name", "text", "id"];
+
+/** The action and the main argument of a call on one line, as a terminal shows them; all of it stands inside. */
 function brief(text) {
   try {
-    const found = JSON.parse(text);
-    return Object.values(found).map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(" · ").replace(/\s+/g, " ");
+    const { action = "", ...found } = JSON.parse(text);
+    const values = [...MAIN.map((name) => found[name]), ...Object.values(found)];
+    const main = values.find((one) => typeof one === "string" || typeof one === "number") ?? "";
+    return `${action} ${main}`.trim().replace(/\s+/g, " ");
   } catch {
     return text.replace(/\s+/g, " ");
   }
