@@ -575,4 +575,4 @@ def _months_later(day: date, months: int) -> date:
 
 
 def _said_day(options: list[tuple[date, ...]] | None) -> str:
-    return " or ".join(day_in_words(option[0]) for option in options or ())
+    return " or ".join(day_in_words(option[0]) for option in sorted(options or ()))

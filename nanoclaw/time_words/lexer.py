@@ -39,8 +39,8 @@ def tokenize(text: str, language: str, zones: Mapping[str, str]) -> Tokens:
     tokens: list[Token] = []
     at = last = 0
     while at < len(text):
-        if quiet := _silent(text, at):
-            at += quiet
+        if quiet := _SILENT.match(text, at):
+            at = quiet.end()
             continue
         step = _zone(text, at, zones, tokens) or _glyphs(text, at, words, language, tokens)
         step = step or _literal(text, at, language, tokens) or _phrase(text, at, words, tokens)
@@ -114,11 +114,6 @@ _LEADS_ON = ",a&j"
 """Words that cannot be the last one of a phrase."""
 _COUNTS = "uUcp~"
 """Words that can follow a number without a space."""
-
-
-def _silent(text: str, at: int) -> int:
-    found = _SILENT.match(text, at)
-    return found.end() - at if found else 0
 
 
 def _zone(text: str, at: int, zones: Mapping[str, str], tokens: list[Token]) -> int:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import OwnersAnswer, ToolResult
 from nanoclaw.core.plugin import Ask, Refuse, Turn, Verdict
-from nanoclaw.plugins.schedule.requests import NOT_A_TIME, is_persons
+from nanoclaw.plugins.schedule.requests import NOT_A_TIME, STILL_OPEN, is_persons
 from nanoclaw.time_words import At, Reading, TimeWordsError, Unclear, briefly, phrases, read, read_known, same, upcoming
 from nanoclaw.yes_no import yes_or_no
 
@@ -53,6 +53,8 @@ def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str) -> str:
     labels = [one for one in _options(when, now, zone) if _names(said, one)]
     for words in [*(labels if len(labels) == 1 else []), f"{when} {said}", f"{said} {when}", said]:
         found = None if words.isdecimal() else read_known(words.removeprefix(TODAY), now, zone)
+        if isinstance(found, Unclear) and len(found.readings) > 1 and not may_be:
+            raise ScheduleError(f"{STILL_OPEN}{words}”. Nothing was set yet: add it with these words.")
         is_one = words == said or not may_be or any(same(found, one) for one in may_be)
         if isinstance(found, Reading) and is_one:
             return words.removeprefix(TODAY)

@@ -34,7 +34,7 @@ _NAME = r"(?i)(?:@\w+|nano(?:claw)?\b)[\s,.!:]*"
 _SENTENCE_END = r"(\w+)\.\s+(?=\w)"
 _ABBREVIATED = r"(?i)\d+|[a-z]|dr|mrs?|ms|st|am|pm|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx"
 
-NOT_A_TIME = "The person was asked when, and answered"
+NOT_A_TIME, STILL_OPEN = "The person was asked when, and answered", "More than one time is meant by “"
 
 
 class Asked(NamedTuple):
@@ -85,7 +85,11 @@ def may_ask(inbound: Inbound) -> bool:
 
 def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMessage | None:
     """The call for a reminder with an open time, then the result; words in place of a time may be another request."""
-    earlier, _, last = (None, None, *history)[-3:]
+    earlier, called, last = (None, None, *history)[-3:]
+    if last and isinstance(called, AssistantMessage) and (words := re.match(f"{STILL_OPEN}(.*?)”", last.text)):
+        (call,) = called.tool_calls
+        arguments = json.dumps({**json.loads(call.arguments), "when": words[1]}, ensure_ascii=False)
+        return called._replace(at=now, tool_calls=(call._replace(id=f"{call.id}-again", arguments=arguments),))
     if isinstance(last, ToolResult) and not last.text.startswith(NOT_A_TIME):
         return AssistantMessage(last.text, now)
     if last is None or (is_persons(earlier) and not isinstance(last, ToolResult)):

@@ -211,7 +211,7 @@ class FileVersions:
         name, now = sha256(content).hexdigest(), self.clock()
         path = self._folder / name
         if not path.exists():
-            self._make_folder()
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(path, content, 0o600)
             self._bytes += len(content)
         os.utime(path, (now.timestamp(), now.timestamp()))
@@ -248,17 +248,12 @@ class FileVersions:
     def _sweep(self, now: datetime, newest: str) -> None:
         """Drop what is too old or too much."""
         room, oldest = self._most_bytes, (now - timedelta(days=self._days)).timestamp()
-        for path in self._folder.glob("[0-9]*.json"):  # copies in the form of the first versions
-            path.unlink(missing_ok=True)
         for path, found in sorted(((p, p.stat()) for p in self._copies()), key=lambda each: -each[1].st_mtime_ns):
             room -= found.st_size
             if path.name != newest and (room < 0 or found.st_mtime < oldest):
                 path.unlink(missing_ok=True)
                 room += found.st_size
         self._swept, self._bytes = now, self._most_bytes - room
-
-    def _make_folder(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _copies(self) -> list[Path]:
         try:

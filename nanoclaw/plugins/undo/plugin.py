@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
-from nanoclaw.core.messages import Address, Effect
+from nanoclaw.core.messages import Address, Effect, Inbound
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Turn, Tx
 from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_history import outcome, when
@@ -24,7 +24,8 @@ LOOKED_AT = 500
 """So many effects of a conversation are looked at for what can be undone, and all of a command that goes on there."""
 TOLD = 20
 """So many files that were put back are named."""
-NOT_UNDOABLE = "Not undoable: {}."
+PLAIN = "undo", "undo that", "undo it", "undo this", "please undo that", "mach das rückgängig", "撤销"
+BY_OTHERS = ("job", "job removal", "calendar", "mailbox")  # kinds of effects that other plugins undo
 
 
 class UndoSettings(NamedTuple):
@@ -55,6 +56,15 @@ class Undo(Plugin):
         ]
 
     # --- a turn ------------------------------------------------------------------------------------------------------
+
+    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
+        """Plain words give the command where the conversation's last change can be taken back."""
+        if inbound.message.text.casefold().strip(" .!。！") not in PLAIN or inbound.role != "owner":
+            return None
+        for last in self._records.effects(inbound.conversation or inbound.address, 1):
+            if last.state == "done" and (last.kind in BY_OTHERS or _has_changed(last)):
+                return inbound._replace(message=inbound.message._replace(text="/undo"))
+        return None
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model once what the person has undone."""
@@ -93,24 +103,23 @@ class Undo(Plugin):
             costs = int(last is None or not _is_of_one_command(last, effect))  # all that a command did counts as one
             if left < costs:
                 break
-            if effect.state == "undone" or (
-                effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
-            ):
+            did_nothing = effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
+            if did_nothing or effect.state == "undone":
                 continue
             try:
                 became = self._take_back(tx, effect)
             except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
-                told += [*map(NOT_UNDOABLE.format, passed), str(error)]
+                told += [*passed, str(error)]
                 passed, left, kept, last = [], left - costs, kept + costs, effect
                 continue
             if became:
                 undone.append(became)
-                told += map(NOT_UNDOABLE.format, passed)
+                told += passed
                 passed, left, last = [], left - costs, effect
             elif effect.before is None or effect.before != effect.after:
-                passed.append(effect.text if effect.state != "begun" else f"{effect.text} (unknown outcome)")
+                passed.append(f"Not undoable: {effect.text}{' (unknown outcome)' * (effect.state == 'begun')}.")
         if left == count:
-            told = ["There is nothing to undo in this conversation.", *map(NOT_UNDOABLE.format, passed[:5])]
+            told = ["There is nothing to undo in this conversation.", *passed[:5]]
         elif count == kept == 1:
             told.append("/undo 2 goes on to the change before.")
         elif left + kept:
@@ -132,7 +141,7 @@ class Undo(Plugin):
 
         Raises WorkspaceError if it could be, but not at present.
         """
-        if effect.state == "done" and effect.kind in ("job", "job removal", "calendar", "mailbox"):
+        if effect.state == "done" and effect.kind in BY_OTHERS:
             try:
                 said = self._by_others(tx, effect)
             except NanoclawError:  # the job is over
@@ -188,3 +197,8 @@ def _is_of_one_command(one: Effect, other: Effect) -> bool:
 
 def _has_changed(effect: Effect) -> bool:
     return effect.before is not None and effect.before != effect.after
+
+
+def _line(effect: Effect) -> str:
+    marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
+    return f"- {when(effect)} {effect.text}{marks[effect.state]}"

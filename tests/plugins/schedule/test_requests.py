@@ -136,6 +136,11 @@ async def test_just_after_midnight_two_buttons_ask_for_the_day_also_after_a_rest
         assert "OK: “" in await program.ask(asked.buttons[1].text)
         assert (await program.answer()).startswith("Job 1, a reminder, is set: Wed 25 Nov 2026, 08:15 Europe/Berlin")
         assert jobs(program) == [("call Anna", "2026-11-25T07:15:00+00:00", "terminal", "main")]
+        assert "At what time on Tue 24 Nov 2026 or Wed" in await program.ask("remind me tomorrow to call Anna")
+        await program.ask("half past nine")  # of which day?
+        assert "1. Today, Tue 24 Nov 2026, 09:30\n2. Wed 25 Nov 2026, 09:30" in await program.answer()
+        await program.ask("2")
+        assert "is set: Wed 25 Nov 2026, 09:30" in await program.answer()
 
 
 @ASKS
