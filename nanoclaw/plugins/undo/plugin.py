@@ -16,14 +16,12 @@ from nanoclaw.plugins.undo.memory_history import outcome, when
 
 SHOWN = 20
 """Lines of /receipts, where no number is given."""
-FILES = 4
-"""So many files are named in the line after a turn."""
+FILES = 4  # so many files are named in the line after a turn
 DAYS, MOST_BYTES = 30, 200_000_000
 """Copies are kept for so long, and so much of them in all."""
 LOOKED_AT = 500
 """So many effects of a conversation are looked at for what can be undone, and all of a command that goes on there."""
-TOLD = 20
-"""So many files that were put back are named."""
+TOLD = 20  # so many files that were put back are named
 PLAIN = "undo", "undo that", "undo it", "undo this", "please undo that", "mach das rückgängig", "撤销"
 BY_OTHERS = ("job", "job removal", "calendar", "mailbox")  # kinds of effects that other plugins undo
 

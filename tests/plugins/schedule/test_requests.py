@@ -216,8 +216,7 @@ async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
         assert f" you: {PIZZA}\n" in await program.ask("/history")
         assert await program.ask("drop that one again") == "Removed."
         *_, remark, told, _, _ = model.requests[0].history
-        assert isinstance(told, AssistantMessage)
-        assert told.text == SET
+        assert isinstance(told, AssistantMessage) and told.text == SET
         assert f"The person said “{PIZZA}”, which the program answered." in remark.text
         assert jobs(program) == []
         assert_legal(program.history)
@@ -230,9 +229,7 @@ async def test_a_guest_in_a_chat_app_gets_a_reminder_of_their_own_conversation(t
         assert (await chat.sent.get()).text == SET
         assert jobs(program) == [("take the pizza out", "2026-03-06T11:20:00+00:00", "chat", "777")]
         for number in range(20):
-            await program.write_from(
-                GUEST, "777", f"remind me tomorrow at 9 to feed {'x' * (number + 1)}", role="guest"
-            )
+            await program.write_from(GUEST, "777", f"remind me tomorrow at 9 to feed {'x' * number}z", role="guest")
         *_, last = [(await chat.sent.get()).text for _ in range(20)]
         assert last == "There are 20 jobs in this conversation: remove some first."
         assert not model.requests
@@ -250,8 +247,7 @@ async def test_what_is_forwarded_quoted_attached_edited_or_anothers_goes_to_the_
     model = ScriptedProvider(*["Which pizza?"] * len(others))
     async with running(tmp_path, model, channel=channel) as program:
         for number, fields in enumerate(others):
-            inbound = Inbound(MAIN, "me", f"other-{number}", UserMessage(PIZZA, NOON))
-            await program.deliver(inbound._replace(**fields))
+            await program.deliver(Inbound(MAIN, "me", f"other-{number}", UserMessage(PIZZA, NOON))._replace(**fields))
             assert (await program.answer()).startswith("Which pizza?")
         assert jobs(program) == []
 
@@ -270,16 +266,14 @@ async def test_undo_takes_it_back(tmp_path: Path) -> None:
 
 
 def test_killed_at_any_statement_and_sent_again_there_is_one_job_and_one_reply(tmp_path: Path) -> None:
-    statement = 0
-    while True:
+    for statement in range(1_000):
         root = tmp_path / str(statement)
         died = killed(root, statement)
         made, told = asyncio.run(after(root))
         assert (made, told) == (1, 1), f"killed at statement {statement}"
         if not died:
             break
-        statement += 1
-    assert statement > 5
+    assert 5 < statement < 999
 
 
 def killed(root: Path, statement: int) -> bool:
