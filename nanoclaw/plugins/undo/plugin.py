@@ -195,8 +195,3 @@ def _is_of_one_command(one: Effect, other: Effect) -> bool:
 
 def _has_changed(effect: Effect) -> bool:
     return effect.before is not None and effect.before != effect.after
-
-
-def _line(effect: Effect) -> str:
-    marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
-    return f"- {when(effect)} {effect.text}{marks[effect.state]}"
