@@ -211,7 +211,7 @@ class FileVersions:
         name, now = sha256(content).hexdigest(), self.clock()
         path = self._folder / name
         if not path.exists():
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._make_folder()
             write_atomically(path, content, 0o600)
             self._bytes += len(content)
         os.utime(path, (now.timestamp(), now.timestamp()))
@@ -254,6 +254,9 @@ class FileVersions:
                 path.unlink(missing_ok=True)
                 room += found.st_size
         self._swept, self._bytes = now, self._most_bytes - room
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _copies(self) -> list[Path]:
         try:

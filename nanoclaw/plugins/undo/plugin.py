@@ -14,13 +14,10 @@ from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Sai
 from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_history import outcome, when
 
-SHOWN = 20
-"""Lines of /receipts, where no number is given."""
+SHOWN = 20  # lines of /receipts, where no number is given
 FILES = 4  # so many files are named in the line after a turn
-DAYS, MOST_BYTES = 30, 200_000_000
-"""Copies are kept for so long, and so much of them in all."""
-LOOKED_AT = 500
-"""So many effects of a conversation are looked at for what can be undone, and all of a command that goes on there."""
+DAYS, MOST_BYTES = 30, 200_000_000  # copies are kept for so long, and so much of them in all
+LOOKED_AT = 500  # effects looked at for what can be undone, and all of a command that goes on there
 TOLD = 20  # so many files that were put back are named
 PLAIN = "undo", "undo that", "undo it", "undo this", "please undo that", "mach das rückgängig", "撤销"
 BY_OTHERS = ("job", "job removal", "calendar", "mailbox")  # kinds of effects that other plugins undo
@@ -34,7 +31,7 @@ class UndoSettings(NamedTuple):
 
 class Undo(Plugin):
     name = "undo"
-    hears: Mapping[str, Hears] = {"on_end": Hears(changes=True)}
+    hears: Mapping[str, Hears] = {"on_end": Hears(changes=True), "on_message": Hears(rows="ledger")}
     settings = UndoSettings
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts"}
 
