@@ -118,9 +118,7 @@ def test_init_names_a_key_that_lacks_and_a_model_that_may_be_misspelt(home: Home
     assert "OPENAI_API_KEY" in said
     home.environment["OPENAI_API_KEY"] = KEY
     said = home.run("init", "--model", "openai/gpt-5").out
-    assert "did you mean" not in said
-    assert "OPENAI_API_KEY" not in said
-    assert KEY not in said
+    assert not any(one in said for one in ("did you mean", "OPENAI_API_KEY", KEY))
 
 
 def test_init_with_a_model_of_this_machine_says_how_to_fetch_it(home: Home) -> None:

@@ -15,11 +15,10 @@ from nanoclaw.installation import start_command
 from nanoclaw.plugins.mcp.plugin import Mcp, McpSettings, ServerSettings
 from nanoclaw.plugins.mcp.settings import check_name, place
 from nanoclaw.start.config import Config
+from nanoclaw.start.purposes import near
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection
-
-OFF = "the plugin mcp is off: take it out of [plugins] off in config.toml"
 
 
 def _servers(config: Config) -> Mapping[str, ServerSettings]:
@@ -27,13 +26,8 @@ def _servers(config: Config) -> Mapping[str, ServerSettings]:
 
 
 def _named(config: Config, name: str) -> str:
-    servers = _servers(config)
-    if name not in servers:
-        import difflib
-
-        near = difflib.get_close_matches(name, servers, 1, 0.6)
-        known = f"did you mean {near[0]!r}?" if near else f"set: {', '.join(servers) or 'none'}."
-        raise ConfigError(f"there is no MCP server {name!r}; {known}")
+    if name not in (servers := _servers(config)):
+        raise ConfigError(f"there is no MCP server {name!r}{near(name, servers or ['none'])}")
     return name
 
 
@@ -169,7 +163,7 @@ async def _looked_at(config: Config, names: list[str], show: Any = None) -> dict
     async with app_over_copy(config) as app:
         servers = app.public("mcp")
         if servers is None:
-            raise ConfigError(OFF)
+            raise ConfigError("the plugin mcp is off: take it out of [plugins] off in config.toml")
         for name in names:
             if name not in servers.names:
                 raise ConfigError(f"the MCP server {name} is off: take off = true out of [mcp.{name}].")

@@ -30,6 +30,7 @@ from nanoclaw.start.config import Config, owned_keys
 from nanoclaw.start.host import PluginHost
 from nanoclaw.start.model_facts import ModelFacts
 from nanoclaw.start.opening import open_store
+from nanoclaw.start.purposes import near
 from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
 from nanoclaw.start.store_format import note_version, version_of
 
@@ -168,15 +169,10 @@ def classes(
     and why."""
     off = without | set(config.plugins.off)
     for name in off - BUILT_IN.keys() - set(config.plugins.enabled):
-        import difflib
-
         from nanoclaw.start.third_party import available
 
-        known = [*BUILT_IN, *(one for one, _ in available(config))]
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.7)
-            told = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-            raise ConfigError(f"there is no plugin {name!r} to leave out; {told}")
+        if name not in (known := [*BUILT_IN, *(one for one, _ in available(config))]):
+            raise ConfigError(f"there is no plugin {name!r} to leave out{near(name, known)}")
     wanted = None if plugins is None else list(plugins)
     names = _names(config) if wanted is None else [name for name in BUILT_IN if name in wanted]
     found = [_built_in(name) for name in names if name not in off]
@@ -291,8 +287,8 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
 
         if name in BUILT_IN:
             raise ConfigError(f"{config.file}: {name} is a built-in plugin: its settings are in [{name}].")
-        if near := difflib.get_close_matches(name, config.plugins.enabled, 1, 0.7):
-            raise ConfigError(f"{config.file}: unknown key 'plugins.{name}'; did you mean 'plugins.{near[0]}'?")
+        if like := difflib.get_close_matches(name, config.plugins.enabled, 1, 0.7):
+            raise ConfigError(f"{config.file}: unknown key 'plugins.{name}'; did you mean 'plugins.{like[0]}'?")
     off = [_built_in(name) for name in _names(config) if name not in {one.name for one in kinds}]
     owned = [key for one in (*kinds, *off) for key in owned_keys(one.settings, prefix_of(one), one.keys)]
     for prefix, table in ((f"channels.{name}", one) for name, one in chat_apps.tables(config).items()):

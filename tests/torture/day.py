@@ -82,9 +82,7 @@ def tasks(outside: Path) -> dict[str, Task]:
         "m5": Task(WIRE, "run my script", ((run("m5-a"),), (run("m5-b"), _remember("The script ran.")))),
         "m6": Task(LETTERS, "oat milk, not milk", ((_edit(SHOPPING, "milk", "oat milk"),),)),
         "m7": Task(
-            WIRE,
-            "no, it is 5 May",
-            ((_remember("Anna's birthday: 5 May", kind="fact", replaces="birthday: 4 May"),),),
+            WIRE, "no, it is 5 May", ((_remember("Anna's birthday: 5 May", kind="fact", replaces="birthday: 4 May"),),)
         ),
         "m8": Task(LETTERS, "write the long plan", ((_write(PLAN, LONG_TEXT), _remember("There is a plan.")),)),
         "m9": Task(LETTERS, "all is bought", ((_write(SHOPPING, "all bought\n"),),)),

@@ -295,8 +295,7 @@ async def test_where_nobody_can_say_yes_it_is_refused(tmp_path: Path) -> None:
         fill(program)
         await program.app.transactions.write(
             lambda tx: tx.deliver(
-                Inbound(Address("terminal", "main"), "", new_id(), UserMessage("Go", NOON, "job"), role="owner"),
-                None,
+                Inbound(Address("terminal", "main"), "", new_id(), UserMessage("Go", NOON, "job"), role="owner"), None
             )
         )
         await program.app.conversations.of(Address("terminal", "main")).idle()
