@@ -474,7 +474,7 @@ def test_servers_are_set_tried_shown_and_taken_out_on_the_command_line(
         (["add", "x", "--url", "https://x", "--header", "no"], "--header is written as 'Authorization: Bearer $TOKEN'"),
         (["add", "a b", "--url", "https://x"], "cannot be the name"),
         (["test", "gnoe"], "did you mean 'gone'?"),
-        (["remove", "x"], "set: l, gone."),
+        (["remove", "x"], "known: l, gone."),
     ):
         status, told = say(*words)
         assert (status, wrong in told) == (2, True), told
