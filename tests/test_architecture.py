@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.start import build
+from tests.examples import examples
+
+CODE = examples(__file__, "architecture.jsonl")
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -300,27 +303,7 @@ def test_each_plugin_says_of_itself_what_no_other_one_does(house: Modules) -> No
     assert [names for text, names in said.items() if text and len(names) > 1] == []
 
 
-@pytest.mark.parametrize(
-    ("module", "line", "reason"),
-    [
-        ("core/turn.py", "from nanoclaw.providers.http import Door", "arrows go down"),
-        ("core/turn.py", "def f():\n    from nanoclaw.plugins.files import tools", "arrows go down"),
-        ("core/turn.py", "from nanoclaw import channels", "arrows go down"),
-        ("core/turn.py", "from nanoclaw.start.config import Config", "arrows go down"),
-        ("core/turn.py", "from nanoclaw.start.build import build", "only the top builds"),
-        ("plugins/web/plugin.py", "from nanoclaw.channels.text import printable", "arrows go down"),
-        ("plugins/web/plugin.py", "from nanoclaw.core.turn import Turn", "not a module of the core for plugins"),
-        ("plugins/web/plugin.py", "from nanoclaw.core.store.db import Store", "not a module of the core for plugins"),
-        ("plugins/web/plugin.py", "from nanoclaw.plugins.files.tools import f", "no plugin imports another"),
-        ("providers/x.py", "from nanoclaw.plugins.files.tools import f", "arrows go down"),
-        ("beneath/paths.py", "from nanoclaw.core.errors import ToolError", "a library imports nothing of ours"),
-        ("core/turn.py", "def f():\n    import httpx", "only providers and channels.web_api and net may"),
-        ("channels/plain.py", "def f():\n    from rich.text import Text", "only markdown.terminal may"),
-        ("providers/litellm_provider.py", "import litellm", "only inside a function"),
-        ("providers/anthropic.py", "def f():\n    import litellm", "only providers.litellm_provider may"),
-        ("log.py", "from loguru import logger", "only inside a function"),
-    ],
-)
+@pytest.mark.parametrize(("module", "line", "reason"), CODE["an arrow that goes wrong is found"])
 def test_an_arrow_that_goes_wrong_is_found(tmp_path: Path, module: str, line: str, reason: str) -> None:
     package = _package(tmp_path)
     path = package / module
@@ -331,17 +314,7 @@ def test_an_arrow_that_goes_wrong_is_found(tmp_path: Path, module: str, line: st
     assert reason in found[0]
 
 
-@pytest.mark.parametrize(
-    ("module", "line"),
-    [
-        ("core/turn.py", "from nanoclaw.core.provider import Provider\nfrom nanoclaw.core.tool import Tool"),
-        ("core/turn.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from nanoclaw.commands import x"),
-        ("start/build.py", "def f():\n    from nanoclaw.plugins.files import tools"),
-        ("plugins/web/plugin.py", "from nanoclaw.core.plugin import Plugin\nfrom nanoclaw.beneath import paths"),
-        ("providers/litellm_provider.py", "def f():\n    import litellm"),
-        ("cli.py", "from nanoclaw import __version__\nfrom nanoclaw.core.store.db import Store"),
-    ],
-)
+@pytest.mark.parametrize(("module", "line"), CODE["an arrow that goes right is left alone"])
 def test_an_arrow_that_goes_right_is_left_alone(tmp_path: Path, module: str, line: str) -> None:
     package = _package(tmp_path)
     (package / module).parent.mkdir(parents=True, exist_ok=True)
@@ -477,18 +450,7 @@ def test_who_opens_files_by_path_is_listed_with_a_reason(house: Modules) -> None
     assert sorted(listed - found) == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "open(path)",
-        "os.open(path, os.O_RDONLY)",
-        "path.read_text()",
-        "path.write_bytes(b'')",
-        "path.open('rb')",
-        "path.open(encoding='utf-8')",
-        "def f():\n    with io.open(path) as file: pass",
-    ],
-)
+@pytest.mark.parametrize("line", CODE["a module that opens by path is found"])
 def test_a_module_that_opens_by_path_is_found(tmp_path: Path, line: str) -> None:
     (tmp_path / "new.py").write_text(line)
     assert openers(parsed(tmp_path)) == {"new"}

@@ -13,7 +13,10 @@ import pytest
 
 from nanoclaw import spawn
 from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Bounds, Exit, Process, end_left_over, run_process
+from tests.examples import examples
 from tests.virtual_time import skip
+
+COMMANDS = examples(__file__, "spawn.jsonl")
 
 LIMIT_SECONDS = 1000
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -83,20 +86,7 @@ def test_at_the_time_limit_the_output_so_far_comes_back(tmp_path: Path) -> None:
 
 
 @linux_only
-@pytest.mark.parametrize(
-    "script",
-    [
-        "sleep 600 & echo $! > pid",
-        "sleep 600 >/dev/null 2>&1 & echo $! > pid",
-        "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 600; done' & sleep 600",
-        "setsid sh -c 'echo $$ > pid; sleep 600' & sleep 600",
-        "(setsid sh -c 'echo $$ > pid; exec sleep 600' >/dev/null 2>&1 &) & while [ ! -s pid ]; do :; done",
-        "env -i setsid sh -c 'echo $$ > pid; /bin/sleep 600' & sleep 600",
-        "nohup sh -c 'trap \"\" TERM HUP; echo $$ > pid; while :; do sleep 600; done' >/dev/null & sleep 600",
-        "for i in 1 2 3 4 5 6 7 8; do (echo $(sh -c 'echo $PPID') > pid$i; sleep 600) & done; sleep 600",
-        "echo $$ > pid; kill -STOP $$",
-    ],
-)
+@pytest.mark.parametrize("script", COMMANDS["nothing is left of a command that tries to stay"])
 def test_nothing_is_left_of_a_command_that_tries_to_stay(tmp_path: Path, script: str) -> None:
     begun = 8 if "pid$i" in script else 1
     ended = asyncio.run(to_its_limit(script, tmp_path, lambda: len(pids(tmp_path)) == begun))

@@ -105,21 +105,9 @@ def test_what_is_unknown_is_left_out_of_the_metadata(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("zone", "utc", "lines"),
-    [
-        ("Europe/Berlin", (2026, 3, 29, 0, 59), ("2026-03-29 01:59 (Sunday)", "UTC+01:00")),
-        ("Europe/Berlin", (2026, 3, 29, 1, 0), ("2026-03-29 03:00 (Sunday)", "UTC+02:00")),
-        ("Europe/Berlin", (2026, 10, 25, 0, 30), ("2026-10-25 02:30 (Sunday)", "UTC+02:00")),
-        ("Europe/Berlin", (2026, 10, 25, 1, 30), ("2026-10-25 02:30 (Sunday)", "UTC+01:00")),
-        ("Asia/Kolkata", (2026, 3, 6, 20, 0), ("2026-03-07 01:30 (Saturday)", "UTC+05:30")),
-        ("America/St_Johns", (2026, 1, 1, 0, 0), ("2025-12-31 20:30 (Wednesday)", "UTC-03:30")),
-        ("Pacific/Kiritimati", (2026, 1, 1, 12, 0), ("2026-01-02 02:00 (Friday)", "UTC+14:00")),
-        ("UTC", (2024, 2, 29, 23, 59), ("2024-02-29 23:59 (Thursday)", "UTC+00:00")),
-    ],
-)
+@pytest.mark.parametrize(("zone", "utc", "lines"), TEXTS["the model is told local time weekday zone and offset"])
 def test_the_model_is_told_local_time_weekday_zone_and_offset(
-    tmp_path: Path, zone: str, utc: tuple[int, ...], lines: tuple[str, str]
+    tmp_path: Path, zone: str, utc: list[int], lines: list[str]
 ) -> None:
     year, month, day, hour, minute = utc
     now = datetime(year, month, day, hour, minute, tzinfo=UTC).astimezone(ZoneInfo(zone))

@@ -3,6 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanoclaw.markdown.blocks import Blocks
+from tests.examples import examples
+
+BLOCKS = examples(__file__, "blocks.jsonl")
 
 
 def cut(text: str, size: int = 1) -> list[str]:
@@ -12,20 +15,7 @@ def cut(text: str, size: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize(
-    "blocks",
-    [
-        ["one\nparagraph", "and another"],
-        ["- a\n\n- b\n\n  more of b\n\n1. c", "text"],
-        ["# title\ntext", "| a |\n|---|\n| 1 |", "end"],
-        ["before", "```python\nx = 1\n\n\ny = 2\n```", "after"],
-        ["````\n```\nstill code\n\n````", "after"],
-        ["~~~\n```\n\n~~~", "after"],
-        ["- item\n\n  ```\n  code\n\n  ```\n  more", "after"],
-        ["*not a list*", "**bold**"],
-        ["```\nnever closed\n\ncode"],
-    ],
-)
+@pytest.mark.parametrize("blocks", BLOCKS["text is cut between blocks only"])
 def test_text_is_cut_between_blocks_only(blocks: list[str], size: int) -> None:
     assert cut("\n\n".join(blocks), size) == blocks
 

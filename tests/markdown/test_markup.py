@@ -61,25 +61,8 @@ class Tags(HTMLParser):
 
     ALLOWED = frozenset(
         [
-            *(
-                "h1",
-                "h2",
-                "h3",
-                "h4",
-                "h5",
-                "h6",
-                "blockquote",
-                "p",
-                "a",
-                "ul",
-                "ol",
-                "li",
-                "strong",
-                "em",
-                "s",
-                "code",
-            ),
-            *("hr", "br", "pre", "table", "thead", "tbody", "tr", "th", "td"),
+            *("h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "p", "a", "ul", "ol", "li", "strong", "em", "s"),
+            *("code", "hr", "br", "pre", "table", "thead", "tbody", "tr", "th", "td"),
         ]
     )
 

@@ -14,7 +14,10 @@ from nanoclaw.core.plugin import PROFILES
 from nanoclaw.plugins.browse.asking import Use, is_named, use_of
 from nanoclaw.plugins.browse.plugin import _begun, _effect
 from nanoclaw.providers.scripted import ScriptedProvider
+from tests.examples import examples
 from tests.program import running
+
+ACTIONS = examples(__file__, "browse.jsonl")
 
 
 @pytest.fixture
@@ -111,19 +114,7 @@ def test_a_line_of_the_audit_log_never_has_what_was_typed() -> None:
     assert pressed == 'pressed a key in field "Pin" at shop.example'
 
 
-@pytest.mark.parametrize(
-    ("given", "label", "asked"),
-    [
-        ({"action": "type", "enter": True}, 'field "Name"', 'Type nothing into `field "Name"` and press Enter'),
-        ({"action": "type", "value": "hunter2"}, 'password "Word"', 'Type a password into `password "Word"`'),
-        ({"action": "press", "value": "7"}, 'field "Pin"', 'Press `7` in `field "Pin"`'),
-        ({"action": "press", "value": "Escape"}, "", ""),
-        ({"action": "click"}, 'button "Send"', ""),  # what it sends is another question
-        ({"action": "click", "value": "y"}, "", "Click an element and give this answer to what the page then asks"),
-        ({"action": "click"}, 'link "Docs"', ""),
-        ({"action": "select", "value": "Green"}, 'select "Colour"', ""),
-    ],
-)
+@pytest.mark.parametrize(("given", "label", "asked"), ACTIONS["what changes a page or leaves it asks for its host"])
 def test_what_changes_a_page_or_leaves_it_asks_for_its_host(given: Any, label: str, asked: str) -> None:
     use = use_of(given, label, "a.example", "")
     assert use.is_asked == bool(asked) and (not asked or use.words == f"{asked[0].lower()}{asked[1:]} at a.example")

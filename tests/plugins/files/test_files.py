@@ -368,26 +368,17 @@ def test_a_long_line_shows_its_beginning_and_its_end(hands: Hands) -> None:
 # --- folders besides the workspace -----------------------------------------------------------------------------------
 
 
-RUN_LATER = {
-    ".git/hooks/pre-commit": "git",
-    "app/.git/config": "git",
-    "app/scripts/hooks/pre-push": "git",
-    "app/more.config": "git",
-    "store.git/hooks/post-receive": "git",
-    "linked/pre-commit": "git",
-    "deep/er/.envrc": "direnv",
-    ".vscode/tasks.json": "your editor",
-    ".claude/settings.json": "other assistants",
-    ".profile": "your shell",
-    "app/mise.toml": "your tools",
-    "x.code-workspace": "your editor",
-    ".GIT/config": "git",
-    "app/Makefile": "",
-    "app/scripts/build.sh": "",
-    "gitignore": "",
-    ".gitignore": "",
-    "store.git/description": "",
+OTHERS = {
+    "git": ".git/hooks/pre-commit app/.git/config app/scripts/hooks/pre-push app/more.config linked/pre-commit "
+    "store.git/hooks/post-receive .GIT/config",
+    "direnv": "deep/er/.envrc",
+    "your editor": ".vscode/tasks.json x.code-workspace",
+    "other assistants": ".claude/settings.json",
+    "your shell": ".profile",
+    "your tools": "app/mise.toml",
+    "": "app/Makefile app/scripts/build.sh gitignore .gitignore store.git/description",
 }
+RUN_LATER = {path: whose for whose, paths in OTHERS.items() for path in paths.split()}
 
 
 def _repositories(root: Path) -> None:

@@ -22,7 +22,10 @@ from nanoclaw.plugins.heartbeat.triage import table
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.core.store.test_recovery import warnings
 from tests.dial import Dial
+from tests.examples import examples
 from tests.program import BERLIN, MAIN, NOON, FakeChannel, Program, assert_legal, everybody_is, running, tools_plugin
+
+WRONG = examples(__file__, "heartbeat.jsonl")
 
 MIDNIGHT = NOON.replace(hour=0)
 WATCH = "- [ ] Letters: watch notes/inbox.md\n"
@@ -557,22 +560,8 @@ async def test_words_in_its_tables_can_be_forgotten(tmp_path: Path) -> None:
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        (("soon", "08:00-22:00"), "heartbeat.every is 'soon': write a time such as '30m'"),
-        (("30", "08:00-22:00"), "heartbeat.every"),
-        (("-5m", "08:00-22:00"), "heartbeat.every"),
-        (("2d", "08:00-22:00"), "more than a day"),
-        (("30m", "8-22"), "heartbeat.active is '8-22': write two different times"),
-        (("30m", "08:00-25:00"), "heartbeat.active"),
-        (("30m", "24:00-08:00"), "heartbeat.active"),
-        (("30m", "08:60-22:00"), "heartbeat.active"),
-        (("30m", "08:00-08:00"), "'00:00-24:00' for always"),
-        (("30m", "08:00-22:00", "terminal"), "heartbeat.target is 'terminal': write channel:chat"),
-    ],
-)
-def test_a_bad_setting_is_refused_with_what_to_write(values: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(("values", "said"), WRONG["a bad setting is refused with what to write"])
+def test_a_bad_setting_is_refused_with_what_to_write(values: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         times_of(*values)
     assert said in str(refused.value)
