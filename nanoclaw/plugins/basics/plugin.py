@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import tzinfo
 
 from nanoclaw.core.errors import NanoclawError
@@ -128,20 +130,28 @@ def history_text(messages: Sequence[Message], page: str, zone: tzinfo | None) ->
     return older + "\n".join(lines[max(0, end - PAGE) : end]) or "Nothing was said yet."
 
 
+_SAID = "^The person said “(.*)”, which the program answered"
+
+
+def _first(arguments: str) -> str:
+    """The first text among a call's arguments: a command, a path; all of them where there is none."""
+    with suppress(ValueError, AttributeError, RecursionError):
+        return next((one for one in json.loads(arguments).values() if isinstance(one, str)), arguments)
+    return arguments
+
+
 def _line(message: Message, zone: tzinfo | None) -> str:
     """One message as a line; '' for what no one said."""
     match message:
         case UserMessage(origin="runtime"):
-            if not (
-                said := re.search("^The person said “(.*)”, which the program answered", message.text, re.MULTILINE)
-            ):
+            if not (said := re.search(_SAID, message.text, re.MULTILINE)):
                 return ""
             who, text = "you", said[1]
         case UserMessage():
             who, text = "you", message.text
         case AssistantMessage():
             who = "nanoclaw"
-            text = " ".join([message.text, *(f"[{call.name} {call.arguments}]" for call in message.tool_calls)])
+            text = " ".join([message.text, *(f"[{call.name} {_first(call.arguments)}]" for call in message.tool_calls)])
         case ToolResult():
             who, text = message.name, message.text
     return f"- {message.at.astimezone(zone):%Y-%m-%d %H:%M} {who}: {one_line(text, LINE)}"

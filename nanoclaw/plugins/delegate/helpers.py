@@ -142,14 +142,7 @@ class Helpers:
     # --- for the model -----------------------------------------------------------------------------------------------
 
     async def delegate(
-        self,
-        context: ToolContext,
-        task: str,
-        facts: str,
-        tools: Sequence[str] | None,
-        model: str,
-        *,
-        background: bool,
+        self, context: ToolContext, task: str, facts: str, tools: Sequence[str] | None, model: str, *, background: bool
     ) -> ToolOutput:
         """Begin a helper; its report, or in the background its number."""
         if not task.strip():

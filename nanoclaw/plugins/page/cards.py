@@ -82,10 +82,7 @@ class Cards:
         }
 
     def routes(self) -> list[Route]:
-        return [
-            Route("/api/view/{name}", self._view),
-            Route("/api/do", self._do, methods=["POST"]),
-        ]
+        return [Route("/api/view/{name}", self._view), Route("/api/do", self._do, methods=["POST"])]
 
     async def _view(self, request: Request) -> Response:
         if (name := request.path_params["name"]) not in self._views:

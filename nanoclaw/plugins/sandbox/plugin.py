@@ -271,12 +271,7 @@ class SandboxedCommands:
     # --- a command ---------------------------------------------------------------------------------------------------
 
     async def enclose(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        bounds: Bounds,
-        seconds: int = 0,
-        beyond: str = "",
+        self, command: Sequence[str], environment: Mapping[str, str], bounds: Bounds, seconds: int = 0, beyond: str = ""
     ) -> tuple[Sequence[str], Mapping[str, str], Keeper | None]:
         """A command in the sandbox; as it was where there is none, or where all of it, which is then `beyond`, must
         leave it: for these the person has been asked. Raises ToolError."""

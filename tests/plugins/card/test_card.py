@@ -58,6 +58,7 @@ async def test_from_the_fourth_deletion_on_all_is_put_back_and_one_yes_does_exac
         told = [line.partition(" ")[2][17:] for line in (await program.ask("/receipts")).splitlines()]
         assert told.count("four.txt deleted by `rm four.txt`") == 1
         assert "ran `rm four.txt` (what it deleted was put back)" in told
+        assert "[carry_out rm four.txt; rm five.txt]" in await program.ask("/history")
         assert texts(program)[6:] == ["Done with 1 of 1 files\nDone with 1 of 1 files"]
         assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
         assert not program.rows("SELECT 1 FROM card_held")
