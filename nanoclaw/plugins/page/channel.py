@@ -133,7 +133,6 @@ class PageChannel:
             raise ChannelError("the page is only about to start: try again.")
         now = self.host.now()
         self.alive = now
-        inbound = Inbound(address_of(key), SENDER, id_, UserMessage(text, now), tuple(files))
         names = [one.name for one in files]
         item = {"id": f"i{id_}", "kind": "said", "text": text, "names": names, "at": now.isoformat()}
         if text.split(None, 1)[:1] and text.split(None, 1)[0].lower() in CHANGING:
@@ -146,7 +145,7 @@ class PageChannel:
             self._said[id_] = key, item
         self.admitted.add(id_)
         try:
-            await self._deliver(inbound)
+            await self._deliver(Inbound(address_of(key), SENDER, id_, UserMessage(text, now), tuple(files)))
         finally:
             self.admitted.discard(id_)
 

@@ -140,12 +140,10 @@ class Talk:
         """A file that was sent, if it may be opened still; all but pictures is downloaded."""
         *_, files, _ = self._host.records.sent(request.path_params["row"])
         number = request.path_params["number"]
-        if number >= len(files):
-            raise HTTPException(404, "That file is not there any more.")
         try:
             with open_for_reading(self._host.reach, files[number]) as file:
                 data = await asyncio.to_thread(file.read, self._channel.most_bytes)
-        except OSError:
+        except (IndexError, OSError):
             raise HTTPException(404, "That file is not there any more, or may not be opened.") from None
         name = files[number].rpartition("/")[2]
         kind = PICTURES.get(name.rpartition(".")[2].lower())

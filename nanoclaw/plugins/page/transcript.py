@@ -135,6 +135,7 @@ def items(
     calls: dict[str, Item] = {}
     ran: Counter[int] = Counter(one.turn for one in placed if isinstance(one.message, ToolResult))
     besides, answered = sorted(lines, key=lambda one: (one[1], one[0])), dict[int, Item]()
+    kept = Counter(text for _, _, kind, text, _ in besides if kind == "text")
     begun = {one.turn for one in placed if getattr(one.message, "origin", "") != "runtime"}
 
     def tell_besides(row: int) -> None:
@@ -158,6 +159,8 @@ def items(
             case UserMessage(text, _, "person"):
                 answered.pop(turn, None)
                 found.append({"id": f"m{row}", "kind": "said", "text": text, "at": at, "row": row})
+            case AssistantMessage(text) if reasons.get(turn) == "told" and kept[text]:
+                kept[text] -= 1  # a line has it already, where it was said
             case AssistantMessage(text, _, made):
                 if (superseded := answered.pop(turn, None)) and text.strip() and reasons.get(turn) != "told":
                     found.remove(superseded)  # it was revised

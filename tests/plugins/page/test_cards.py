@@ -75,9 +75,9 @@ async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path:
         async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
             return Ask("Write it?") if call.name == "write_file" else None
 
-    steps = (call("write_file", {"path": "a.txt", "content": "x"}), "Written.")
+    writes = call("write_file", {"path": "a.txt", "content": "x"})
     async with (
-        serving(tmp_path, *steps, extra=[Careful]) as served,
+        serving(tmp_path, writes, "Written.", writes, "Again.", extra=[Careful]) as served,
         served.browser() as browser,
         browser.stream() as events,
     ):
@@ -94,6 +94,13 @@ async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path:
         shown = (await browser.talk("page:one"))["items"]
         assert [one["kind"] for one in shown if "Write it?" in one.get("html", "")] == ["text"]
         assert "Waits for your answer" not in await cards(browser, "today")
+        await browser.say("page:one", "once more")
+        await events.until("paused")
+        await browser.say("page:one", "yes")
+        await events.until("ended")
+        await served.app.conversations.idle()
+        shown = (await browser.talk("page:one"))["items"]
+        assert len([one for one in shown if "OK, going ahead." in one.get("html", "")]) == 1
 
 
 async def test_only_the_commands_of_cards_and_the_views_that_there_are(tmp_path: Path) -> None:
