@@ -17,6 +17,7 @@ from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import build, checked
 from nanoclaw.start.model_facts import ModelFacts
 from nanoclaw.start.purposes import EFFORTS, PURPOSES
+from tests.examples import examples
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, Scripted, failing, says
 from tests.plugins.media.test_attachments import picture
@@ -148,28 +149,11 @@ async def test_a_purpose_falls_back_in_its_order_and_at_last_to_the_conversation
     ]
 
 
-WRONG = {
-    'models = "x"': "'models' is a table",
-    '[models]\ntask = "a/b"': "unknown key 'models.task'; did you mean 'tasks'?",
-    "[models]\ntasks = 5": "'models.tasks' must be a model's name in quotes, or a table",
-    "[models.tasks]\nname = 5": "'models.tasks.name' must be text in quotes",
-    '[models.tasks]\nname = "a/b"\nefort = "low"': "unknown key 'models.tasks.efort'; did you mean 'effort'?",
-    '[models.tasks]\neffort = "lots"': "'models.tasks.effort' must be one of none, minimal, low",
-    '[models.tasks]\nfallback = ["a/b"]': "'models.tasks' needs a name",
-    '[models.tasks]\nname = "a/b"\nfallback = "a/c"': "'models.tasks.fallback' must be a list",
-    '[models.transcription]\nname = "a/b"\neffort = "low"': "'models.transcription.effort' has no meaning",
-    '[model]\neffort = "big"': "'model.effort' must be one of",
-    '[models.aliases]\n"a/b" = "c/d"': "the alias 'a/b' must be one word",
-    '[models.aliases]\nfast = "quick"\nquick = "a/b"': "'models.aliases.fast' must be a model",
-    '[model]\nname = "a/b"\n[models.tasks]\nname = "a/b"\napi_base = "http://x"': "a/b has one address in [model]",
-}
-
-
-@pytest.mark.parametrize("settings", WRONG)
-def test_what_is_wrong_in_models_is_said_in_one_sentence(settings: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("settings", "said"), examples(__file__, "models.jsonl")["wrong"])
+def test_what_is_wrong_in_models_is_said_in_one_sentence(tmp_path: Path, settings: str, said: str) -> None:
     with pytest.raises(ConfigError) as error:
         config_of(tmp_path, settings)
-    assert WRONG[settings] in str(error.value)
+    assert said in str(error.value)
     assert str(tmp_path / "config.toml") in str(error.value)
     assert str(error.value)[-1] in ".?"
 

@@ -29,10 +29,13 @@ from nanoclaw.providers.chat_answer import FILTERED
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.http import HttpReply
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
+from tests.examples import examples
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers import conftest
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 from tests.virtual_time import skip
+
+WIRE = examples(__file__, "wire.jsonl")
 
 KEY = "sk-secret-0123456789"
 _FIELDS = [
@@ -193,16 +196,10 @@ def test_an_emoji_cut_in_two_halves_is_shown_whole(server: ModelServer, heard: H
 # Tool calls
 
 
-def test_calls_are_joined_from_pieces_by_index(
-    server: ModelServer, waits: Waits, heard: Heard, calls_of: Calls
-) -> None:
-    calls = calls_of(
-        call_delta(0, "a", "read_file", ""),
-        call_delta(0, arguments='{"pa'),
-        call_delta(1, "b", "list_dir", "{}"),
-        call_delta(0, arguments='th":"x"}'),
-    )
-    assert calls == (ToolCall("a", "read_file", '{"path":"x"}'), ToolCall("b", "list_dir", "{}"))
+@pytest.mark.parametrize(("pieces", "calls"), WIRE["calls are joined from pieces"])
+def test_calls_are_joined_from_pieces(calls_of: Calls, pieces: list[list[Any]], calls: list[list[str]]) -> None:
+    """By their index, as far as it is right, also a name in fragments or one that comes with every piece."""
+    assert calls_of(*(call_delta(*piece) for piece in pieces)) == tuple(ToolCall(*call) for call in calls)
 
 
 def test_calls_without_index_or_id_are_told_apart(calls_of: Calls) -> None:
@@ -213,29 +210,9 @@ def test_calls_without_index_or_id_are_told_apart(calls_of: Calls) -> None:
     assert first.id and second.id and first.id != second.id
 
 
-def test_whole_calls_under_one_index_are_told_apart(calls_of: Calls) -> None:
-    calls = calls_of(call_delta(0, "a", "read_file", "{}"), call_delta(0, "b", "read_file", "{}"))
-    assert [call.id for call in calls] == ["a", "b"]
-
-
-def test_a_name_in_fragments_is_joined(calls_of: Calls) -> None:
-    (call,) = calls_of(call_delta(0, "a", "read_"), call_delta(0, "a", "file"), call_delta(0, arguments="{}"))
-    assert call == ToolCall("a", "read_file", "{}")
-
-
-def test_a_name_repeated_with_every_piece_stays_one_name(calls_of: Calls) -> None:
-    (call,) = calls_of(call_delta(0, "a", "read_file", "{"), call_delta(0, "a", "read_file", "}"))
-    assert call == ToolCall("a", "read_file", "{}")
-
-
 def test_two_calls_with_one_id_get_distinct_ids(calls_of: Calls) -> None:
     first, second = calls_of(call_delta(0, "same", "read_file", "{}"), call_delta(1, "same", "read_file", "{}"))
     assert first.id == "same" != second.id
-
-
-def test_arguments_that_are_a_list_are_handed_on_as_text(calls_of: Calls) -> None:
-    first, second = calls_of(call_delta(0, "a", "read_file", "[1, 2]"), call_delta(1, "b", "read_file", [1, 2]))
-    assert first.arguments == second.arguments == "[1, 2]"
 
 
 def test_arguments_with_invalid_utf8_can_be_stored_and_still_tell_the_truth(calls_of: Calls) -> None:
@@ -623,21 +600,12 @@ def test_cancelling_ends_the_request_at_once(server: ModelServer, waits: Waits) 
 # What a server refuses is learned once
 
 
-def test_stream_options_are_dropped(server: ModelServer, refused: Refuse) -> None:
-    refused("Unrecognized request argument supplied: stream_options", request())
-    assert ["stream_options" in asked.json for asked in server.asked] == [True, False, False]
-
-
-def test_the_limit_is_named_as_the_model_wants(server: ModelServer, refused: Refuse) -> None:
-    words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+@pytest.mark.parametrize(("words", "field", "is_sent"), WIRE["a field is dropped or named as the model wants"])
+def test_a_field_is_dropped_or_named_as_the_model_wants(
+    server: ModelServer, refused: Refuse, words: str, field: str, is_sent: list[bool]
+) -> None:
     refused(words, request())
-    assert ["max_completion_tokens" in asked.json for asked in server.asked] == [False, True, True]
-
-
-def test_a_limit_above_the_models_own_is_dropped(server: ModelServer, refused: Refuse) -> None:
-    words = "'max_tokens' is too large: 8192. This model's maximum context length is 4096 tokens and you sent 100"
-    refused(words, request())
-    assert ["max_tokens" in asked.json for asked in server.asked] == [True, False, False]
+    assert [field in asked.json for asked in server.asked] == is_sent
 
 
 def test_turns_are_merged_for_strict_templates(server: ModelServer, refused: Refuse) -> None:

@@ -236,30 +236,7 @@ def test_two_processes_share_an_index(tmp_path: Path) -> None:
     assert texts(recalling.search(two, "heron", 1, NOW)) == ["two herons"]
 
 
-DAYS = {
-    date(2026, 4, 20): (
-        "Lena moved to Lisbon",
-        "flight to Lisbon on 12 June, TAP 573",
-        "the boiler was serviced",
-        "the book club reads Middlemarch",
-        "Tom's new number is 0151 2345",
-    ),
-    date(2026, 4, 28): (
-        "Car: the inspection is due in June",
-        "Landlord: the rent goes up by 30 euros",
-        "bought figs and milk",
-        "door code of the Zanzibar flat is 4711",
-        "Anna is allergic to nuts",
-        "the plumber comes on Tuesday",
-    ),
-    date(2026, 5, 1): (
-        "dentist on Friday at 9",
-        "ordered shoes, size 42",
-        "Frau Müller's birthday is 5 May",
-        "the router password hint is llama",
-        "met Tom at the zoo",
-    ),
-}
+DAYS = {date.fromisoformat(day): notes for day, notes in WORDS["notes of some days"]}
 """One-line notes that have nothing to do with each other, as memory_add writes them."""
 
 

@@ -22,10 +22,13 @@ from nanoclaw.plugins.web import keyless, search
 from nanoclaw.plugins.web.search import SearchError
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from nanoclaw.start.build import build
+from tests.examples import examples
 from tests.net.web_server import reply
 from tests.plugins.web.site import Answer, Site, site
 from tests.plugins.web.tls import certified
 from tests.program import config_of, results, running
+
+SAID = examples(__file__, "search.jsonl")
 
 ENGINES = (
     *("html.duckduckgo.com", "search.brave.com", "www.mojeek.com", "www.startpage.com", "search.yahoo.com"),
@@ -58,26 +61,8 @@ def parameters(served: Site) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(served.paths[0]).query).items()}
 
 
-BRAVE = {
-    "type": "search",
-    "web": {
-        "results": [
-            {
-                "title": "Frob 2.4 <strong>released</strong>",
-                "url": "https://frob.example/2.4",
-                "description": "The <strong>release</strong> fixes 3 &amp; more",
-                "page_age": "2026-03-04T10:00:00",
-                "age": "March 4, 2026",
-            },
-            {"title": "Frob", "url": "https://frob.example/", "description": "A tool"},
-            {"title": "no address"},
-        ]
-    },
-}
-
-
 async def test_brave_gives_numbered_results_with_title_address_date_and_snippet(tmp_path: Path) -> None:
-    async with site({"/res/v1/web/search": answer(BRAVE)}) as served:
+    async with site({"/res/v1/web/search": answer(SAID["brave"][0])}) as served:
         settings = 'search = "brave"'
         environment = {"BRAVE_API_KEY": "key-of-the-person"}
         found = await searched(tmp_path, settings, environment, served.url, count=5, since="2026-03-01")
@@ -103,16 +88,7 @@ async def test_tavily_is_asked_with_the_key_of_the_settings(tmp_path: Path) -> N
 
 
 async def test_a_searxng_of_ones_own_may_be_private(tmp_path: Path) -> None:
-    said = {
-        "query": "frob release",
-        "results": [
-            {"title": "New", "url": "https://n.example/", "content": "c", "publishedDate": "2026-03-05T00:00:00"},
-            {"title": "Old", "url": "https://o.example/", "content": "c", "publishedDate": "2025-01-05T00:00:00"},
-            {"title": "Odd", "url": "javascript:alert(1)", "content": "c"},
-        ],
-        "unresponsive_engines": [["google", "CAPTCHA"]],
-    }
-    async with site({"/sx/search": answer(said)}) as served:
+    async with site({"/sx/search": answer(SAID["searxng"][0])}) as served:
         found = await searched(tmp_path, f'search = "searxng"\nsearxng = "{served.url}/sx/"', since="month")
         assert "1 results" in found.text and "1. New\n   https://n.example/\n   2026-03-05" in found.text
         assert parameters(served) == {"q": "frob release", "format": "json", "time_range": "month"}
