@@ -189,7 +189,7 @@ class SecondOpinion:
 
     def _failed(self, why: str, error: NanoclawError | None = None) -> None:
         if why != self.trouble:
-            self._host.log.warning("vectors: {}", why)
+            self._host.log.warning("notes are found by words alone for now: {}", why)
         self.trouble = why
         self._pause = min(max(LEAST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
         self._asked_again = _now() + max(self._pause, getattr(error, "retry_after", None) or 0.0)

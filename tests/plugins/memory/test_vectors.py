@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from nanoclaw import log
 from nanoclaw.core.provider import Embedded, EmbeddingModel
 from nanoclaw.plugins.memory import semantic
 from nanoclaw.providers.names import embeddings_for
@@ -238,23 +239,19 @@ async def test_after_an_outage_they_are_made(
 
 
 async def test_a_slow_server_holds_no_message_up(
-    tmp_path: Path, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path, NOTES, "- Paula fixed the car\n")
     await made(tmp_path, server)
     server.forget()
     gone = threading.Event()
-
-    def late(texts: list[str]) -> Reply:
-        gone.wait(60)
-        return reply(texts)
-
-    server.answer = late
+    server.answer = lambda texts: (gone.wait(60), reply(texts))[1]
+    log.start(tmp_path / "logs", str)
     monkeypatch.setattr(semantic, "QUERY_SECONDS", 0.05)
     async with running(tmp_path, Model("So."), settings=settings(server), plugins=["memory"]) as here:
         assert await here.ask("Who fixed my car?") == "So."
         gone.set()
-        assert "took more than 0.05 s" in await state(here)
+        assert "took more than 0.05 s" in await state(here) and "found by words alone" in capsys.readouterr().err
         assert "Paula" in str(here.history)
 
 
