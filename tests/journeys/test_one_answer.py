@@ -437,7 +437,7 @@ def test_a_label_is_whole_where_the_output_goes_into_a_pipe(home: Home, server: 
         os.close(master)
         os.close(slave)
     assert process.returncode == 0, err
-    assert f"✗ exec {command} · [exit status 3; sandbox " in out
+    assert f"✗ exec {command} · [exit status 3; in the sandbox" in out
 
 
 def test_who_has_asked_before_is_not_greeted_as_new(home: Home, server: ModelServer) -> None:

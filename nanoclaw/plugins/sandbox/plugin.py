@@ -375,7 +375,7 @@ class SandboxedCommands:
         hosts = ", ".join((*self._settings.hosts, *(opened.hosts if is_beyond and opened else ())))
         net = f"of the network only {hosts}" if hosts else "no network"
         is_partly = self._encloser and not self._encloser.has_searched_all
-        level_said = f"sandbox level {level}" + _TOO_MANY_FOLDERS * bool(is_partly)
+        level_said = f"in the sandbox{f' ({level})' * (level != 'full')}" + _TOO_MANY_FOLDERS * bool(is_partly)
         if failure is None:
             return level_said
         missed = "" if is_beyond else self.missed(command, failure)

@@ -158,7 +158,7 @@ async def test_a_place_that_a_command_only_reads_is_opened_for_it_alone(tmp_path
         await program.say("no")
         await until(program, "Done.")
         told = [one.text for one in results(program.history)]
-    assert all(one.startswith("the letter\n[exit status 0; sandbox ") for one in told[:2]), told
+    assert all(one.startswith("the letter\n[exit status 0; in the sandbox") for one in told[:2]), told
 
 
 @at_full

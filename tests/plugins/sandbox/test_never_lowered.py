@@ -45,7 +45,7 @@ async def test_where_bubblewrap_goes_between_two_commands_nothing_runs_until_som
             await program.ask("Go")
             return results(program.history)[-1].text
 
-        assert await told() == "[exit status 0; sandbox level full]"
+        assert await told() == "[exit status 0; in the sandbox]"
         target = bwrap.readlink()
         bwrap.unlink()
         for _ in range(2):
@@ -55,7 +55,7 @@ async def test_where_bubblewrap_goes_between_two_commands_nothing_runs_until_som
         await program.app.findings()
         assert "Commands run in a sandbox (files+net)" in await program.ask("/status")
         assert "Commands run in a sandbox (files+net)" in urgent(program.app)[0]
-        assert await told() == "[exit status 0; sandbox level files+net]"
+        assert await told() == "[exit status 0; in the sandbox (files+net)]"
         assert sorted(path.name for path in program.workspace.glob("?")) == ["a", "d"]
         bwrap.symlink_to(target)
         assert "Commands run in a sandbox (full)" in await program.ask("/status")
@@ -72,7 +72,7 @@ async def test_a_look_by_another_program_counts(tmp_path: Path, bwrap: Path) -> 
         seen = {"facts": library.facts(), "strength": ["files+net", "", ["bubblewrap is not installed"]]}
         (tmp_path / "home" / "plugins" / "sandbox" / "level.json").write_text(json.dumps(seen))
         await program.ask("Go")
-        assert results(program.history)[-1].text == "[exit status 0; sandbox level files+net]"
+        assert results(program.history)[-1].text == "[exit status 0; in the sandbox (files+net)]"
 
 
 @at_full
@@ -88,7 +88,7 @@ async def test_a_test_that_fails_the_second_time_is_told_by_doctor(
         assert found.text.startswith(f"files+net ({bwrap}: it leaks)")
         assert urgent(program.app)[0].startswith("Commands run in a sandbox (files+net)")
         await program.ask("Go")
-        assert results(program.history)[-1].text == "[exit status 0; sandbox level files+net]"
+        assert results(program.history)[-1].text == "[exit status 0; in the sandbox (files+net)]"
 
 
 @pytest.mark.parametrize("level", [one for one in strengths() if one != "none"])

@@ -28,8 +28,8 @@ at_full = pytest.mark.skipif("full" not in strengths(), reason="this machine has
 at_any = pytest.mark.skipif("none" in strengths(), reason="this machine has no sandbox")
 
 
-ASKS = '[sandbox]\nlevel = "files"\n'
-"""As where nothing is said of it; without it tests do without a sandbox where the machine has none."""
+ASKS = '[sandbox]\nlevel = "files"\n'  # the default; without it tests do without a sandbox where the machine has none
+INSIDE = {one: f"in the sandbox{f' ({one})' * (one != 'full')}" for one in ("files", "files+net", "full")}
 
 
 @pytest.fixture(params=[name for name in strengths() if name != "none"])
@@ -63,9 +63,9 @@ async def test_a_command_works_in_the_workspace_sees_no_key_and_says_its_level(t
     (tmp_path / "secrets.env").chmod(0o600)
     told = await one(tmp_path, "echo here > a.txt; cat a.txt; cat ../secrets.env ../state.db")
     assert told.startswith("here\n") and "CANARY" not in told
-    assert told.splitlines()[-1].startswith(f"[exit status 1; sandbox level {level}: writes only to the workspace")
+    assert told.splitlines()[-1].startswith(f"[exit status 1; {INSIDE[level]}: writes only to the workspace")
     assert (tmp_path / "workspace" / "a.txt").read_text() == "here\n"
-    assert (await one(tmp_path / "second", "true")) == f"[exit status 0; sandbox level {level}]"
+    assert (await one(tmp_path / "second", "true")) == f"[exit status 0; {INSIDE[level]}]"
 
 
 @at_any
@@ -81,7 +81,7 @@ async def test_a_time_limit_leaves_time_for_a_last_word_and_no_process(tmp_path:
         skip(600)
         await program.answer()
         told = results(program.history)[0].text
-        assert told.startswith("hi\n") and "bye\n[stopped after 600 s" in told and f"(sandbox level {level}" in told
+        assert told.startswith("hi\n") and "bye\n[stopped after 600 s" in told and f"({INSIDE[level]}" in told
     assert not sleeping(seconds)
 
 
@@ -104,10 +104,10 @@ async def test_statuses_signals_and_what_is_left_are_told_as_without_it(tmp_path
     async with running(tmp_path, model) as program:
         await program.ask("Go")
         told = [one.text for one in results(program.history)]
-    assert told[0].startswith(f"[killed by SIGSEGV; sandbox level {level}: ") and told[0].endswith("no network]")
+    assert told[0].startswith(f"[killed by SIGSEGV; {INSIDE[level]}: ") and told[0].endswith("no network]")
     assert told[1:] == [
-        f"ready\n[exit status 0; 1 background process(es) were ended with it; sandbox level {level}]",
-        f"y\n[exit status 0; sandbox level {level}]",
+        f"ready\n[exit status 0; 1 background process(es) were ended with it; {INSIDE[level]}]",
+        f"y\n[exit status 0; {INSIDE[level]}]",
         told[0].replace("killed by SIGSEGV", "exit status 7"),
     ]
 
@@ -126,7 +126,7 @@ async def test_a_command_in_the_background_is_kept_too(tmp_path: Path, level: Le
         await program.say("Go")
         await program.answer_with("Hm.")
         begun, _, ended = (one.text for one in results(program.history))
-        assert begun.endswith(f"[sandbox level {level}]")
+        assert begun.endswith(f"[{INSIDE[level]}]")
         assert ended.startswith("typed\n") and "CANARY" not in ended and "over\n[process 1: exit status 0" in ended
 
 
@@ -155,7 +155,7 @@ async def test_a_workspace_is_there_by_each_of_its_names(tmp_path: Path, level: 
     environment = {"HOME": str(spelled), "PATH": f"{spelled}/bin:/usr/bin:/bin"}
     async with running(spelled / ".nanoclaw", ScriptedProvider(step, "Hm."), environment=environment) as program:
         await program.ask("Go")
-        assert results(program.history)[0].text == f"1\nhello\n[exit status 0; sandbox level {level}]"
+        assert results(program.history)[0].text == f"1\nhello\n[exit status 0; {INSIDE[level]}]"
 
 
 @at_any
@@ -175,7 +175,7 @@ async def test_a_large_folder_with_the_keys_in_it_and_a_path_nobody_may_read(tmp
         await program.ask("Go")
         told = results(program.history)[0].text
     (person / "closed").chmod(0o700)
-    assert told.startswith("seen\n") and "[sandbox]" not in told and f"sandbox level {level}" in told
+    assert told.startswith("seen\n") and "[sandbox]" not in told and f"{INSIDE[level]}" in told
 
 
 @at_any
@@ -185,7 +185,7 @@ async def test_what_a_killed_program_left_goes_at_the_next_start(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     left = tmp_path / "nanoclaw-exec-4194305.1-abc" / "home"
     left.mkdir(parents=True)
-    assert await one(tmp_path / "home", "true") == f"[exit status 0; sandbox level {level}]"
+    assert await one(tmp_path / "home", "true") == f"[exit status 0; {INSIDE[level]}]"
     assert not list(tmp_path.glob("nanoclaw-*"))
 
 
@@ -207,11 +207,11 @@ async def test_hooks_stay_as_they_are_over_a_restart_however_many_folders_come(
     hook = tmp_path / "workspace" / "app" / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(parents=True)
     hook.write_text("mine\n")
-    assert (await one(tmp_path, "mkdir d{1..60}")) == f"[exit status 0; sandbox level {level}]"
+    assert (await one(tmp_path, "mkdir d{1..60}")) == f"[exit status 0; {INSIDE[level]}]"
     told = await one(tmp_path, "echo theirs > app/.git/hooks/pre-commit; true")
     assert hook.read_text() == "mine\n"
     few = "; too many folders: a repository that no command saw yet may be unprotected"
-    assert f"[exit status 0; sandbox level {level}{few}" in told
+    assert f"[exit status 0; {INSIDE[level]}{few}" in told
     back = "" if level == "full" else "; put back: app/.git/hooks/pre-commit"
     assert told.endswith(f"{few}{back}]")
     kept = [path.read_text() for path in (tmp_path / "plugins" / "sandbox").glob("put-back/*")]
@@ -332,7 +332,7 @@ async def test_a_level_that_is_less_than_was_said_is_refused_until_somebody_look
         (found,) = [one for name, one in await program.app.findings() if name == "sandbox"]
         assert found.text.startswith("files (bubblewrap is not installed)")
         assert await program.ask("Again") == "Now."
-        assert results(program.history)[1].text == "[exit status 0; sandbox level files]"
+        assert results(program.history)[1].text == "[exit status 0; in the sandbox (files)]"
         assert found.text.startswith("files (bubblewrap is not installed)")
 
 
@@ -434,7 +434,7 @@ async def test_folders_nested_too_deeply_to_be_removed_keep_nothing_from_being_p
             (program.workspace / ".git/HEAD").write_text("ref: refs/heads/main\n")
             await program.ask("Go")
             assert list(hooks.iterdir()) == []
-            assert results(program.history)[-1].text == f"fine\n[exit status 0; sandbox level {level}]"
+            assert results(program.history)[-1].text == f"fine\n[exit status 0; {INSIDE[level]}]"
             assert not list(Path(tempfile.gettempdir()).glob(f"{scratch_folders.prefix('exec')}*"))
     finally:  # pytest's own removal goes no deeper
         for one in ("plugins", "workspace"):
@@ -446,7 +446,7 @@ async def test_keys_with_a_second_name_in_the_workspace_are_not_read(tmp_path: P
     (tmp_path / "config.toml").write_text("# CANARY-3\n")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "elsewhere").hardlink_to(tmp_path / "config.toml")
-    assert (await one(tmp_path, "true")) == f"[exit status 0; sandbox level {level}]"
+    assert (await one(tmp_path, "true")) == f"[exit status 0; {INSIDE[level]}]"
     (tmp_path / "workspace" / "innocent").hardlink_to(tmp_path / "config.toml")
     told = await one(tmp_path, "cat innocent")
     assert told.startswith("not run: ") and "has a second name (a hard link) where commands could read it" in told
