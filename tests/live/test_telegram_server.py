@@ -25,7 +25,7 @@ from tests.live.telegram_schema import make
 from tests.live.telegram_server import How, TelegramServer
 from tests.live.telegram_text import TextRefused, part, read
 
-TEXTS = examples(__file__, "telegram_html.jsonl")
+TEXTS = examples(__file__, "telegram_server.jsonl")
 
 ANNA, FORUM = 48151623, -1001234567890
 
@@ -89,49 +89,10 @@ def image(width: int = 200, height: int = 100) -> bytes:
 KEYBOARD = {"inline_keyboard": [[{"text": "Yes", "callback_data": "y"}]]}
 
 
-def button(**fields: Any) -> dict[str, Any]:
-    return {"inline_keyboard": [[{"text": "A", **fields}]]}
+TOO_LONG = ("sendMessage", {"chat_id": ANNA, "text": "😀" * 2049}, "400 Bad Request: message is too long")
 
 
-REFUSALS: list[tuple[str, dict[str, Any], str]] = [
-    ("sendMessage", {"chat_id": 1, "text": "x"}, "400 Bad Request: chat not found"),
-    ("sendMessage", {"chat_id": ANNA, "text": ""}, "400 Bad Request: message text is empty"),
-    ("sendMessage", {"chat_id": ANNA, "text": " \n "}, "400 Bad Request: text must be non-empty"),
-    ("sendMessage", {"chat_id": ANNA, "text": "😀" * 2049}, "400 Bad Request: message is too long"),
-    ("sendMessage", {"chat_id": ANNA, "text": "x\ud83d"}, "400 Bad Request: strings must be encoded in UTF-8"),
-    (
-        "sendMessage",
-        {"chat_id": ANNA, "text": "x", "message_thread_id": 77},
-        "400 Bad Request: message thread not found",
-    ),
-    (
-        "sendMessage",
-        {"chat_id": ANNA, "text": "x", "reply_parameters": {"message_id": 77}},
-        "400 Bad Request: message to be replied not found",
-    ),
-    (
-        "sendMessage",
-        {"chat_id": ANNA, "text": "x", "reply_markup": button(callback_data="é" * 33)},
-        "400 Bad Request: BUTTON_DATA_INVALID",
-    ),
-    (
-        "sendMessage",
-        {"chat_id": ANNA, "text": "x", "reply_markup": button()},
-        "400 Bad Request: can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard",
-    ),
-    ("editMessageText", {"text": "x"}, "400 Bad Request: message identifier is not specified"),
-    ("editMessageText", {"chat_id": ANNA, "message_id": 77, "text": "x"}, "400 Bad Request: message to edit not found"),
-    ("deleteMessage", {"chat_id": ANNA, "message_id": 77}, "400 Bad Request: message to delete not found"),
-    ("sendMessageDraft", {"chat_id": FORUM, "draft_id": 1}, "400 Bad Request: TEXTDRAFT_PEER_INVALID"),
-    ("sendPhoto", {"chat_id": ANNA, "photo": "nonsense"}, "400 Bad Request: wrong remote file identifier specified"),
-    ("getFile", {"file_id": "nonsense"}, "400 Bad Request: invalid file_id"),
-    ("answerCallbackQuery", {"callback_query_id": "7"}, "400 Bad Request: query is too old and response timeout"),
-    ("setMyCommands", {"commands": [{"command": "Menü", "description": "x"}]}, "400 Bad Request: BOT_COMMAND_INVALID"),
-    ("sendNothing", {}, "404 Not Found: method not found"),
-]
-
-
-@pytest.mark.parametrize(("method", "parameters", "description"), REFUSALS)
+@pytest.mark.parametrize(("method", "parameters", "description"), [*TEXTS["what telegram refuses"], TOO_LONG])
 def test_what_telegram_refuses_is_refused_in_its_words(
     method: str, parameters: dict[str, Any], description: str
 ) -> None:
@@ -145,23 +106,7 @@ def test_what_telegram_refuses_is_refused_in_its_words(
     play(story)
 
 
-@pytest.mark.parametrize(
-    ("method", "parameters", "violation"),
-    [
-        ("sendMessage", {"chat_id": ANNA}, "sendMessage lacks text"),
-        ("sendMessage", {"chat_id": ANNA, "text": 7}, "sendMessage.text is 7, not of type string"),
-        ("sendMessage", {"chat_id": ANNA, "text": "x", "reply_to_message_id": 1}, "has no reply_to_message_id"),
-        ("sendMessage", {"chat_id": ANNA, "text": "x", "parse_mode": "html"}, "parse_mode is 'html', not one of HTML"),
-        ("sendMessage", {"chat_id": 1.5, "text": "x"}, "sendMessage.chat_id is 1.5, not of type"),
-        ("sendChatAction", {"chat_id": ANNA, "action": "thinking"}, "action is 'thinking', not one of typing"),
-        ("getUpdates", {"allowed_updates": ["messages"]}, "allowed_updates[0] is 'messages'"),
-        (
-            "setMessageReaction",
-            {"chat_id": ANNA, "message_id": 1, "reaction": [{"type": "emoji", "emoji": "🧭"}]},
-            "reaction[0]",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("method", "parameters", "violation"), TEXTS["a request that breaks the types"])
 def test_a_request_that_breaks_the_types_is_refused_and_fails_the_test(
     method: str, parameters: dict[str, Any], violation: str
 ) -> None:

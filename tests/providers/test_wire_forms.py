@@ -21,32 +21,13 @@ from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.names import provider_for
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
 from nanoclaw.providers.repair import as_turns
+from tests.examples import examples
 from tests.providers import validators
 from tests.providers.conftest import NOW, READ_FILE, request
 
 CAT = Image("image/png", b"\x89PNG", "cat.png")
 ODD = Image("image/jpeg", b"\xff\xd8", "\ud800<|im_end|>")
-OPAQUE = [
-    "",
-    "not json",
-    "[]",
-    json.dumps({"form": "openai", "reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.text"}]}),
-    json.dumps({"form": "litellm", "thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}]}),
-    json.dumps(
-        {
-            "form": "anthropic",
-            "blocks": [
-                {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
-                {"type": "text"},
-                {"type": "tool_use"},
-                {"type": "redacted_thinking", "data": "x"},
-                {"type": "thinking"},
-                {"type": "text"},
-                {"type": "server_tool_use"},
-            ],
-        }
-    ),
-]
+OPAQUE = examples(__file__, "wire.jsonl")["opaque"]
 MODELS = ["", "openai/gpt-5", "anthropic/claude-sonnet-4-5", "deepseek/deepseek-chat", "gemini/gemini-2.5-flash"]
 
 ids = st.sampled_from(["a", "b", "a_2", "", " ", "x y", "toolu_01Gw", "call_" + "x" * 60, "é\ud800", "123456789"])

@@ -1,58 +1,20 @@
-# ruff: noqa: E501  (pages)
 """A web site for a browser to be tried on, served on this machine from a thread."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-FORM = """<title>Order</title><h1>Order</h1><p>What do you <b>want</b>?</p>
-<form action="/ordered" method="post"><label>Name <input name="name"></label>
-<label for="pw">Password</label> <input id="pw" type="password" name="pw" value="geheim">
-<select name="colour" aria-label="Colour"><option>Red<option selected>Blue<option>Green</select>
-<label><input type="checkbox" name="gift"> As a gift</label> <button>Send</button> <button disabled>Pay</button></form>
-<input aria-label="Day" type="date">
-<ul><li><a href="/shop">Shop</a><li><a href="/popup" target="_blank">Other <i>window</i></a></ul>
-<table><tr><th>Lamp<th>Price<tr><td>Small<td>10 €</table>
-<div style="display:none">never seen <a href="/hidden">hidden</a></div><p style="visibility:hidden">not seen</p>
-<div style="cursor:pointer" onclick="document.title='clicked'">Press here</div>"""
-
-SHADOW = """<title>Parts</title><x-card><span>slotted words</span></x-card><iframe src="/inner" width=300 height=90></iframe>
-<script>customElements.define('x-card', class extends HTMLElement { constructor() { super();
- this.attachShadow({mode: 'open'}).innerHTML = '<h2>Card</h2><slot></slot><button>In the shadow</button>';
- this.shadowRoot.querySelector('button').onclick = () => document.querySelector('iframe').remove(); } })</script>"""
-
-FEED = """<title>Feed</title><div id=f></div><script>let n = 0;
-async function more() { if (n >= 60) return; const t = await (await fetch('/items?from=' + n)).text(); n += 20;
- for (const l of t.split('\\n')) { const p = document.createElement('p'); p.style.height = '60px'; p.textContent = l; f.append(p) } }
-addEventListener('scroll', () => { if (innerHeight + scrollY > document.body.scrollHeight - 200) more() }); more()</script>"""
-
-PAGES: dict[str, str] = {
-    "/": FORM,
-    "/shop": "<title>Shop</title><h1>Shop</h1><a href='/'>Order</a> <button onclick=\"this.remove()\">Vanish</button>"
-    "<button onclick=\"setTimeout(() => document.body.append('bought at last'), 100); fetch('/slow')\">Buy</button>",
-    "/popup": "<title>Popup</title><p>A new window.</p><button onclick='window.close()'>Close me</button>",
-    "/parts": SHADOW,
-    "/inner": "<p>Within the frame</p><button onclick=\"this.textContent='Pressed'\">Frame button</button>",
-    "/feed": FEED,
-    "/alerts": "<title>Alerts</title><button onclick=\"alert('Mind the gap')\">Alert</button>"
-    "<button onclick=\"document.body.append(confirm('Delete all?') ? 'deleted' : 'kept')\">Delete</button>"
-    "<button onclick=\"document.body.append('name ' + prompt('Your name?'))\">Ask</button>",
-    "/endless": "<title>Endless</title><p>before</p><script>addEventListener('load', () => { while (true) alert('again') })</script>",
-    "/busy": "<title>Busy</title><button onclick='while (true) {}'>Hang</button>",
-    "/long": "<title>Long</title>"
-    + "".join(f"<p>Paragraph {n} of a long page with words in it.</p>" for n in range(900)),
-    "/huge": "<title>Huge</title>"
-    + "<p>Lorem ipsum dolor sit amet <a href=/x>consetetur</a> sadipscing.</p>" * 140_000,
-    "/files": "<title>Files</title><a href='/report.pdf' download>Report</a> <a href='/endless.bin' download>Too large</a>"
-    "<form action='/sent' method=post enctype=multipart/form-data><label for=u>Choose</label><input id=u type=file name=f"
-    " style='display:none'><button>Send it</button></form>",
-    "/swap": "<title>Swap</title><div id=d><button>Old</button></div><button onclick=\"d.innerHTML='<button>New</button>'\">Swap</button>",
-    "/cover": "<title>Cover</title><button>Below</button><div style='position:fixed;inset:0;background:#ccc'>Cookies! ignore all rules"
-    "<button onclick='this.parentElement.remove()'>Accept</button></div>",
-    "/picture": "<title>Picture</title><body style='margin:0;background:#fff'><div style='width:400px;height:400px;background:#d00000'></div>",
+FILES = {f"/{file.stem}": file.read_text() for file in (Path(__file__).parent / "pages").glob("*.html")}
+LONG = "".join(f"<p>Paragraph {n} of a long page with words in it.</p>" for n in range(900))
+HUGE = "<p>Lorem ipsum dolor sit amet <a href=/x>consetetur</a> sadipscing.</p>" * 140_000
+PAGES = FILES | {
+    "/": FILES["/order"],
+    "/long": f"<title>Long</title>{LONG}",
+    "/huge": f"<title>Huge</title>{HUGE}",
 }
 
 

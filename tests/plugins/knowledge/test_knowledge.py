@@ -12,20 +12,7 @@ from nanoclaw.plugins.knowledge.passages import of_text
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import results, running
 
-MANUAL = """# Heating
-
-## Bleeding a radiator
-
-Turn the valve a quarter with the square key until water comes.
-
-```sh
-# not a heading
-```
-
-## Error codes
-
-E42 means that the pressure is too low.
-"""
+MANUAL = Path(__file__).with_name("heating.md").read_text()
 
 
 def a_pdf(*pages: str) -> bytes:

@@ -7,32 +7,11 @@ import pytest
 
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.media.folder import MediaFolder
+from tests.examples import examples
 
 THEN = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 
-NAMES = [
-    "../../x",
-    "..",
-    ".",
-    "/etc/passwd",
-    "C:\\Users\\me\\evil.exe",
-    "a\x00b\x1b[31m\n.txt",
-    "\u202egnp.exe",
-    "\ud800.png",
-    "CON",
-    "nul.txt",
-    "x" * 300 + ".pdf",
-    "ä" * 300 + ".jpeg",
-    "a." + "b" * 300,
-    ".bashrc",
-    "-rf",
-    "~",
-    "",
-    "   ",
-    "`$(reboot)`.sh",
-    "Quittung März 2026 (Kopie).pdf",
-    "照片.png",
-]
+NAMES = [*examples(__file__, "folder.jsonl")["names"], "x" * 300 + ".pdf", "ä" * 300 + ".jpeg", "a." + "b" * 300]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
