@@ -14,7 +14,7 @@ from nanoclaw.providers.local_servers import LocalServer, detect_local_server
 from nanoclaw.providers.names import provider_for, services
 from nanoclaw.providers.openai_compatible import OpenAICompatible
 from tests.model_server import ModelServer, Scripted, says
-from tests.providers.conftest import Heard, Waits, request
+from tests.providers.conftest import Heard, Waits, ask, request
 
 
 def wire(provider: Any) -> tuple[str, str]:
@@ -124,16 +124,8 @@ def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) -> Non
 
 def test_a_model_that_ollama_lacks_gets_the_command(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(Scripted((b'{"error":{"message":"model not found"}}',), 404))
-
-    async def run() -> None:
-        provider = provider_for("ollama/llama3.2", server.base, retries=waits.retries)
-        try:
-            await provider.complete(request(), heard)
-        finally:
-            await provider.aclose()
-
-    with pytest.raises(Exception, match=r"Run `ollama pull llama3\.2`"):
-        asyncio.run(run())
+    with pytest.raises(ProviderError, match=r"Run `ollama pull llama3\.2`"):
+        ask(provider_for("ollama/llama3.2", server.base, retries=waits.retries), request(), heard)
 
 
 @pytest.mark.parametrize("proxy", ["socks4://127.0.0.1:1", "nonsense://x", "http://127.0.0.1:99999"])
@@ -143,7 +135,7 @@ def test_an_unusable_proxy_is_a_sentence(
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     provider = provider_for("openai/x", api_key="k", retries=waits.retries)
     with pytest.raises(ProviderError):
-        asyncio.run(provider.complete(request(), heard))
+        ask(provider, request(), heard)
 
 
 def test_a_proxy_never_stands_before_a_server_on_this_machine(
@@ -152,14 +144,7 @@ def test_a_proxy_never_stands_before_a_server_on_this_machine(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     server.script(says("hello"))
-
-    async def run() -> str:
-        provider = provider_for("openai/x", server.base, retries=waits.retries)
-        answer = await provider.complete(request(), heard)
-        await provider.aclose()
-        return answer.text
-
-    assert asyncio.run(run()) == "hello"
+    assert ask(provider_for("openai/x", server.base, retries=waits.retries), request(), heard).text == "hello"
 
 
 def found(ports: dict[str, int]) -> LocalServer | None:
