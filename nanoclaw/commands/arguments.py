@@ -36,7 +36,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "status": ("home.status", "what is configured, what runs, how much is stored", JSON),
     "gateway": ("talking.gateway", "run channels and reminders until it is stopped; nanoclaw attaches to it"),
-    "web": ("talking.web", "print a link to the page in your browser; starts a gateway with it, if none runs"),
+    "web": (
+        *("talking.web", "print a link to the page in your browser; starts a gateway with it, if none runs"),
+        "--qr: draw it for the camera of a phone, too",
+    ),
     "attach": (
         *("attaching.attach", "talk, in this terminal, with a gateway on another machine that serves the page"),
         "URL: of the page, such as https://home.example",
@@ -181,7 +184,8 @@ def is_built_in(word: str, action: str = "") -> bool:
 
     if word not in OF_CHATS_TOO:
         return any(word == name.split()[0] for name in COMMANDS)
-    own = ["-h", "--help", *_actions(word)] if action else [""] * (word in COMMANDS)
+    flags = [flag for one in (arguments(word) if word in COMMANDS else ()) for flag in one.flags]
+    own = ["-h", "--help", *flags, *_actions(word)] if action else [""] * (word in COMMANDS)
     return action in own or bool(difflib.get_close_matches(action, own, 1, 0.85))
 
 

@@ -329,7 +329,8 @@ def gateway(config: Config, options: Options) -> int:
                     await pause(_TRY_SECONDS)
                 print(f"nanoclaw gateway: {app.in_words()}. Ctrl-C ends it.", flush=True)
                 if page and options.command == "web":
-                    print(f"Open this link in your browser: {page.link()}", flush=True)
+                    qr = f"\n{page.drawn(page.links()[-1])}" if options.qr else ""
+                    print(f"Open this link in your browser: {page.link()}{qr}", flush=True)
 
             app.spawn(announce(), "core")
             await app.run(wakes=True)
@@ -354,7 +355,7 @@ def web(config: Config, options: Options) -> int:
         return gateway(config._replace(table={**config.table, "page": config.get("page", {})}), options)
     from nanoclaw.commands.plugins import carry_out
 
-    return carry_out(config, "web", "", as_json=False)
+    return carry_out(config, "web", "--qr" * options.qr, as_json=False)
 
 
 def _keep(config: Config) -> None:

@@ -121,11 +121,9 @@ class Cards:
         asks = self._host.get("approvals")
         rows = []
         for one in asks.open() if asks else ():
-            asked = one_line(one.ask.question, 300)
             words = one.ask.options or ("yes", "no")
-            rows.append(
-                CardRow(asked, "", [CardButton(word.capitalize(), f"answer {one.number} {word}") for word in words])
-            )
+            acts = [CardButton(word.capitalize(), f"answer {one.number} {word}") for word in words]
+            rows.append(CardRow(one_line(one.ask.question, 300), "", acts))
         return PageCard("Waits for your answer", rows) if rows else None
 
     async def _due(self) -> PageCard | None:
@@ -134,11 +132,8 @@ class Cards:
         for job in jobs.get("jobs", ()):
             number, is_paused = job["id"], job["state"] == "paused"
             acts = [CardButton("Run now", f"jobs run {number}")] if job["kind"] == "task" else []
-            acts += [
-                CardButton("Go on", f"jobs resume {number}")
-                if is_paused
-                else CardButton("Pause", f"jobs pause {number}")
-            ]
+            label, way = ("Go on", "resume") if is_paused else ("Pause", "pause")
+            acts += [CardButton(label, f"jobs {way} {number}")]
             acts += [CardButton("Remove", f"jobs remove {number}", f"Remove {job['kind']} {number}?")]
             when = "paused" if is_paused else self._when(job["due"])
             rows.append(CardRow(job["text"], f"{job['kind']} · {when}", acts))
@@ -170,9 +165,8 @@ class Cards:
 
     async def _facts(self) -> PageCard | None:
         text = (await self._reply("memory")).text.rpartition("\n\n")[0]
-        return PageCard(
-            "What it remembers", text=text, form=CardForm("A fact to keep", "memory add --fact", "Remember")
-        )
+        form = CardForm("A fact to keep", "memory add --fact", "Remember")
+        return PageCard("What it remembers", text=text, form=form)
 
     async def _changes(self) -> PageCard | None:
         find = CardForm("Words to find in notes and talk", "search", "Search", stays=True)
@@ -185,11 +179,10 @@ class Cards:
 
     async def _skills(self) -> PageCard | None:
         found = (await self._reply("skills")).data or {}
-        lacks = [f" Lacks: {', '.join(one['missing'])}." * bool(one["missing"]) for one in found.get("skills", ())]
-        rows = [
-            CardRow(one["name"], one["description"] + lack)
-            for one, lack in zip(found.get("skills", ()), lacks, strict=True)
-        ]
+        rows = []
+        for one in found.get("skills", ()):
+            lack = f" Lacks: {', '.join(one['missing'])}." * bool(one["missing"])
+            rows.append(CardRow(one["name"], one["description"] + lack))
         return PageCard("Skills", rows)
 
     # --- the house ---------------------------------------------------------------------------------------------------
@@ -230,22 +223,15 @@ class Cards:
         """Browsers and programs that are let in."""
         browsers = (await self._reply("web", "browsers")).data or {}
         programs = (await self._reply("web", "tokens")).data or {}
-        rows = [
-            CardRow(
-                one["name"],
-                f"browser · signed in {self._when(one['made'])}, used {self._when(one['used'])}",
-                [CardButton("Sign out", f"web browser --revoke {one['id']}", f"Sign out {one['name']}?")],
-            )
-            for one in browsers.get("browsers", ())
-        ]
-        rows += [
-            CardRow(
-                one["name"],
-                f"token · used {self._when(one['used'])}" if one["used"] else "token · not used yet",
-                [CardButton("Revoke", f"web token --revoke {one['name']}", f"Revoke the token {one['name']}?")],
-            )
-            for one in programs.get("tokens", ())
-        ]
+        rows = []
+        for one in browsers.get("browsers", ()):
+            out = CardButton("Sign out", f"web browser --revoke {one['id']}", f"Sign out {one['name']}?")
+            about = f"browser · signed in {self._when(one['made'])}, used {self._when(one['used'])}"
+            rows.append(CardRow(one["name"], about, [out]))
+        for one in programs.get("tokens", ()):
+            out = CardButton("Revoke", f"web token --revoke {one['name']}", f"Revoke the token {one['name']}?")
+            about = f"token · used {self._when(one['used'])}" if one["used"] else "token · not used yet"
+            rows.append(CardRow(one["name"], about, [out]))
         make = CardForm("Name of a program that may talk as you", "web token", "Make a token", stays=True)
         return PageCard("Who is let in", rows, form=make)
 

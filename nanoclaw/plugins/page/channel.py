@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Joined, Notice, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host
+from nanoclaw.net.loopback import is_loopback
 from nanoclaw.plugins.page.sessions import SignIns
 from nanoclaw.plugins.page.stream import EventStream
 from nanoclaw.plugins.page.tokens import ApiTokens
@@ -118,6 +120,15 @@ class PageChannel:
         """The same, then under each further name, which has TLS: whichever is used first lets in."""
         own = self.link()
         return [own, *(f"https://{name}/#{own.partition('#')[2]}" for name in self._settings.hosts)]
+
+    def drawn(self, link: str) -> str:
+        """A link for the camera of a phone, or why there is none."""
+        if is_loopback(where := urlsplit(link).hostname or ""):
+            return f"No phone reaches {where}, so there is no QR code: [page] address, or hosts, can change that."
+        import segno
+
+        segno.make(link, micro=False).terminal(found := StringIO(), compact=True)
+        return found.getvalue().rstrip("\n")
 
     # --- what is said ------------------------------------------------------------------------------------------------
 

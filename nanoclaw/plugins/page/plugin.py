@@ -62,7 +62,7 @@ class Page(Plugin):
     def channels(self) -> Iterable[Channel]:
         if self._host.setting(NAME) is None or not self._host.is_gateway():
             return ()
-        lacking = [name for name in ("starlette", "uvicorn", "h11", "nh3") if find_spec(name) is None]
+        lacking = [name for name in ("starlette", "uvicorn", "h11", "nh3", "segno") if find_spec(name) is None]
         if lacking:
             raise ConfigError(f"the page needs {', '.join(lacking)}: {install_command(NAME)}")
         from nanoclaw.plugins.page.channel import PageChannel
@@ -80,13 +80,14 @@ class Page(Plugin):
                 return self.sign_ins.listed()
             case ["browser", "--revoke", number]:
                 return self.sign_ins.revoked(number, self.public.stream.wake if self.public else lambda: None)
-            case [_, *_] as words:
+            case [_, *_] as words if words != ["--qr"]:
                 return await self.tokens.carry_out(words)
         if self.public is None:
             raise ConfigError(OFF)
         await self.public.listening.wait()
         links = self.public.links()
-        return Reply("\n".join(links), {"url": links[0]})
+        qr = [self.public.drawn(links[-1])] if said.argument.strip() else []
+        return Reply("\n".join([*links, *qr]), {"url": links[0]})
 
     # --- who is signed in --------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -151,8 +151,6 @@ async def given(request: Request) -> dict[str, Any]:
     """The JSON object of a request. Raises HTTPException."""
     try:
         found = await request.json()
-    except ClientDisconnect:
-        raise
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

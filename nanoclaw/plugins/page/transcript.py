@@ -21,9 +21,8 @@ SHOWN = 120
 """Messages of a conversation that are loaded at once, whole turns."""
 BEHIND, BEFORE = 25, 5
 """Messages of the person that are shown after one that was asked for, and before it."""
-LAST = 2**62
-"""A row behind every other."""
-BROKEN = ("cancelled", "failed")
+LAST, BROKEN = 2**62, ("cancelled", "failed")
+"""A row behind every other; how turns end that broke off."""
 
 
 class TranscriptPage(NamedTuple):

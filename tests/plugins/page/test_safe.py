@@ -50,6 +50,15 @@ async def test_who_is_signed_in_is_listed_and_signed_out_at_once(tmp_path: Path)
             await reply(served.app, "/web browser --revoke 9", as_json=False)
 
 
+async def test_a_link_is_drawn_for_a_phone_where_one_can_reach_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        told = await reply(served.app, "/web --qr", as_json=False) or ""
+        assert "No phone reaches 127.0.0.1" in told and "█" not in told
+    async with serving(tmp_path, settings='[page]\nport = 0\nhosts = ["home.example"]\n') as served:
+        _, other, *drawn = (await reply(served.app, "/web --qr", as_json=False) or "").splitlines()
+        assert other.startswith("https://home.example/#") and {len(line) for line in drawn} == {len(drawn[0])}
+
+
 async def test_behind_a_proxy_its_name_counts_and_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
     settings = '[page]\nport = 0\nhosts = ["home.example"]\n'
     async with serving(tmp_path, settings=settings) as served, served.browser(signed_in=False) as browser:
