@@ -121,10 +121,11 @@ Modules = Mapping[str, tuple[str, ast.Module]]
 
 def parsed(package: Path) -> Modules:
     texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py")))
-    gc.disable()  # it would look through all trees again and again
+    gc.disable()  # it would look through all trees again and again, as it would later if they were not frozen
     try:
         return {str(path.relative_to(package)): (text, ast.parse(text)) for path, text in texts}
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -730,7 +730,7 @@ async def test_a_verdict_of_no_kind_refuses_the_call(tmp_path: Path, verdict: ob
     assert done == []
 
 
-@pytest.mark.parametrize(("name", "told"), [("hertbeat", "did you mean 'heartbeat'"), ("nope", "there are basics, ")])
+@pytest.mark.parametrize(("name", "told"), [("hertbeat", "did you mean 'heartbeat'"), ("nope", "known: basics, ")])
 def test_an_unknown_plugin_to_leave_out_stops_the_start(tmp_path: Path, name: str, told: str) -> None:
     with pytest.raises(ConfigError, match=f"no plugin {name!r} to leave out; {told}"):
         build(config_of(tmp_path), without=[name])

@@ -11,11 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 FILES = {f"/{file.stem}": file.read_text() for file in (Path(__file__).parent / "pages").glob("*.html")}
 LONG = "".join(f"<p>Paragraph {n} of a long page with words in it.</p>" for n in range(900))
 HUGE = "<p>Lorem ipsum dolor sit amet <a href=/x>consetetur</a> sadipscing.</p>" * 140_000
-PAGES = FILES | {
-    "/": FILES["/order"],
-    "/long": f"<title>Long</title>{LONG}",
-    "/huge": f"<title>Huge</title>{HUGE}",
-}
+PAGES = FILES | {"/": FILES["/order"], "/long": f"<title>Long</title>{LONG}", "/huge": f"<title>Huge</title>{HUGE}"}
 
 
 class Asked(NamedTuple):
