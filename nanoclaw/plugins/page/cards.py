@@ -170,12 +170,10 @@ class Cards:
 
     async def _changes(self) -> PageCard | None:
         find = CardForm("Words to find in notes and talk", "search", "Search", stays=True)
-        log = (await self._reply("memory", "log")).text
-        return PageCard("Notes and changes", text=log, form=find)
+        return PageCard("Notes and changes", text=(await self._reply("memory", "log")).text, form=find)
 
     async def _rules(self) -> PageCard | None:
-        rule = CardForm("A standing rule", "pin", "Pin")
-        return PageCard("Rules", text=(await self._reply("pins")).text, form=rule)
+        return PageCard("Rules", text=(await self._reply("pins")).text, form=CardForm("A standing rule", "pin", "Pin"))
 
     async def _skills(self) -> PageCard | None:
         found = (await self._reply("skills")).data or {}

@@ -62,7 +62,7 @@ class Page(Plugin):
     def channels(self) -> Iterable[Channel]:
         if self._host.setting(NAME) is None or not self._host.is_gateway():
             return ()
-        lacking = [name for name in ("starlette", "uvicorn", "h11", "nh3", "segno") if find_spec(name) is None]
+        lacking = [name for name in ("starlette", "uvicorn", "h11", "nh3") if find_spec(name) is None]
         if lacking:
             raise ConfigError(f"the page needs {', '.join(lacking)}: {install_command(NAME)}")
         from nanoclaw.plugins.page.channel import PageChannel
@@ -85,6 +85,8 @@ class Page(Plugin):
         if self.public is None:
             raise ConfigError(OFF)
         await self.public.listening.wait()
+        if said.argument.strip() and find_spec("segno") is None:
+            raise ConfigError(f"a QR code needs segno: {install_command(NAME)}")
         links = self.public.links()
         qr = [self.public.drawn(links[-1])] if said.argument.strip() else []
         return Reply("\n".join([*links, *qr]), {"url": links[0]})

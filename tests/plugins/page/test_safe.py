@@ -51,6 +51,7 @@ async def test_who_is_signed_in_is_listed_and_signed_out_at_once(tmp_path: Path)
 
 
 async def test_a_link_is_drawn_for_a_phone_where_one_can_reach_it(tmp_path: Path) -> None:
+    pytest.importorskip("segno")
     async with serving(tmp_path) as served:
         told = await reply(served.app, "/web --qr", as_json=False) or ""
         assert "No phone reaches 127.0.0.1" in told and "█" not in told
