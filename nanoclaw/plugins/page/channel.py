@@ -125,8 +125,10 @@ class PageChannel:
         """A link for the camera of a phone, or why there is none."""
         if is_loopback(where := urlsplit(link).hostname or ""):
             return f"No phone reaches {where}, so there is no QR code: [page] address, or hosts, can change that."
-        import segno
-
+        try:
+            import segno
+        except ImportError:
+            return "There is no QR code without segno: install the extra page again."
         segno.make(link, micro=False).terminal(found := StringIO(), compact=True)
         return found.getvalue().rstrip("\n")
 

@@ -85,8 +85,6 @@ class Page(Plugin):
         if self.public is None:
             raise ConfigError(OFF)
         await self.public.listening.wait()
-        if said.argument.strip() and find_spec("segno") is None:
-            raise ConfigError(f"a QR code needs segno: {install_command(NAME)}")
         links = self.public.links()
         qr = [self.public.drawn(links[-1])] if said.argument.strip() else []
         return Reply("\n".join([*links, *qr]), {"url": links[0]})
