@@ -102,15 +102,16 @@ class FileVersions:
         """Keep what the file of an effect is before a change, and report it with what it is after, whatever becomes of
         the change. Raises WorkspaceError, before anything was changed, if no copy can be kept."""
         before = self.keep(effect.target) if effect.target else None
-        with suppress(OSError):  # then an empty folder is left by /undo
-            for folder in Path(effect.target).parents if before == "" else ():
-                if not (self.root / folder).is_dir():
-                    self._make_folder()
-                    self._made(folder).touch()
+        parents = Path(effect.target).parents if before == "" else ()
+        missing = [folder for folder in parents if not (self.root / folder).is_dir()]
         try:
             yield
         finally:
             after = self._after(effect.target) if before is not None else None
+            with suppress(OSError):  # then an empty folder is left by /undo
+                for folder in missing if after else ():
+                    self._make_folder()
+                    self._made(folder).touch()
             report(effect._replace(before=None if after is None else before, after=after))
 
     def _made(self, folder: Path) -> Path:
@@ -253,6 +254,9 @@ class FileVersions:
             if path.name != newest and (room < 0 or found.st_mtime < oldest):
                 path.unlink(missing_ok=True)
                 room += found.st_size
+        for mark in self._folder.glob("made-*"):
+            if mark.stat().st_mtime < oldest:
+                mark.unlink(missing_ok=True)
         self._swept, self._bytes = now, self._most_bytes - room
 
     def _make_folder(self) -> None:
