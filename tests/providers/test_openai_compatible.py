@@ -462,10 +462,12 @@ def test_a_server_that_sends_nothing_is_given_up(server: ModelServer, waits: Wai
         provider = make(server, waits)
         asking = asyncio.create_task(provider.complete(request()._replace(limits=Limits(timeout_seconds=50)), heard))
         has_come: tuple[Callable[[], bool], ...] = (lambda: len(server.asked) == 1, lambda: heard.text == "He")
-        for reached in has_come:
+        for tries, reached in enumerate(has_come, 1):
             while not reached():  # noqa: ASYNC110  (the server is a thread)
                 await asyncio.sleep(0.01)
-            skip(50)
+            while len(heard.notices) < tries:  # it may not have begun to wait yet
+                skip(50)
+                await asyncio.sleep(0.01)
         try:
             return await asking
         finally:
