@@ -31,7 +31,7 @@ def schema_of(tool: str, parameters: Iterable[inspect.Parameter], hints: Mapping
         properties[parameter.name] = _schema(hints[parameter.name], f"{tool}({parameter.name})")
         if parameter.default is inspect.Parameter.empty:
             required.append(parameter.name)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def parse(text: str) -> dict[str, Any]:

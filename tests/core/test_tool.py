@@ -90,7 +90,6 @@ def test_a_schema_comes_from_the_annotations() -> None:
         "type": "object",
         "properties": properties,
         "required": ["text"],
-        "additionalProperties": False,
     }
 
 

@@ -43,7 +43,7 @@ MOST_CHARACTERS = 1_200
 class SearchSettings(NamedTuple):
     """Room for tools in the prompt."""
 
-    tokens: int = 1_750  # tokens of tool descriptions in the prompt, as many again for small servers; 0: no limit
+    tokens: int = 1_640  # tokens of tool descriptions in the prompt, as many again for small servers; 0: no limit
 
     def check(self) -> None:
         if self.tokens and self.tokens < LEAST_TOKENS:
@@ -141,7 +141,7 @@ async def _not_called(name: str, arguments: dict[str, Any] | None = None) -> str
 
 
 _GIVEN = {"name": {"type": "string"}, "arguments": {"type": "object", "description": "its own ones"}}
-_SCHEMA = {"type": "object", "properties": _GIVEN, "required": ["name"], "additionalProperties": False}
+_SCHEMA = {"type": "object", "properties": _GIVEN, "required": ["name"]}
 _SPEC = ToolSpec(CALL_TOOL, "Run a tool that tool_search has found.", _SCHEMA)
 _CALL = Tool(_SPEC, _not_called, "none", False)
 """The core takes a call of it for one of the tool that it names."""
