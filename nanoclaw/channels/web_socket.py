@@ -28,6 +28,10 @@ class Closed(ChannelUnavailable):
         self.code = code
 
 
+class UnknownToken(ChannelUnavailable):
+    """The other side knows no such token: to try it again is of no use."""
+
+
 class WebSocket:
     """An open connection. Its methods raise Closed."""
 
@@ -79,7 +83,9 @@ async def opened(
     except InvalidStatus as error:
         said = WebReply.of(error.response.status_code, {}, bytes(error.response.body or b"")).said
         told = said.get("error") if isinstance(said, dict) else None
-        raise ChannelUnavailable(f"{platform} refuses: {one_line(str(told or error), 300)}") from None
+        refused = UnknownToken if error.response.status_code == 401 else ChannelUnavailable
+        told = told if isinstance(told, str) else f"it answers with the status {error.response.status_code}"
+        raise refused(f"{platform} takes no connection: {one_line(told, 300)}") from None
     except (InvalidHandshake, InvalidURI, ValueError) as error:
         raise ChannelUnavailable(f"{platform} takes no connection now: {reason_of(error, secret)}.") from None
     try:

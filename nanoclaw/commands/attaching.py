@@ -18,8 +18,12 @@ def attach(config: Config, options: Options) -> int:
     from nanoclaw.channels.socket.remote import checked
 
     checked(options.url)
+    token = _token(options.token_file)
     config.home.mkdir(0o700, parents=True, exist_ok=True)  # what was typed is kept there, as for every terminal
-    return run(_RemoteChat(config, options, _token(options.token_file)).talk())
+    try:
+        return run(_RemoteChat(config, options, token).talk())
+    except _NotLetIn as refusal:
+        raise ConfigError(str(refusal)) from None
 
 
 def _token(name: str) -> str:
@@ -35,6 +39,10 @@ def _token(name: str) -> str:
     return token[0]
 
 
+class _NotLetIn(Exception):
+    """The token is refused; a wrong one said again and again would keep others out."""
+
+
 class _RemoteChat(TerminalChat):
     """With the gateway of another machine, again and again."""
 
@@ -44,7 +52,11 @@ class _RemoteChat(TerminalChat):
 
     async def _once(self) -> None:
         from nanoclaw.channels.socket.remote import attached
+        from nanoclaw.channels.web_socket import UnknownToken
 
         session = self._relay.address.chat if self._relay else self._options.session
-        async with attached(self._options.url, self._token, session) as link:
-            await self._attached(link)
+        try:
+            async with attached(self._options.url, self._token, session) as link:
+                await self._attached(link)
+        except UnknownToken as refusal:
+            raise _NotLetIn(str(refusal)) from None

@@ -63,10 +63,8 @@ def test_a_terminal_elsewhere_talks_attaches_again_after_a_kill_and_ends_with_it
         start("gateway")
         terminal.expect("A bittern.")
         home.run("web", "token", "--revoke", "laptop")
-        terminal.say("still there?")
-        terminal.expect("nanoclaw refuses: There is no such token")
-        terminal.say("/exit")
-        assert terminal.ended() == 0
+        terminal.expect("nanoclaw takes no connection: There is no such token")
+        assert terminal.ended() == 2
     assert "A heron." in home.run("sessions", "show", "work").out and not (other.root / "state.db").exists()
 
 

@@ -25,11 +25,11 @@ def checked(url: str) -> str:
         host, is_whole = parts.hostname or "", parts.scheme in ("http", "https") and parts.port != 0
     except ValueError:
         host = ""
-    if not host or not is_whole or parts.username or parts.query:
+    if not host or not is_whole or parts.username or parts.query or parts.path.strip("/"):
         raise ConfigError(f"{url!r} is no address of a page, such as https://home.example.")
     if parts.scheme == "http" and not is_loopback(host):
         raise ConfigError(f"{url} has no TLS, so anybody between could read all: use https, or ssh -L as docs/page.md.")
-    return f"ws{url.rstrip('/').removeprefix('http')}/attach"
+    return f"ws{parts.scheme.removeprefix('http')}://{parts.netloc}/attach"
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ class OwnerQuestions(Asks):
             return f"Question {number} (“{named(question)}”) wants {wanted}: {commands(question)}."
         if question.ask.options:
             self.note(number, answer)
-            return f"OK: “{answer}”." if answer in question.ask.options else "OK, I'll go on with that."
+            return f"OK: “{answer}”." if answer in question.ask.options else "OK."
         if not self._may_answer(question, place):
             return f"Question {number} was asked in {question.place}: answer it there, or in a terminal."
         self.note(number, "no" if answer == "no" else "yes")

@@ -36,7 +36,7 @@ NOBODY = (
 )
 NOT_PUT_BACK = "(Note from the program: a command deleted this, and no copy was kept: {}.)"
 CANT = "It can't be brought back."
-BACK = "/undo brings the files back."
+BACK = "After that /undo brings the files back."
 NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none of it was done:\n{})"
 
 
@@ -240,7 +240,7 @@ class PlanCard(Plugin):
             return Refuse(CHANGED)
         back = BACK if self._host.get("undo") else CANT
         exact = "\n".join(exact_losses(one, self._watch.name) for one in commands)
-        asked = f"None of this is done yet:\n\n{numbered(commands)}\n\nShall I do exactly this? {back}"
+        asked = f"{numbered(commands)}\n\nNone of this is done yet. Shall I do exactly this? {back}"
         return Ask(asked, exact=exact)
 
     async def _of(self, turn: Turn) -> CardTurn:

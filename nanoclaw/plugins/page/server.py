@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -271,6 +272,8 @@ async def serve(app: ASGIApp, own: socket.socket, closing: Callable[[], object])
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=32_768,
     )
+    # uvicorn takes a web socket that is refused by an answer for an error
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "completing handshake" not in record.msg)
     server = Server(config)
     serving = asyncio.create_task(server.serve([own]))
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from starlette.responses import JSONResponse
@@ -15,8 +14,6 @@ from starlette.websockets import WebSocket
 from nanoclaw.home_socket import LONGEST, in_reach
 from nanoclaw.net.loopback import is_loopback
 from nanoclaw.plugins.page.tokens import ApiTokens, TokenRefused
-
-NO_FILES = "files of another machine are not taken here; the page takes them"
 
 
 def routes(home: Path, tokens: ApiTokens) -> list[WebSocketRoute]:
@@ -30,18 +27,17 @@ def routes(home: Path, tokens: ApiTokens) -> list[WebSocketRoute]:
             near = socket.socket(socket.AF_UNIX)
             in_reach(str(home), near.connect)  # it listens in this process: nothing is waited for
             reader, writer = await asyncio.open_unix_connection(sock=near, limit=2 * LONGEST)
-        except TokenRefused as refusal:
-            await far.send_denial_response(JSONResponse({"error": str(refusal)}, refusal.status))
-            return
-        except OSError as error:
-            await far.send_denial_response(JSONResponse({"error": f"No terminal can attach: {error.strerror}."}, 503))
+        except (TokenRefused, OSError) as error:
+            await far.send_denial_response(JSONResponse({"error": str(error)}, getattr(error, "status", 503)))
             return
         await far.accept()
 
-        async def holds() -> None:
-            await tokens.name_in(header)  # it may have been revoked
+        async def revoked() -> None:
+            while True:
+                await tokens.revoked.wait()
+                await tokens.name_in(header)
 
-        ways = {asyncio.create_task(_in(far, writer, holds)), asyncio.create_task(_out(reader, far, holds))}
+        ways = {asyncio.create_task(one) for one in (_in(far, writer), _out(reader, far), revoked())}
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -53,19 +49,18 @@ def routes(home: Path, tokens: ApiTokens) -> list[WebSocketRoute]:
     return [WebSocketRoute("/attach", attached)]
 
 
-async def _in(far: WebSocket, writer: asyncio.StreamWriter, holds: Callable[[], Awaitable[None]]) -> None:
+async def _in(far: WebSocket, writer: asyncio.StreamWriter) -> None:
     """Whoever attaches may talk, and no more: files would be those of this machine."""
     while isinstance(frame := json.loads(await far.receive_text()), dict) and frame.get("want", "chat") == "chat":
-        await holds()
         if frame.get("files"):
-            await far.send_text(json.dumps({"rejected": frame.get("id"), "why": NO_FILES}))
+            why = "files of another machine are not taken here; the page takes them"
+            await far.send_text(json.dumps({"rejected": frame.get("id"), "why": why}))
         else:
             writer.write(json.dumps(frame).encode() + b"\n")
             await writer.drain()
 
 
-async def _out(reader: asyncio.StreamReader, far: WebSocket, holds: Callable[[], Awaitable[None]]) -> None:
+async def _out(reader: asyncio.StreamReader, far: WebSocket) -> None:
     while line := await reader.readline():
-        await holds()
         await far.send_text(line.decode().rstrip("\n"))
     await far.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import secrets
@@ -41,6 +42,7 @@ class ApiTokens:
         self._host = host
         self._known: dict[str, tuple[str, datetime]] = {}  # by digest, those that were right: name, and when used
         self._wrong: list[datetime] = []
+        self.revoked = asyncio.Event()  # set, and another one, whenever a token was revoked
 
     async def name_in(self, header: str) -> str:
         """The name of the token in a header "Authorization". Raises TokenRefused; after too many wrong ones, one that
@@ -89,13 +91,17 @@ class ApiTokens:
     def _revoked(self, name: str) -> Reply:
         if not self._host.read("SELECT 1 FROM page_tokens WHERE name = ?", name):
             raise ConfigError(f"There is no token {name!r}: `nanoclaw web tokens` lists them.")
-        self._known.clear()
 
         def revoke(tx: Tx) -> None:
             tx.execute("DELETE FROM page_tokens WHERE name = ?", name)
-            tx.after(self._known.clear)
+            tx.after(self._forget)
 
         return Reply(f"The token {name} is revoked.", {"name": name}, revoke)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self.revoked.set()
+        self.revoked = asyncio.Event()
 
     def _listed(self) -> Reply:
         rows = self._host.read("SELECT name, made, used FROM page_tokens ORDER BY id")

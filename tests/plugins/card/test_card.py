@@ -37,10 +37,9 @@ def texts(program: Program) -> list[str]:
 
 ONE_BY_ONE: list[Say | str] = [*map(rm, NAMES), call("write_file", {"path": "done.md", "content": "done"}), "Noted."]
 CARD = (
-    "None of this is done yet:\n\n"
     "1. `rm four.txt` deletes 1 file (`four.txt`)\n"
     "2. `rm five.txt` deletes 1 file (`five.txt`)\n\n"
-    "Shall I do exactly this? /undo brings the files back.\n\n"
+    "None of this is done yet. Shall I do exactly this? After that /undo brings the files back.\n\n"
     "```\ndelete four.txt\ndelete five.txt\n```"
 )
 
@@ -157,7 +156,7 @@ async def test_what_a_command_took_away_is_put_back_and_one_yes_does_it_without_
         (program.workspace / "long.md").chmod(0o640)
         before = state(program)
         question = await program.ask("Go")
-        assert did in question and "\n\nShall I do exactly this? " in question
+        assert did in question and "\n\nNone of this is done yet. Shall I do exactly this? " in question
         assert state(program) == before
         assert "[put back as it was: this command" in texts(program)[0]
         await program.ask("yes")

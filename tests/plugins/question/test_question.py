@@ -78,7 +78,7 @@ async def test_other_words_are_kept_as_a_message_until_they_are_said_to_be_the_a
                 assert kept.text.startswith("Kept.") and f" If this is it: /answer {number} #0. /stop" in kept.text
                 assert [one.text for one in kept.buttons] == [f"/answer {number} #0"]
             passed_on = await program.ask(words if words.startswith("/") else f"/answer {number} #0")
-            assert passed_on == "OK, I'll go on with that." and await program.answer() == "I see."
+            assert passed_on == "OK." and await program.answer() == "I see."
         own = [words.removeprefix("/answer ") for words in OWN]
         assert said(program) == [f"The person answered in words of their own: {words}" for words in own]
         asked = [one.text for one in program.history if isinstance(one, UserMessage) and one.origin == "person"]
@@ -257,7 +257,7 @@ async def test_a_quote_answers_it_after_other_things_were_said(tmp_path: Path) -
         await program.app.delivery.flush("terminal")
         (platform_id,) = program.rows("SELECT platform_id FROM outbox WHERE text LIKE 'Which colour?%'")[0]
         await program.say("the one of the garage", quoted=platform_id)
-        assert await program.answer() == "OK, I'll go on with that."
+        assert await program.answer() == "OK."
         await program.answer()
         assert said(program) == ["The person answered in words of their own: the one of the garage"]
 
