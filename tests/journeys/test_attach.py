@@ -55,7 +55,7 @@ def test_a_terminal_elsewhere_talks_attaches_again_after_a_kill_and_ends_with_it
         terminal.expect("A heron.")
         (tmp_path / "bird.txt").write_text("pelican")
         terminal.say(f"read {tmp_path / 'bird.txt'}")
-        terminal.expect("not accepted: files of another machine are not taken here")
+        terminal.expect("not accepted: files don't come this way")
         gateway.process.kill()
         gateway.process.wait()
         terminal.expect("cannot be reached")

@@ -33,8 +33,7 @@ def routes(home: Path, tokens: ApiTokens) -> list[WebSocketRoute]:
         await far.accept()
 
         async def revoked() -> None:
-            while True:
-                await tokens.revoked.wait()
+            while await tokens.revoked.wait():
                 await tokens.name_in(header)
 
         ways = {asyncio.create_task(one) for one in (_in(far, writer), _out(reader, far), revoked())}
@@ -53,8 +52,7 @@ async def _in(far: WebSocket, writer: asyncio.StreamWriter) -> None:
     """Whoever attaches may talk, and no more: files would be those of this machine."""
     while isinstance(frame := json.loads(await far.receive_text()), dict) and frame.get("want", "chat") == "chat":
         if frame.get("files"):
-            why = "files of another machine are not taken here; the page takes them"
-            await far.send_text(json.dumps({"rejected": frame.get("id"), "why": why}))
+            await far.send_json({"rejected": frame.get("id"), "why": "files don't come this way; the page takes them"})
         else:
             writer.write(json.dumps(frame).encode() + b"\n")
             await writer.drain()

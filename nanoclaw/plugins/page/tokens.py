@@ -27,8 +27,7 @@ _NAME = re.compile(r"[\w.-]{1,40}")
 
 
 class TokenRefused(Exception):
-    """No token that is known came, or so many wrong ones in a minute that no new one is looked at. `status` and `code`
-    are those of OpenAI's API."""
+    """No known token came, or too many wrong ones in a minute. `status` and `code` are those of OpenAI's API."""
 
     def __init__(self, text: str, status: int = 401, code: str = "invalid_api_key") -> None:
         super().__init__(text)
