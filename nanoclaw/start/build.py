@@ -75,7 +75,6 @@ BUILT_IN: dict[str, str] = {
     "backup": "nanoclaw.plugins.backup.plugin:Backup",
     "importer": "nanoclaw.plugins.importer.plugin:Importer",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
-    "promises": "nanoclaw.plugins.promises.plugin:Promises",
     "service": "nanoclaw.plugins.service.plugin:GatewayService",
     "conversations": "nanoclaw.plugins.conversations.plugin:ListOfConversations",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",

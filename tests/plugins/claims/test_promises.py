@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.plugins.promises.sentences import promised
+from nanoclaw.plugins.claims.promises import promised
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.examples import examples
 from tests.program import NOON, running

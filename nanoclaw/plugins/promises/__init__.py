@@ -1,1 +1,0 @@
-"""Promises: what the assistant says it will do later becomes a job, or is taken back."""
