@@ -386,7 +386,11 @@ class Delivery:
 
     async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
         """Send the parts that were not sent yet, and add their ids to `sent`."""
-        outgoing = parts(row if sent else self._with_lateness(row), channel.hints, self._reach)
+        outgoing = parts(
+            row if sent or row.outbound.at is None else self._with_lateness(row, row.outbound.at),
+            channel.hints,
+            self._reach,
+        )
         if len(sent) > len(row.sent):
             row = await self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
@@ -410,10 +414,8 @@ class Delivery:
         line.tried.pop(row.id, None)
         await self._outbox.delivered(row, " ".join(sent))
 
-    def _with_lateness(self, row: Row) -> Row:
+    def _with_lateness(self, row: Row, at: datetime) -> Row:
         """The text with a note how late a message for a certain time is."""
-        if (at := row.outbound.at) is None:
-            return row
         from nanoclaw import time_words
 
         said = time_words.was_due(at, self._clock() - at, at.tzinfo or UTC)

@@ -13,6 +13,7 @@ from nanoclaw import strict_json
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import (
     AssistantMessage,
+    HistoryMemo,
     Image,
     Message,
     ModelRequest,
@@ -22,7 +23,6 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
-from nanoclaw.history_memo import HistoryMemo
 from nanoclaw.tokens.tokens import estimate, image_tokens, weight
 
 OnEvent = Callable[[Event], None]

@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
-from nanoclaw.history_memo import HistoryMemo
+from nanoclaw.core.messages import AssistantMessage, HistoryMemo, Message, ModelRequest
 
 Wire = dict[str, Any]
 

@@ -11,9 +11,17 @@ from hypothesis import example, given, note
 from hypothesis import strategies as st
 
 from nanoclaw.core import provider as base
-from nanoclaw.core.messages import AssistantMessage, Image, Message, ModelRequest, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.messages import (
+    AssistantMessage,
+    HistoryMemo,
+    Image,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from nanoclaw.core.provider import estimate_request
-from nanoclaw.history_memo import HistoryMemo
 from nanoclaw.providers import json_tools
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint

@@ -14,6 +14,7 @@ from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
     Effect,
+    HistoryMemo,
     Message,
     Origin,
     Outbound,
@@ -28,7 +29,6 @@ from nanoclaw.core.store import history, inbox
 from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.core.store.history import SHORT
 from nanoclaw.core.store.inbox import OpenTurn, unfinished
-from nanoclaw.history_memo import HistoryMemo
 from nanoclaw.runtime_metadata import program_remark
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import CheckedCall, ModelRequest, SystemPrompt, UserMessage
-from nanoclaw.core.plugin import Command, Host, Plugin, Profile, Refuse, Reply, Said, Section, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Profile, Refuse, Reply, Said, Section, Turn, Tx, Verdict
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.rules.forbidden import (
     WISH,
@@ -86,6 +86,7 @@ class Rulebook:
 
 class Rules(Plugin):
     name = "rules"
+    hears: Mapping[str, Hears] = {"before_tool": Hears(rows="pins")}
     migrations = (
         "CREATE TABLE IF NOT EXISTS pins (id INTEGER PRIMARY KEY, at TEXT NOT NULL, text TEXT NOT NULL) STRICT;"
         # what it forbids, as JSON; '' while no model has said it

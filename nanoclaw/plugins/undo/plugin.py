@@ -31,7 +31,11 @@ class UndoSettings(NamedTuple):
 
 class Undo(Plugin):
     name = "undo"
-    hears: Mapping[str, Hears] = {"on_end": Hears(changes=True), "on_message": Hears(rows="ledger")}
+    hears: Mapping[str, Hears] = {
+        "on_end": Hears(changes=True),
+        "on_message": Hears(rows="ledger"),
+        "before_turn": Hears(rows="ledger WHERE state = 'undone' AND told = 0"),
+    }
     settings = UndoSettings
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts"}
 
