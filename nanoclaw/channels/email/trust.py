@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from email.errors import MessageError
+from email.errors import MessageError, MultipartInvariantViolationDefect
 from typing import Any
 
 from nanoclaw.channels.email.text import header_text
@@ -38,7 +38,9 @@ class Headers:
         from email.parser import BytesHeaderParser
 
         parsed = BytesHeaderParser().parsebytes(_SPACED_NAME.sub(rb"\1:", data))
-        is_clear = not (parsed.defects or _BROKEN.search(data) or 0 < most <= len(data))
+        # before 3.11.5 Python finds the body of each multipart mail missing (github.com/python/cpython/issues/106186)
+        defects = [one for one in parsed.defects if not isinstance(one, MultipartInvariantViolationDefect)]
+        is_clear = not (defects or _BROKEN.search(data) or 0 < most <= len(data))
         found = tuple((name.lower(), _unfolded(str(value))) for name, value in parsed.raw_items())
         return cls(found, is_clear)
 
