@@ -68,12 +68,3 @@ async def test_a_promise_is_taken_back_by_the_model_or_by_a_note(tmp_path: Path)
         )
         assert await here.ask("Fine?") == "Yes."
     assert len(model.requests) == 5
-
-
-async def test_a_promise_that_is_a_claim_too_is_sent_back_once_and_has_one_note(tmp_path: Path) -> None:
-    told = "I'll remind you tomorrow at 9."
-    model = ScriptedProvider(told, told)
-    async with running(tmp_path, model) as here:
-        answer = await here.ask("Please make sure that I don't forget the dentist, remind me")
-        assert answer.startswith(told) and answer.count("(nanoclaw: ") == 1
-    assert len(model.requests) == 2
