@@ -162,7 +162,7 @@ class CommandWatch:
         effect, undo = _effect(name, command, is_gone=not one.left), self._host.get("undo")
         is_file = not one.is_folder and not one.was.startswith("link:")
         made = list[Effect]()
-        with undo.watch(effect, made.append) if undo and is_file and _is_sayable(one.path) else nullcontext():
+        with undo.watch(effect, report=made.append) if undo and is_file and _is_sayable(one.path) else nullcontext():
             self._make(one)
         for each in made:
             report(each)

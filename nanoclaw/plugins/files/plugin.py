@@ -197,7 +197,7 @@ class Files(Plugin):
     def _kept(self, tool: str, path: str, context: ToolContext) -> AbstractContextManager[None]:
         """A change whose file is kept as it was before, so that it can be undone."""
         undo = self._host.get("undo")
-        return undo.watch(self._effect(tool, {"path": path}), context.report) if undo else nullcontext()
+        return undo.watch(self._effect(tool, {"path": path}), report=context.report) if undo else nullcontext()
 
 
 _ASKED = {"write_file": "Write", "edit_file": "Edit", "append_file": "Add to"}

@@ -124,19 +124,12 @@ class MemoryStore:
         now = self._clock()
         return self._add(f"{now:%Y-%m-%d}.md", "memory", f"- {now:%H:%M} ", text, also)
 
-    def add_fact(self, text: str, replaces: str = "", *, keep_both: bool = False, also: str = "") -> Added:
-        """One line in MEMORY.md; the one line that has the words of `replaces` is struck with the date.
-
-        Raises WorkspaceError that lists the lines if none or several have them, and Contradiction if a fact that stays
-        says something else, unless both are to be kept.
-        """
-        entry = _entry(text)
-        remark = self._mend("MEMORY.md")
-        old = self.outdated(replaces, entry) if replaces.strip() else None
+    def add_fact(self, text: str, ended: MemoryLine | None = None, *, keep_both: bool = False, also: str = "") -> Added:
+        """One line in MEMORY.md. Raises Contradiction if a fact, besides the one that is ended, says something else,
+        unless both are to be kept."""
         if not keep_both:
-            self._check(entry, besides=old.number if old else 0)
-        added = self._add("MEMORY.md", "", f"- {self._clock().date().isoformat()}: ", entry, also)
-        return added._replace(struck=self.end(old) if old else "", remark=remark)
+            self._check(_entry(text), ended)
+        return self._add("MEMORY.md", "", f"- {self._clock().date().isoformat()}: ", text, also)
 
     def end(self, line: MemoryLine) -> str:
         """Strike a fact that is no longer true, or say of a note until when it held; the line as it is then. Raises
@@ -171,11 +164,11 @@ class MemoryStore:
         lines = lines_of(read_memory_file(self.workspace, "MEMORY.md") or "")
         return [(number, line) for number, line in enumerate(lines, 1) if _is_fact(line, besides)]
 
-    def _check(self, entry: str, besides: int) -> None:
-        """Raises Contradiction if a fact, except the line `besides`, cannot be true together with a new one."""
+    def _check(self, entry: str, ended: MemoryLine | None) -> None:
+        """Raises Contradiction if a fact, except the one that is ended, cannot be true together with a new one."""
         from nanoclaw.plugins.memory.contradictions import Contradiction, contradict
 
-        facts = [(number, line) for number, line in self.facts(entry) if number != besides]
+        facts = [each for each in self.facts(entry) if ended != ("MEMORY.md", *each)]
         if standing := [(number, line) for number, line in facts if contradict(plain_entry(line), entry)]:
             raise Contradiction(standing)
 

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, Tool, ToolOutput
 from nanoclaw.core.tool import ToolContext, tool
@@ -56,18 +55,15 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
         keep_both: bool = False,
     ) -> str:
         """Remember what the person says of their life: a note for today, or a fact that stays true."""
-        undo = host.get("undo")
+        undo, is_fact = host.get("undo"), kind == "fact"
         watch: Watch = partial(undo.watch, report=context.report) if undo else unwatched
-        is_fact = kind == "fact"
         added = remember(store, watch, "memory_add", text, replaces, also, is_fact=is_fact, keep_both=keep_both)
         corrected = f"\nCorrected: {added.struck}" if added.struck else ""
         remark = f"\nTell the person: {added.remark}" if added.remark else ""
         return f"{'Noted' if added.is_new else KNOWN} in {added.file}: {added.line}{corrected}{remark}"
 
     def planned(arguments: dict[str, Any]) -> Effect:
-        text, replaces = str(arguments["text"]), str(arguments.get("replaces", ""))
-        is_fact = arguments.get("kind") == "fact" or _is_of_fact(store, replaces, text)
-        return noted("memory_add", store, text, is_fact=is_fact)
+        return noted("memory_add", store, str(arguments["text"]), is_fact=arguments.get("kind") == "fact")
 
     add = tool(memory_add, reach="workspace", examples=_ADD, open_to=("person", "job", "heartbeat"))
     return [
@@ -76,11 +72,11 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
     ]
 
 
-Watch = Callable[[Effect], AbstractContextManager[None]]
-"""Keeps what the change that it surrounds can be undone with."""
+Watch = Callable[[Effect, str], AbstractContextManager[None]]
+"""Keeps what the change that it surrounds, which may be of another file besides, can be undone with."""
 
 
-def unwatched(effect: Effect) -> AbstractContextManager[None]:
+def unwatched(effect: Effect, besides: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
@@ -95,25 +91,17 @@ def remember(
     is_fact: bool = False,
     keep_both: bool = False,
 ) -> Added:
-    """Add a note or fact, and end the one that has the words of `replaces`. Raises WorkspaceError."""
+    """Add a note or fact, and end the one that has the words of `replaces`; what ends a fact is one. Raises
+    WorkspaceError."""
     old = store.outdated(replaces, " ".join(text.split())) if replaces.strip() else None
-    corrects_fact = old is not None and old.file == "MEMORY.md"
-    with watch(effect := noted(by, store, text, is_fact=is_fact or corrects_fact)):
-        if effect.kind == "note":
-            added = store.add_note(text, also)
-        else:
-            added = store.add_fact(text, replaces if corrects_fact else "", keep_both=keep_both, also=also)
-    if old and not corrects_fact:
-        with watch(Effect(by, "file", old.file, f"marked a note of {old.file} as no longer true")):
-            return added._replace(struck=store.end(old))
-    return added
-
-
-def _is_of_fact(store: MemoryStore, replaces: str, text: str) -> bool:
-    try:
-        return bool(replaces.strip()) and store.outdated(replaces, " ".join(text.split())).file == "MEMORY.md"
-    except WorkspaceError:
-        return True  # it says so when it is carried out
+    effect, besides = noted(by, store, text, is_fact=is_fact), ""
+    if old and old.file == "MEMORY.md":
+        is_fact, effect = True, effect._replace(target=old.file)
+    elif old and old.file != effect.target:
+        besides, effect = old.file, effect._replace(text=f"{effect.text}, which ends a line of {old.file}")
+    with watch(effect, besides):
+        added = store.add_fact(text, old, keep_both=keep_both, also=also) if is_fact else store.add_note(text, also)
+        return added._replace(struck=store.end(old)) if old else added
 
 
 def noted(by: str, store: MemoryStore, text: str, *, is_fact: bool = False) -> Effect:

@@ -29,5 +29,5 @@ async def apply(host: Host, said: Said, kind: str, text: str) -> str:
 def _strike(host: Host, memory: Any, said: Said, text: str) -> str:
     undo, line = host.get("undo"), memory.outdated(text)
     effect = Effect("/review", "fact", line.file, f"struck “{text[:60]}”")
-    with undo.of(effect, said.conversation) if undo else nullcontext():
+    with undo.of(effect, conversation=said.conversation) if undo else nullcontext():
         return f"Struck in {line.file}: {memory.end(line)}"

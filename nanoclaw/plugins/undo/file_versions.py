@@ -8,23 +8,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
 
 from nanoclaw.atomic_write import reason, replace_in, write_atomically
 from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, resolve
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.undo.memory_history import BY_HAND, MemoryHistory, is_memory, outcome, when
+from nanoclaw.plugins.undo.memory_history import BESIDES, BY_HAND, MemoryHistory, is_memory, outcome, when
 from nanoclaw.snapshots.places import remove
 
-T = TypeVar("T")
+Report = Callable[[Effect], None]
 
 LARGEST_BYTES = 10_000_000
 """Of a larger file no copy is kept."""
@@ -52,13 +51,10 @@ class FileVersions:
 
     def read(self, name: str) -> bytes | None:
         """None for what is not a plain file with one name, or too large to be kept."""
-        try:
-            with open_for_reading(self._reach, name) as file:
-                found = os.fstat(file.fileno())
-                if self._is_there(name) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
-                    return file.read()
-        except OSError:
-            pass
+        with suppress(OSError), open_for_reading(self._reach, name) as file:
+            found = os.fstat(file.fileno())
+            if self._is_there(name) and found.st_nlink == 1 and found.st_size <= LARGEST_BYTES:
+                return file.read()
         return None
 
     def _is_there(self, name: str) -> bool:
@@ -98,14 +94,17 @@ class FileVersions:
             ) from None
 
     @contextmanager
-    def watch(self, effect: Effect, report: Callable[[Effect], None]) -> Iterator[None]:
-        """Keep what the file of an effect is before a change, and report it with what it is after, whatever becomes of
-        the change. Raises WorkspaceError, before anything was changed, if no copy can be kept."""
+    def watch(self, effect: Effect, besides: str = "", *, report: Report, tx: Tx | None = None) -> Iterator[None]:
+        """Keep what the file of an effect is before a change, and of one changed `besides`, and report it with what it
+        is after, whatever becomes of the change. Raises WorkspaceError, before anything was changed, if no copy can be
+        kept."""
+        also = self.of(effect._replace(kind=BESIDES, target=besides), tx=tx) if besides else nullcontext()
         before = self.keep(effect.target) if effect.target else None
         parents = Path(effect.target).parents if before == "" else ()
         missing = [folder for folder in parents if not (self.root / folder).is_dir()]
         try:
-            yield
+            with also:
+                yield
         finally:
             after = self._after(effect.target) if before is not None else None
             with suppress(OSError):  # then an empty folder is left by /undo
@@ -126,16 +125,19 @@ class FileVersions:
         return self.state(name)
 
     @contextmanager
-    def of(self, effect: Effect, conversation: Address | None = None, tx: Tx | None = None) -> Iterator[None]:
+    def of(
+        self, effect: Effect, besides: str = "", *, conversation: Address | None = None, tx: Tx | None = None
+    ) -> Iterator[None]:
         """The same for a change that no turn makes: it goes into the audit log of a conversation, if it changed
         anything."""
-        reported: list[Effect] = []
-        with self.watch(effect, reported.append):
-            yield
-        for done in reported:
+
+        def report(done: Effect) -> None:
             if done.before != done.after:
                 effect = done._replace(state="done")
                 self._write(tx, partial(self._records.add, effect=effect, at=self.clock(), conversation=conversation))
+
+        with self.watch(effect, besides, report=report, tx=tx):
+            yield
 
     def record(self, tx: Tx, effect: Effect, conversation: Address, turn: int | None = None) -> None:
         """Write a change that no call reported into the audit log: of something else, or by a command."""
@@ -144,27 +146,30 @@ class FileVersions:
     # --- taking back -------------------------------------------------------------------------------------------------
 
     def revert(self, effect: Effect, tx: Tx | None = None) -> None:
-        """Put a file back as it was before, without the folders that came with it and are empty. Raises WorkspaceError,
-        and changes nothing, if it is another one since or its copy is not kept any more."""
-        name, now = effect.target, self.state(effect.target)
-        if effect.before is None:
-            raise WorkspaceError(f"{name} was too large to be kept, so it cannot be put back.")
-        if now != effect.before:
-            if now != effect.after:
+        """Put a file back as it was before, and the one that was changed besides, without the folders that came with it
+        and are empty. Raises WorkspaceError, and changes nothing, if one is another since or its copy is gone."""
+        every = [(one, self.state(one.target)) for one in (effect, *self.memory.besides(effect))]
+        for one, now in every:
+            if one.before is None:
+                raise WorkspaceError(f"{one.target} was too large to be kept, so it cannot be put back.")
+            if now not in (one.before, one.after):
                 raise WorkspaceError(
-                    f"{name} was changed by something else since, so its last change ({when(effect)}, {effect.tool}) "
+                    f"{one.target} was changed by something else since, so its last change ({when(one)}, {one.tool}) "
                     "is not undone. Edit the file itself."
                 )
-            self._put(name, self._content(effect))
-        with suppress(OSError):  # there is something in it
-            for folder in takewhile(lambda one: self._made(one).exists(), () if effect.before else Path(name).parents):
-                remove(str(self.root.resolve()), f"{self.root.resolve()}/{folder}", is_folder=True)
-        self._write(tx, partial(self._records.mark_undone, effect=effect))
+        for one, content in [(one, self._content(one)) for one, now in every if now != one.before]:
+            self._put(one.target, content)
+        for one, _ in every:
+            folders = takewhile(lambda at: self._made(at).exists(), () if one.before else Path(one.target).parents)
+            with suppress(OSError):  # there is something in it
+                for folder in folders:
+                    remove(str(self.root.resolve()), f"{self.root.resolve()}/{folder}", is_folder=True)
+            self._write(tx, partial(self._records.mark_undone, effect=one))
 
     def undo(self, tx: Tx | None = None) -> Effect:
         """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing, if
         there is none or its copy is not kept any more."""
-        for effect in self.memory.standing()[:1]:
+        for effect in [each for each in self.memory.standing() if each.kind != BESIDES][:1]:
             if effect.tool == BY_HAND:
                 self.keep(effect.target)  # what was typed can be brought back
                 self._put(effect.target, self._content(effect))
@@ -202,8 +207,8 @@ class FileVersions:
         hashes = {old: new for old, new in others.items() if old != new}
         self._write(tx, partial(self._records.rename, hashes=hashes))
 
-    def _write(self, tx: Tx | None, change: Callable[[Tx], T]) -> T:
-        return change(tx) if tx else self._host.write_now(change)
+    def _write(self, tx: Tx | None, change: Callable[[Tx], object]) -> None:
+        _ = change(tx) if tx else self._host.write_now(change)
 
     # --- copies ------------------------------------------------------------------------------------------------------
 

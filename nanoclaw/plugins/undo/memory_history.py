@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.undo.file_versions import FileVersions
 
 BY_HAND = "by hand"
+BESIDES = "besides"  # kind of what a change of a memory file changed in another one, under the same words
 
 
 def when(effect: Effect) -> str:
@@ -58,9 +59,17 @@ class MemoryHistory:
     def all(self, count: int = 10) -> list[Effect]:
         """The same with those that were undone."""
         undone = (effect for effect in self._logged() if effect.state == "undone")
-        return _newest_first([*self.standing(), *undone])[:count]
+        return _newest_first([each for each in [*self.standing(), *undone] if each.kind != BESIDES])[:count]
+
+    def besides(self, effect: Effect) -> list[Effect]:
+        """The part of a change that is in another file."""
+        wanted = BESIDES, effect.text, effect.state
+        return [each for each in self._logged() if (each.kind, each.text, each.state) == wanted][:1]
 
     def diff(self, effect: Effect) -> list[str]:
+        return [line for each in (effect, *self.besides(effect)) for line in self._diff(each)]
+
+    def _diff(self, effect: Effect) -> list[str]:
         lines = [_lines(self._versions.version(effect.target, each)) for each in (effect.before, effect.after)]
         if lines[0] is None or lines[1] is None:
             return ["(no copy of it is kept any more)"]

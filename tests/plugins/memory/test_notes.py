@@ -9,6 +9,7 @@ import pytest
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.notes import LONGEST_ENTRY, Added, MemoryStore, lines_of
 from nanoclaw.plugins.memory.search import NoteSearch
+from nanoclaw.plugins.memory.tools import remember, unwatched
 
 LATE = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
 
@@ -102,7 +103,7 @@ def test_a_note_cut_at_any_byte_keeps_what_is_left_and_takes_up_the_next(
         assert store.lines("MEMORY.md")[-1].endswith("- 2026-05-03: Plays the zither")
         assert not store.add_fact("Plays the zither").is_new
         with_it = file.read_bytes()
-        assert store.add_fact("Plays the lute", replaces="zither").struck
+        assert remember(store, unwatched, "", "Plays the lute", "zither", is_fact=True).struck
         text = store.read("MEMORY.md") or ""
         assert "~~2026-05-03: Plays the zither~~ (2026-05-03)" in text
         file.write_bytes(with_it)
@@ -145,11 +146,3 @@ def test_a_note_in_an_older_encoding_is_no_garbage(store: MemoryStore, tmp_path:
     assert store.add_fact("Tea").remark == ""
     assert (tmp_path / "MEMORY.md").read_bytes().startswith(older)
     assert list(tmp_path.glob("*.damaged-*")) == []
-
-
-def test_damaged_bytes_in_a_note_stay_where_they_are_when_a_line_is_struck(store: MemoryStore, tmp_path: Path) -> None:
-    before, after = b"\0\0\xff\xfe bad\n", b"\xed\xa0\x80 half\n\0"
-    (tmp_path / "MEMORY.md").write_bytes(before + b"- Likes tea\n" + after)
-    store.add_fact("Likes coffee", replaces="Likes tea")
-    content = (tmp_path / "MEMORY.md").read_bytes()
-    assert content.startswith(before + b"- ~~Likes tea~~ (2026-05-03)\n" + after)

@@ -60,7 +60,7 @@ async def test_what_the_assistant_notes_itself_changes_nothing_that_was_sent(tmp
     assert "Likes tea" in model.requests[3].system.text
 
 
-async def test_what_a_new_note_replaces_is_told_with_the_day_it_ended_and_undo_takes_both_back(tmp_path: Path) -> None:
+async def test_what_a_new_note_replaces_is_told_with_the_day_it_ended(tmp_path: Path) -> None:
     added = call("memory_add", {"text": "The Weber family moved to Ulm", "replaces": "Webers live in Bonn"})
     old = "memory/2026-02-01.md"
     async with running(tmp_path, model := ScriptedProvider(added, "Noted.", "In Ulm.")) as here:
@@ -68,7 +68,6 @@ async def test_what_a_new_note_replaces_is_told_with_the_day_it_ended_and_undo_t
         await here.ask("The Webers have moved to Ulm")
         await here.ask("Where do the Webers live now?", chat="other")
         assert f"- {old}:1: The Webers live in Bonn (until 2026-03-06)\n" in model.requests[-1].system.text
-        assert f"{old} is as" in await here.ask("/undo") and f"{TODAY} was removed" in await here.ask("/undo")
 
 
 async def test_facts_added_by_hand_are_told_once_and_cost_no_miss_also_over_a_restart(tmp_path: Path) -> None:

@@ -96,6 +96,33 @@ async def test_log_and_why_tell_who_said_a_fact_where_and_after_reading_what(tmp
     assert "“Bob has a harp” (2026-03-06 12:00, another hand)" in why
 
 
+@pytest.mark.parametrize("way", ["/undo", "/memory undo"])
+@pytest.mark.parametrize("kind", ["note", "fact"])
+@pytest.mark.parametrize("file", ["memory/2026-02-01.md", "memory/2026-03-06.md", "MEMORY.md"])
+async def test_a_line_and_the_end_of_the_one_it_replaces_are_one_change_of_the_assistants(
+    tmp_path: Path, file: str, kind: str, way: str
+) -> None:
+    model = ScriptedProvider(
+        call("memory_add", {"text": "Moved to Hamburg", "kind": kind, "replaces": "lives in Bonn"}), "Noted."
+    )
+    async with running(tmp_path, model) as here:
+        old, facts, today = (here.workspace / name for name in (file, "MEMORY.md", "memory/2026-03-06.md"))
+        old.parent.mkdir(exist_ok=True)
+        old.write_text("- 09:00 Lives in Bonn\n")
+        before = {one: one.read_text() for one in (old, facts, today) if one.exists()}
+        await here.ask("I moved to Hamburg")
+        assert "(until 2026-03-06)" in old.read_text() or "~~ (2026-03-06)" in old.read_text()
+        new = facts if kind == "fact" or file == "MEMORY.md" else today
+        assert new.read_text().endswith("Moved to Hamburg\n")
+        log, receipts = await here.ask("/memory log --diff"), await here.ask("/receipts")
+        assert log.startswith(f"1. 2026-03-06 12:00 {new.relative_to(here.workspace)}: noted “Moved to Hamburg”")
+        assert "\n2. " not in log and "Lives in Bonn" in log and "unknown" not in receipts
+        assert receipts.count("\n") == 0 and f"which ends a line of {file}" * (old != new) in receipts
+        assert new.name in await here.ask(way)
+        assert {one: one.read_text() for one in (old, facts, today) if one.exists()} == before
+        assert (await here.ask("/memory log")).endswith(", undone)")
+
+
 async def test_a_version_of_the_log_or_of_a_day_comes_back_and_that_can_be_undone(tmp_path: Path) -> None:
     clock = HandClock()
     async with running(tmp_path, ScriptedProvider(), clock=clock) as here:

@@ -169,17 +169,21 @@ def test_of_equal_lines_the_one_that_shares_rare_words_with_another_good_one_com
     assert texts(search(ws, "boat", 3, NOW))[-1] == "boat: ate lentil soup with Karl"
 
 
+SWUM = "2026_04_24", "2026_04_28", "2026_04_19", "2026_04_21", "2026_05_02"
+
+
 @pytest.mark.parametrize(
     ("question", "day"),
     [
         ("What did I do on 24 April?", "2026_04_24"),
         ("What did I do last Tuesday?", "2026_04_28"),
         ("What happened two weeks ago?", "2026_04_19"),
+        ("What happened yesterday?", "2026_05_02"),
         ("上周二我做了什么？", "2026_04_21"),
     ],
 )
 def test_a_day_is_found_though_no_word_matches(tmp_path: Path, question: str, day: str) -> None:
-    notes = {f"_{each}": f"- swam in lake {each}" for each in ("2026_04_24", "2026_04_28", "2026_04_19", "2026_04_21")}
+    notes = {f"_{each}": f"- swam in lake {each}" for each in SWUM}
     hits = recall(workspace(tmp_path, **notes), question)
     assert hits[0].file == f"memory/{day.replace('_', '-')}.md"
 

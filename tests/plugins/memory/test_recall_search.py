@@ -103,26 +103,6 @@ def test_an_exact_old_match_comes_before_a_vague_new_one(root: Path, notes: Note
 
 
 @pytest.mark.parametrize(
-    ("question", "day"),
-    [
-        ("What did I do on 3 May?", "2025-05-03"),
-        ("What did I do last Tuesday?", "2025-04-29"),
-        ("What was two weeks ago?", "2025-04-20"),
-        ("What happened yesterday?", "2025-05-03"),
-    ],
-)
-def test_a_named_day_brings_up_its_notes_though_no_word_matches(root: Path, question: str, day: str) -> None:
-    now = datetime(2025, 5, 4, 9, tzinfo=UTC)
-    for number in range(30):
-        each = (date(2025, 4, 10) + timedelta(number)).isoformat()
-        write(root, each, f"- swam in lake {each}\n")
-    notes = NoteSearch(root, root / "index.db", lambda: now)
-    hits = notes.recall(question, (), now, 1_500)
-    notes.close()
-    assert hits[0].file == f"memory/{day}.md"
-
-
-@pytest.mark.parametrize(
     ("question", "note"),
     [
         ("妈妈的生日是什么时候？", "妈妈的生日是五月五日"),

@@ -89,17 +89,10 @@ def test_a_note_that_a_new_one_replaces_says_until_when_it_held_and_is_not_repla
     assert note.read_text() == f"{before} (until 2026-05-03)"
 
 
-def test_a_correction_said_twice_is_done_once(hands: Hands) -> None:
-    (hands.root / "MEMORY.md").write_text("- Anna is 30\n")
-    hands("memory_add", text="Anna is 31", kind="fact", replaces="Anna is 30")
-    before = (hands.root / "MEMORY.md").read_text()
-    hands.error("memory_add", text="Anna is 31", kind="fact", replaces="Anna is 30")
-    assert (hands.root / "MEMORY.md").read_text() == before
-
-
 def test_a_correction_leaves_all_other_bytes_as_they_are(hands: Hands) -> None:
-    (hands.root / "MEMORY.md").write_bytes(b"\xef\xbb\xbf- Anna is 30\r\n* bad \xff byte\r\nno end")
+    odd = b"* bad \0\xff\xfe bytes \xed\xa0\x80\r\nno end"
+    (hands.root / "MEMORY.md").write_bytes(b"\xef\xbb\xbf- Anna is 30\r\n" + odd)
     hands("memory_add", text="Anna is 31", kind="fact", replaces="Anna is 30")
     assert (hands.root / "MEMORY.md").read_bytes() == (
-        b"\xef\xbb\xbf- ~~Anna is 30~~ (2026-05-03)\r\n* bad \xff byte\r\nno end\r\n- 2026-05-03: Anna is 31\r\n"
+        b"\xef\xbb\xbf- ~~Anna is 30~~ (2026-05-03)\r\n" + odd + b"\r\n- 2026-05-03: Anna is 31\r\n"
     )

@@ -215,7 +215,7 @@ def test_forgotten_words_leave_the_copies_and_the_rest_can_still_be_undone(
 def test_a_change_made_without_a_turn_belongs_to_the_conversation_it_was_made_in(
     hands: Hands, undo: FileVersions
 ) -> None:
-    with undo.of(Effect("/note", "note", "memory/a.md", "noted “x”"), Address("test", "2")):
+    with undo.of(Effect("/note", "note", "memory/a.md", "noted “x”"), conversation=Address("test", "2")):
         (hands.root / "memory").mkdir()
         (hands.root / "memory/a.md").write_text("x")
     (effect,) = hands.effects
