@@ -23,6 +23,7 @@ from nanoclaw.core.events import Event, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Message, Outbound, Role, ToolResult, UserMessage
 from nanoclaw.core.plugin import Plugin, Tool, Tx
 from nanoclaw.core.provider import Provider
+from nanoclaw.core.tool import tool
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
 from nanoclaw.start.build import BUILT_IN, bring_up, build, classes
@@ -128,6 +129,22 @@ class LoggingChannel(FakeChannel):
         return await super().send(outbound)
 
 
+class Gate:
+    """A tool that waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self.open = asyncio.Event(), asyncio.Event()
+
+    def tools(self) -> list[Tool]:
+        return [tool(self.wait)]
+
+    async def wait(self) -> str:
+        """Waits."""
+        self.reached.set()
+        await self.open.wait()
+        return "waited"
+
+
 @dataclass
 class Program:
     app: App
@@ -178,6 +195,17 @@ class Program:
     async def ask(self, text: str, chat: str = "main", files: tuple[Attachment, ...] = (), sender: str = "me") -> str:
         await self.say(text, chat, files, sender)
         return await self.answer()
+
+    def link(self, address: Address) -> None:
+        """Make an account the owner's, who has written there."""
+        accounts = self.public("access").accounts
+
+        def change(tx: Tx) -> None:
+            code = accounts.new_link(tx, address.channel)
+            assert accounts.try_code(tx, code, address, address.chat, "", may_link=True) == "linked"
+            accounts.meet(tx, address, address.chat)
+
+        self.app.transactions.write_now(change)
 
     async def answer_with(self, words: str) -> str:
         """The next answer with these words: what ends in the background may be told before it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,13 +14,6 @@ from nanoclaw.start.host import PluginHost
 from tests.journeys.command import KEY, Home, Running
 from tests.model_server import ModelServer, says
 from tests.program import running
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    server = ModelServer()
-    yield server
-    server.stop()
 
 
 def test_three_questions_whose_answers_are_checked_and_kept(tmp_path: Path, server: ModelServer) -> None:

@@ -14,30 +14,14 @@ from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
 from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
-from nanoclaw.core.plugin import Ended, Host, Plugin, Tool, Turn, Tx
+from nanoclaw.core.plugin import Ended, Host, Plugin, Turn, Tx
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, bare
+from tests.program import MAIN, FakeChannel, Gate, HandClock, Program, assert_legal, bare
 
 AT_ONCE = QueuePolicy(retry_seconds=(0,))
 DOWN = ProviderUnavailable("the model cannot be reached")
 KEPT = "I can't reach the model. Your message is kept, and I answer when it is back; /stop drops it."
-
-
-class Gate:
-    """A tool that waits until it is opened."""
-
-    def __init__(self) -> None:
-        self.reached, self.open = asyncio.Event(), asyncio.Event()
-
-    def tools(self) -> list[Tool]:
-        async def wait() -> str:
-            """Waits."""
-            self.reached.set()
-            await self.open.wait()
-            return "waited"
-
-        return [tool(wait)]
 
 
 def leave(program: Program, *texts: str) -> None:

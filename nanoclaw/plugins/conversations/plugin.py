@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from nanoclaw.atomic_write import reason, replace_in
@@ -50,22 +51,18 @@ class ListOfConversations(Plugin):
     def commands(self) -> Iterable[Command]:
         told = "your conversations; /sessions WORDS searches them; /sessions rename NAME TITLE, /sessions delete NAME"
         back, again = "back to before message N, files too; /rewind lists them", "the last message again: /retry MODEL"
-        named: tuple[tuple[str, str, Any, bool], ...] = (
-            ("rename", "give this conversation a title", self._rename, False),
-            ("branch", "a new conversation with all up to message N", self._ways.branch, True),
-            ("retry", again, self._ways.retry, True),
-            ("edit", "other words in place of your last message", self._ways.edit, True),
-            ("rewind", back, self._ways.rewind, True),
-            ("continue", "a new conversation that begins with a summary of this one", self._ways.go_on, True),
-            ("ran", "in a terminal !COMMAND runs it and shows the model, !!COMMAND only runs it", self._ran, True),
-            ("export", "write it to a file: /export [markdown|json] [NAME]", self._export, False),
-        )
+        command = partial(Command, private=True, part_of="history")
+        waiting = partial(command, waits=True)
         return (
-            Command("sessions", told, self._sessions, cli=True, private=True, part_of="history"),
-            *(
-                Command(name, help_line, run, waits=waits, private=True, part_of="history")
-                for name, help_line, run, waits in named
-            ),
+            command("sessions", told, self._sessions, cli=True),
+            command("rename", "give this conversation a title", self._rename),
+            waiting("branch", "a new conversation with all up to message N", self._ways.branch),
+            waiting("retry", again, self._ways.retry),
+            waiting("edit", "other words in place of your last message", self._ways.edit),
+            waiting("rewind", back, self._ways.rewind),
+            waiting("continue", "a new conversation that begins with a summary of this one", self._ways.go_on),
+            waiting("ran", "in a terminal !COMMAND runs it and shows the model, !!COMMAND only runs it", self._ran),
+            command("export", "write it to a file: /export [markdown|json] [NAME]", self._export),
         )
 
     def _rename(self, said: Said, tx: Tx) -> str:

@@ -158,10 +158,7 @@ class Ways:
 
     def rewind(self, said: Said, tx: Tx) -> Reply:
         """Back to before a message: it and all after it leave what the model sees, and files are as they were."""
-        here = [one for one in self._asked(said.conversation) if one.context == self._context(said.conversation)]
-        words = said.argument.split()
-        if not here:
-            raise NanoclawError("nothing was said in this conversation yet.")
+        here, words = self._here(said.conversation), said.argument.split()
         if not words:
             now = self._host.now()
             lines = [f"- {one.number}, {age(one.at, now)}: {one_line(one.text)}" for one in here[-LISTED:]]
@@ -210,14 +207,19 @@ class Ways:
         rows = self._host.records.asked(conversation)
         return [NumberedMessage(number, *row) for number, row in enumerate(rows, 1)]
 
-    def _context(self, conversation: Address) -> int:
-        return self._host.conversations.of(conversation).context
+    def _here(self, conversation: Address) -> list[NumberedMessage]:
+        """Those of the newest context, for what takes them back: not while a question is open, which would go, too."""
+        asks = self._host.get("approvals")
+        for one in asks.open() if asks else ():
+            if one.conversation == conversation:
+                raise NanoclawError(f"Question {one.number} is open here: answer it first, or drop it with /stop.")
+        context = self._host.conversations.of(conversation).context
+        if here := [one for one in self._asked(conversation) if one.context == context]:
+            return here
+        raise NanoclawError("nothing was said in this conversation yet.")
 
     def _last(self, conversation: Address) -> NumberedMessage:
-        context = self._context(conversation)
-        if here := [one for one in self._asked(conversation) if one.context == context]:
-            return here[-1]
-        raise NanoclawError("nothing was said in this conversation yet.")
+        return self._here(conversation)[-1]
 
     def _numbered(self, asked: Sequence[NumberedMessage], argument: str) -> NumberedMessage:
         """The message of a number; without one the last that is still there."""

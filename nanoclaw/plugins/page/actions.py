@@ -72,7 +72,7 @@ class Actions:
             if not argument.strip():
                 return JSONResponse({"text": last["text"]})
         ways = self._host.get("conversations")
-        if not is_sure and (done := ways.done_since_last(conversation_of(key)) if ways else []):
+        if (done := ways.done_since_last(conversation_of(key)) if ways else []) and not is_sure:
             return JSONResponse({"done": done})
         words = f"/retry {argument.strip()} yes" if command == "retry" else f"/edit yes {argument}"
         await self._channel.say(key, secrets.token_urlsafe(12), words, is_shown=False)

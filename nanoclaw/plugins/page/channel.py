@@ -59,7 +59,6 @@ class PageChannel:
         # by id, what was said and is neither answered nor part of a turn: its conversation and how it is shown
         self._said: dict[str, tuple[str, Item]] = {}
         self._changing = set[str]()  # ids of commands that take back what was said
-        self._sent = 0
 
     async def run(self, deliver: Deliver) -> None:
         from nanoclaw.plugins.page import server, terminals

@@ -184,7 +184,7 @@ async def test_whoever_waits_for_an_answer_elsewhere_sees_where_it_was_asked(tmp
 async def test_in_a_chat_of_the_owners_the_question_itself_is_enough(tmp_path: Path) -> None:
     async with gate(tmp_path) as here:
         own = Address("telegram", "1")
-        link(here.home, own)
+        here.home.link(own)
         task = asyncio.create_task(PluginHost(here.home.app, "test").asker.ask(Ask("May I?"), own))
         assert (await here.chat.sent.get()).address == own
         assert here.chat.events == []
@@ -247,7 +247,7 @@ async def test_a_word_of_somebody_else_at_the_owners_address_answers_nothing(tmp
     """Such as in an e-mail with a forged sender."""
     async with gate(tmp_path, "What do you mean?", settings='[channels.telegram]\npolicy = "open"\n') as here:
         own = Address("telegram", "1")
-        link(here.home, own)
+        here.home.link(own)
         task = asyncio.create_task(PluginHost(here.home.app, "test").asker.ask(Ask("May I?"), own))
         await here.chat.sent.get()
         await here.home.write_from(own, "somebody", "yes")
@@ -281,7 +281,7 @@ async def test_an_answer_where_nothing_was_asked_is_told_so(tmp_path: Path, word
 async def test_in_a_shared_conversation_a_bare_word_said_elsewhere_is_told_which_question_waits(tmp_path: Path) -> None:
     async with gate(tmp_path, "What?", settings=f'{RULES}[session]\nowner = "shared"\n') as here:
         own = Address("telegram", "1")
-        link(here.home, own)
+        here.home.link(own)
         task = asyncio.create_task(PluginHost(here.home.app, "test").asker.ask(Ask("May I?"), own))
         await here.chat.sent.get()
         assert (MAIN, Notice("question 1 waits in telegram:1: /yes 1 or /no 1")) in here.home.channel.events
@@ -296,15 +296,3 @@ async def test_without_the_plugin_whatever_would_ask_is_refused(tmp_path: Path) 
         assert await here.home.ask("tell Anna") == "I may not."
         assert "nobody is there to be asked" in results(here.home.history)[-1].text
         assert here.chat.sent.empty()
-
-
-def link(home: Program, address: Address) -> None:
-    """Make an account the owner's, who has written there."""
-    accounts = home.public("access").accounts
-
-    def change(tx: Any) -> None:
-        code = accounts.new_link(tx, address.channel)
-        assert accounts.try_code(tx, code, address, address.chat, "", may_link=True) == "linked"
-        accounts.meet(tx, address, address.chat)
-
-    home.app.transactions.write_now(change)

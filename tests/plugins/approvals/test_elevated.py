@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from nanoclaw.core.events import StatusLines
-from tests.plugins.approvals.test_approvals import GUEST, link
+from tests.plugins.approvals.test_approvals import GUEST
 from tests.plugins.approvals.test_grants import OWN, RAN, Both, git, program, until
 from tests.program import HandClock
 from tests.virtual_time import virtual_time
@@ -75,7 +75,7 @@ async def test_it_holds_in_its_conversation_alone_and_no_guest_can_ask_for_it(tm
 
 async def test_it_is_the_owners_in_a_chat_of_their_own_too(tmp_path: Path) -> None:
     async with program(tmp_path, git("push"), "One.") as home:
-        link(home.home, OWN)
+        home.home.link(OWN)
         await home.write_from(OWN, "1", "/elevated 10m")
         assert (await home.chat.sent.get()).text.startswith("Elevated until 12:10")
         await home.write_from(OWN, "1", "push")

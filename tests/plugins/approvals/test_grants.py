@@ -18,7 +18,7 @@ from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Tool, Turn, Verdict
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.journeys.command import Home
-from tests.plugins.approvals.test_approvals import GUEST, Numbering, link
+from tests.plugins.approvals.test_approvals import GUEST, Numbering
 from tests.program import MAIN, FakeChannel, HandClock, Program, results, running
 from tests.virtual_time import virtual_time
 
@@ -232,7 +232,7 @@ async def test_the_end_of_an_hour_is_said_where_it_held(tmp_path: Path) -> None:
 
 async def test_a_question_from_a_chat_is_asked_there_and_in_the_terminal_and_settled_in_both(tmp_path: Path) -> None:
     async with program(tmp_path, git("push"), "Pushed.", git("push"), "Not pushed.") as home:
-        link(home.home, OWN)
+        home.home.link(OWN)
         await home.write_from(OWN, "1", "push")
         there, here = await home.chat.sent.get(), await home.channel.sent.get()
         assert there.text.startswith("Run git push?\n\n```\npush\n```\n\n1. Yes") and there.buttons == here.buttons
@@ -253,9 +253,9 @@ async def test_a_question_from_a_chat_is_asked_there_and_in_the_terminal_and_set
 
 async def test_another_chat_of_the_owners_cannot_answer_for_this_one(tmp_path: Path) -> None:
     async with program(tmp_path, git("push"), "Not pushed.") as home:
-        link(home.home, OWN)
+        home.home.link(OWN)
         other = Address("telegram", "2")
-        link(home.home, other)
+        home.home.link(other)
         await home.write_from(OWN, "1", "push")
         await home.chat.sent.get()
         await home.write_from(other, "2", "/yes 1")
@@ -271,7 +271,7 @@ async def test_another_chat_of_the_owners_cannot_answer_for_this_one(tmp_path: P
 async def test_a_terminal_that_is_opened_later_is_told_what_waits_elsewhere(tmp_path: Path) -> None:
     async with program(tmp_path, git("push"), "Done.") as home:
         home.channel.serves = lambda outbound: False
-        link(home.home, OWN)
+        home.home.link(OWN)
         await home.write_from(OWN, "1", "push")
         await home.chat.sent.get()
         assert home.public("approvals").reminders(MAIN) == [

@@ -155,7 +155,7 @@ async def test_known_are_the_owners_chats_who_has_talked_and_who_is_listed(tmp_p
     steps = [message(text="Hello.", to=place) for place in places]
     shared = f'{lists}[session]\nowner = "shared"\n'
     async with writing(tmp_path, *steps, "Done.", "Done.", settings=shared) as home:
-        link(home, Address("telegram", "1"))
+        home.link(Address("telegram", "1"))
         await home.say("tell all")
         while (said := await home.answer()) != "Done.":
             if "/no " in said:
@@ -177,7 +177,7 @@ async def test_what_is_sent_to_another_chat_of_the_same_conversation_is_in_it_on
     chat, shared = FakeChannel("telegram"), f'{RULES}[session]\nowner = "shared"\n'
     step = message(text="The chart.", to="telegram:1")
     async with writing(tmp_path, step, "Sent.", "Again.", settings=shared, chat=chat) as home:
-        link(home, Address("telegram", "1"))
+        home.link(Address("telegram", "1"))
         assert await home.ask("send it to my phone") == "Sent."
         assert (await chat.sent.get()).text == "The chart."
         assert [one.text for one in home.history if isinstance(one, AssistantMessage)] == ["", "Sent."]
@@ -346,15 +346,3 @@ async def test_without_access_there_is_nobody_but_the_terminal(tmp_path: Path) -
         await home.ask("no")
         assert [await home.answer(), await home.answer()] == ["Here.", "Done."]
         await home.write_from(MAIN, "me", "/status")
-
-
-def link(home: Program, address: Address) -> None:
-    """Make an account the owner's, who has written there."""
-    accounts = home.public("access").accounts
-
-    def change(tx: Any) -> None:
-        code = accounts.new_link(tx, address.channel)
-        assert accounts.try_code(tx, code, address, address.chat, "", may_link=True) == "linked"
-        accounts.meet(tx, address, address.chat)
-
-    home.app.transactions.write_now(change)

@@ -64,6 +64,22 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         assert (await browser.get("/api/talks", words="write"))["found"] == []
 
 
+async def test_a_question_that_is_open_is_not_dropped_by_asking_again(tmp_path: Path) -> None:
+    risky = call("exec", {"command": "rm *.txt"})
+    async with serving(tmp_path, "One.", risky, "Noted.", "Kept.") as served, served.browser() as browser:
+        for number in range(5):
+            (tmp_path / "workspace" / f"{number}.txt").write_text("x" * 400)
+        await ask(served, browser, "first")
+        await ask(served, browser, "delete them")
+        row = next(one["row"] for one in (await browser.talk(KEY))["items"] if one.get("text") == "delete them")
+        for command in ("retry", "edit", "rewind"):
+            body = {"c": KEY, "command": command, "row": row, "sure": True}
+            refused = await browser.client.post("/api/act", json=body)
+            assert (refused.status_code, "Question 1 is open here" in refused.text) == (409, True), command
+        await ask(served, browser, "/no 1")
+        assert words(await browser.talk(KEY))[-1] == "<p>Kept.</p>"
+
+
 async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: Path) -> None:
     async with serving(tmp_path, "One heron.", "Two.") as served, served.browser() as browser:
         await ask(served, browser, "first")

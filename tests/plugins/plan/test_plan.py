@@ -15,7 +15,7 @@ from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.dial import Dial
 from tests.plugins.schedule.clockwork import ticking
-from tests.program import NOON, FakeChannel, Program, assert_legal, everybody_is, results, running, tools_plugin
+from tests.program import NOON, FakeChannel, Gate, Program, assert_legal, everybody_is, results, running, tools_plugin
 
 PLAN = "1. Copy a to b\n2. Remove a"
 WRITE = call("write_file", {"path": "b.txt", "content": "b"})
@@ -196,22 +196,15 @@ async def test_calls_beside_a_plan_wait_for_a_further_answer_and_of_two_plans_on
 
 
 async def test_it_holds_from_the_next_call_on_where_it_is_switched_on_while_a_turn_runs(tmp_path: Path) -> None:
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> str:
-        """Waits."""
-        reached.set()
-        await go_on.wait()
-        return "waited"
-
+    gate = Gate()
     other = call("write_file", {"path": "c.txt", "content": "c"})
     model = ScriptedProvider(WRITE, call("wait"), other, "I would.")
-    async with running(tmp_path, model, extra=[tools_plugin(tool(wait, reach="none"))]) as program:
+    async with running(tmp_path, model, extra=[tools_plugin(tool(gate.wait, reach="none"))]) as program:
         await program.say("Tidy up")
-        await reached.wait()
+        await gate.reached.wait()
         assert "/plan off ends it" in await program.ask("/plan")
         await program.say("and c too")
-        go_on.set()
+        gate.open.set()
         assert (await program.answer()).startswith("I would.")
         assert outcomes(program) == [("write_file", False), ("wait", False), ("write_file", True)]
         assert [("Plan mode is on" in text) for text in remarks(program)] == [False, True]
@@ -316,14 +309,7 @@ async def test_helpers_begun_in_plan_mode_only_look_and_their_report_leaves_it_o
 
 
 async def test_helpers_at_work_change_nothing_more_once_plan_mode_is_on(tmp_path: Path) -> None:
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> str:
-        """Waits."""
-        reached.set()
-        await go_on.wait()
-        return "waited"
-
+    gate = Gate()
     own: list[Say | str] = [call("delegate", {"task": "Write it", "background": True})]
     helpers: list[Say | str] = [call("wait"), WRITE, "Not done?"]
 
@@ -332,12 +318,12 @@ async def test_helpers_at_work_change_nothing_more_once_plan_mode_is_on(tmp_path
         return steps.pop(0) if steps else "Well?"
 
     model = ScriptedProvider(*[step] * 7)
-    waiting = tools_plugin(tool(wait, reach="none", open_to=("person", "helper")))
+    waiting = tools_plugin(tool(gate.wait, reach="none", open_to=("person", "helper")))
     async with running(tmp_path, model, extra=[waiting], wakes=True) as program:
         await program.say("Have it written")
-        await reached.wait()
+        await gate.reached.wait()
         await program.ask("/plan")
-        go_on.set()
+        gate.open.set()
         while not program.rows("SELECT 1 FROM delegate_helpers WHERE state = 'told'"):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         await program.app.conversations.idle()
