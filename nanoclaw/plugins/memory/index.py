@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 CACHED_CHUNKS = 128
 
-MOST_CACHED_FREQUENCIES = 20_000  # terms whose frequency is remembered from one query to the next: 3 MB
 BATCH_BYTES = 8_000_000  # notes indexed in one transaction: bounds the memory of a first build
 STEP_BYTES = 1_000_000
 """The same where a query may come meanwhile, which waits until it is written: a tenth of a second."""
@@ -69,8 +68,6 @@ class Index:
         self._db: sqlite3.Connection | None = None
         self._stamps: dict[str, Stamp] = {}
         self._cache: OrderedDict[int, Chunk] = OrderedDict()
-        self._frequencies: dict[str, int] = {}
-        self._idf: dict[str, float] = {}
         self._version = self._inode = 0
 
     def close(self) -> None:
@@ -98,10 +95,10 @@ class Index:
             if not self.unread:
                 merge(db)
 
-    def go_on(self, is_wanted: Callable[[], bool]) -> bool:
-        """Take up some of what is unread, less when the index `is_wanted`; False when another process is at it."""
+    def go_on(self) -> bool:
+        """Take up some of what is unread; False when another process is at it."""
         db = self._connected()
-        is_done = self._take_up(db, self._newest(STEP_BYTES), is_wanted)
+        is_done = self._take_up(db, self._newest(STEP_BYTES))
         if is_done and not self.unread:
             merge(db)
         return is_done
@@ -151,10 +148,8 @@ class Index:
                 return names[: max(1, count)]
         return names
 
-    def _take_up(
-        self, db: sqlite3.Connection, names: Sequence[str], is_wanted: Callable[[], bool] = lambda: False
-    ) -> bool:
-        """Index files in one transaction, at least one; False when another process is at it."""
+    def _take_up(self, db: sqlite3.Connection, names: Sequence[str]) -> bool:
+        """Index files in one transaction; False when another process is at it."""
         if not names:
             return True
         try:
@@ -162,21 +157,16 @@ class Index:
         except sqlite3.OperationalError:  # what is there will do
             self._looked = 0.0
             return False
-        batch, done = Batch(db), []
+        batch = Batch(db)
         with db:
             for name in names:
                 self._read(db, batch, name, self.unread[name])
-                done.append(name)
-                if is_wanted():
-                    break
-            changed = batch.write()
-        for name in done:
+            batch.write()
+        for name in names:
             if stamp := self.unread.pop(name):
                 self._stamps[name] = stamp
             else:
                 self._stamps.pop(name, None)
-        for term in list(self._frequencies) if changed is None else changed:
-            self._frequencies.pop(term, None)
         self._cache.clear()
         self._measure()
         return True
@@ -241,17 +231,8 @@ class Index:
         return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))
 
     def idf_of_shared(self, terms: Iterable[str]) -> dict[str, float]:
-        """Inverse document frequency by term, 0 for one that a single entry has. Kept until notes change."""
-        known, idf = self._frequencies, self._idf
-        if len(known) > MOST_CACHED_FREQUENCIES:
-            known.clear()
-            idf.clear()
-        unknown = [term for term in terms if term not in idf]
-        if new := [term for term in unknown if term not in known]:
-            known.update(self.frequencies(new[:MOST_CACHED_FREQUENCIES]))
-        for term in unknown:
-            idf[term] = self.idf(known[term]) if known.get(term, 1) > 1 else 0.0
-        return idf
+        """Inverse document frequency by term, of those that more than one entry has."""
+        return {term: self.idf(count) for term, count in self.frequencies(terms).items() if count > 1}
 
     def chunk(self, id: int) -> Chunk:
         if id not in self._cache:
@@ -299,14 +280,12 @@ class Index:
         self._version = db.execute("PRAGMA data_version").fetchone()[0]
         self._stamps = {name: (mtime, size) for name, mtime, size in db.execute("SELECT name, mtime, size FROM files")}
         self._looked = 0.0
-        self._frequencies.clear()
         self._cache.clear()
         self._measure()
 
     def _measure(self) -> None:
         assert self._db is not None
         sql = "SELECT count(*), coalesce(sum(entries), 0), coalesce(sum(length), 0) FROM chunks"
-        self._idf.clear()
         self.chunks, self.entries, length = self._db.execute(sql).fetchone()
         self.average_length = length / self.entries if length else 1.0
 

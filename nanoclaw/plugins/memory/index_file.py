@@ -6,7 +6,7 @@ import marshal
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
@@ -65,54 +65,23 @@ class Batch:
         self._removed: list[tuple[int, str]] = []
 
     def replace(self, file: int, chunks: Sequence[tuple[int, list[NoteEntry]]]) -> None:
-        """Store a file's chunks; those that are as before stay, at the beginning and at the end."""
+        """Store a file's chunks."""
         first, last = file << FILE_BITS, (file + 1 << FILE_BITS) - 1
-        sql = "SELECT id, row, data FROM chunks WHERE id BETWEEN ? AND ? ORDER BY row"
-        old = self._db.execute(sql, (first, last)).fetchall()
-        free = max((id for id, _, _ in old), default=first - 1) + 1
-        new = [(row, entries, marshal.dumps([tuple(entry) for entry in entries])) for row, entries in chunks]
-        while old and new and old[0][1:] == (new[0][0], new[0][2]):
-            del old[0], new[0]
-        while old and new and old[-1][2] == new[-1][2]:
-            self._db.execute("UPDATE chunks SET row = ? WHERE id = ?", (new.pop()[0], old.pop()[0]))
-        for (id, _, before), (row, entries, data) in zip(old, new, strict=False):
-            self._put(id, row, entries, data)
-            self._post(id, loaded(before), entries)
-        for id, _, before in old[len(new) :]:
-            self._db.execute("DELETE FROM chunks WHERE id = ?", (id,))
-            self._post(id, loaded(before), ())
-        for id, (row, entries, data) in enumerate(new[len(old) :], free):
-            self._put(id, row, entries, data)
-            self._post(id, (), entries)
+        old = self._db.execute("SELECT id, data FROM chunks WHERE id BETWEEN ? AND ?", (first, last)).fetchall()
+        self._removed += [one for id, data in old for one in _posted(id, loaded(data))]
+        self._db.execute("DELETE FROM chunks WHERE id BETWEEN ? AND ?", (first, last))
+        for id, (row, entries) in enumerate(chunks, first):
+            days, length = [entry.day for entry in entries], sum([entry.length for entry in entries])
+            data = marshal.dumps([tuple(entry) for entry in entries])
+            values = (id, row, min(days), max(days), len(entries), length, data)
+            self._db.execute("INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            self._added += _posted(id, entries)
 
-    def _put(self, id: int, row: int, entries: Sequence[NoteEntry], data: bytes) -> None:
-        days = [entry.day for entry in entries]
-        length = sum([entry.length for entry in entries])
-        values = (id, row, min(days), max(days), len(entries), length, data)
-        self._db.execute("REPLACE INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-
-    def _post(self, chunk: int, before: Sequence[NoteEntry], after: Sequence[NoteEntry]) -> None:
-        old, new = [list(map(_posted, entries)) for entries in (before, after)]
-        for at in range(max(len(old), len(new))):
-            said, says = old[at] if at < len(old) else "", new[at] if at < len(new) else ""
-            if said != says:
-                self._removed += [(chunk << 8 | at, said)] if said else ()
-                self._added += [(chunk << 8 | at, says)] if says else ()
-
-    def write(self) -> Iterable[str] | None:
-        """The terms whose frequencies changed; None if there are many."""
-        entries = self._db.execute("SELECT coalesce(sum(entries), 0) FROM chunks").fetchone()[0]
-        # in the order of ids, and of terms: much faster
+    def write(self) -> None:
+        """Write the postings and count the terms, in the order of ids, and of terms: much faster."""
         sql = "INSERT INTO postings (postings, rowid, terms) VALUES ('delete', ?, ?)"
         self._db.executemany(sql, sorted(self._removed))
         self._db.executemany("INSERT INTO postings (rowid, terms) VALUES (?, ?)", sorted(self._added))
-        if len(self._added) > entries * _MUCH_NEW:
-            self._db.execute("DELETE FROM terms")
-            self._db.execute("INSERT INTO terms SELECT term, doc FROM vocabulary")
-            return None
-        return self._count()
-
-    def _count(self) -> Iterable[str]:
         counts = Counter[str]()
         for _, terms in self._removed:
             counts.subtract(set(terms.split()))
@@ -122,16 +91,13 @@ class Batch:
         self._db.executemany(sql, sorted(counts.items()))
         fewer = [(term,) for term, count in counts.items() if count < 0]
         self._db.executemany("DELETE FROM terms WHERE term = ? AND entries <= 0", fewer)
-        return counts
 
 
-def _posted(entry: NoteEntry) -> str:
-    """Terms that an entry is found by, as they were written: they are removed by the same words."""
-    return f"{entry.terms} {entry.heading}"
+def _posted(chunk: int, entries: Sequence[NoteEntry]) -> list[tuple[int, str]]:
+    """The terms that each entry is found by, as they were written: they are removed by the same words."""
+    return [(chunk << 8 | at, f"{entry.terms} {entry.heading}") for at, entry in enumerate(entries)]
 
 
-_MUCH_NEW = 0.2
-"""Share of all entries from which on it is faster to count each term again than to add to it."""
 # `ascii` splits at blanks only, as no term has any other ASCII sign that is neither a letter nor a digit
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -145,7 +111,6 @@ CREATE TABLE IF NOT EXISTS terms (term TEXT PRIMARY KEY, entries INTEGER) WITHOU
 CREATE VIRTUAL TABLE IF NOT EXISTS postings USING fts5 (
     terms, content = '', columnsize = 0, detail = none, tokenize = 'ascii'
 );
-CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab (postings, row);
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """

@@ -31,6 +31,8 @@ PATIENCE_STEPS = 16
 """Steps of a megabyte that a query off the event loop reads before its answer, where so much is unread: three seconds,
 or however long the machine takes."""
 
+PAUSE_SECONDS = 0.005
+
 
 class NoteSearch:
     """Raises nothing: an unreadable note is passed over, a damaged index made again.
@@ -48,8 +50,7 @@ class NoteSearch:
         self._made: Index | None = None
         self._reader: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._closing, self._free = threading.Event(), threading.Event()
-        self._free.set()
+        self._closing = threading.Event()
 
     def search(self, query: str, limit: int, vector: Sequence[float] | None = None) -> list[Hit]:
         """The entries that match best."""
@@ -121,12 +122,11 @@ class NoteSearch:
         """Read some of what is unread, beside the reader's thread or in its place; False when that cannot be."""
         index = self._index()
         with index.lock, suppress(sqlite3.Error):
-            return index.go_on(self._closing.is_set)
+            return index.go_on()
         return False
 
     def _answered(self, ask: Callable[[Index], list[Hit]]) -> list[Hit]:
         index = self._index()
-        self._free.clear()
         try:
             with index.lock:
                 hits = ask(index)
@@ -136,8 +136,6 @@ class NoteSearch:
             if "fts5" in self.remark:
                 self.remark += "; a Python whose SQLite has FTS5 is needed"
             return []
-        finally:
-            self._free.set()
         if self.remark:
             self._read_on()
         return hits
@@ -171,16 +169,13 @@ class NoteSearch:
                 self._reader.start()
 
     def _read(self, index: Index) -> None:
-        """Read what is unread; a query that comes meanwhile has precedence."""
-        while True:
-            self._free.wait()
+        """Read what is unread, a step at a time, after each of which a query gets its turn."""
+        goes_on = True
+        while goes_on and not self._closing.wait(PAUSE_SECONDS):
             goes_on = False
-            with index.lock, suppress(sqlite3.Error):  # the next query begins it again
-                goes_on = index.go_on(lambda: self._closing.is_set() or not self._free.is_set())
-            with self._lock:
-                if not goes_on or not index.unread or self._closing.is_set():
-                    self._reader = None
-                    return
+            with index.lock, suppress(sqlite3.Error):
+                goes_on = index.go_on() and bool(index.unread)
+        self._reader = None  # the next query begins it again
 
 
 def _unread_remark(index: Index) -> str:
