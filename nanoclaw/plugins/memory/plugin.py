@@ -162,7 +162,6 @@ class Memory(Plugin):
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
         vector = None
         if self._opinion and self._search.has_notes():
-            self._opinion.begun()
             vector = await self._opinion.vector_of(draft.message.text)
         # what the context begins with was recalled for this message, and counts
         known = None if not turn.history and not self._opinion else is_news
@@ -214,7 +213,7 @@ class Memory(Plugin):
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         if self._opinion:
-            tx.after(self._opinion.ended)
+            tx.after(self._opinion.wake)
         if turn.conversation != PLACE:
             return None
         return self._flushes.on_end(ended, turn, tx)

@@ -28,9 +28,6 @@ BATCH_SECONDS = 60.0
 PLANNED = 512
 """Lines that are looked up at once."""
 
-BUSY_SECONDS = 20.0
-"""The longest that making them waits for one message's answer."""
-
 LOOK_AGAIN_SECONDS = 300.0
 """Period of a look for lines that an editor changed; a message that ends is followed by one, too."""
 
@@ -48,7 +45,7 @@ class SecondOpinion:
         self._host, self._model, self._search = host, model, search
         self._redact = host.redact
         self.trouble = ""
-        self._pause, self._asked_again, self._busy_until = 0.0, 0.0, 0.0
+        self._pause, self._asked_again = 0.0, 0.0
         self._refused: set[int] = set()
         self._woken = asyncio.Event()
         self._making = asyncio.Lock()
@@ -72,14 +69,6 @@ class SecondOpinion:
         except NanoclawError as error:
             self._failed(str(error), error)
         return None
-
-    def begun(self) -> None:
-        """A message is being answered: it comes first."""
-        self._busy_until = _now() + BUSY_SECONDS
-
-    def ended(self) -> None:
-        self._busy_until = 0.0
-        self.wake()
 
     def wake(self) -> None:
         """Have a look for lines without a vector."""
@@ -126,7 +115,6 @@ class SecondOpinion:
         while batch := dict(islice(todo, LOCAL_BATCH if is_local else BATCH)):
             if not await self._vectors(lambda vectors: vectors.has_begun, True):
                 await self._begin()
-            await self._quiet()
             if _now() >= until:
                 return False
             made = await self._made_of(batch)
@@ -169,14 +157,6 @@ class SecondOpinion:
         made = await self._host.embed(self._model, sent, is_query=is_query, seconds=seconds)
         self.trouble, self._pause, self._asked_again = "", 0.0, 0.0
         return made.vectors
-
-    async def _quiet(self) -> None:
-        """Wait while a message is being answered, unless that takes long."""
-        while (left := self._busy_until - _now()) > 0:
-            self._woken.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._woken.wait()
 
     async def _vectors(
         self, do: Callable[[VectorTable], T], otherwise: T, *, follows: bool = False, writes: bool = False
