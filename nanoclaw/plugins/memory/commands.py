@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -120,24 +119,15 @@ _RECALLED = "These are recalled as others' text, and are not in the prompt. /mem
 
 
 def _restore(undo: Any, which: str, tx: Tx) -> str:
-    """Put a memory file back as a change left it, or MEMORY.md as it was at the end of a day."""
-    if which.isascii() and which.isdigit() and len(which) < 5:
-        history = undo.memory.all(1_000)
-        if not 1 <= int(which) <= len(history):
-            return f"/memory log has {len(history)} changes, and no {which}."
-        change = history[int(which) - 1]
-        undo.restore(change, tx=tx)
-        return f"{change.target} is again as it was at {change.at:%Y-%m-%d %H:%M}. /memory undo takes that back."
-    try:
-        day = date.fromisoformat(which)
-    except ValueError:
-        return f"/memory restore takes a number of /memory log, or a date such as 2026-05-03, not {which!r}."
-    changes = [each for each in undo.memory.standing() if each.target == "MEMORY.md"]
-    later = [each for each in changes if each.at.date() > day]
-    if not later:
-        return f"MEMORY.md is as it was on {day}." if changes else "No change of MEMORY.md is kept."
-    undo.restore(later[-1], before=True, tx=tx)
-    return f"MEMORY.md is again as it was at the end of {day}. /memory undo takes that back."
+    """Put a memory file back as a change left it."""
+    if not (which.isascii() and which.isdigit() and len(which) < 5):
+        return f"/memory restore takes a number of /memory log, not {which!r}."
+    history = undo.memory.all(1_000)
+    if not 1 <= int(which) <= len(history):
+        return f"/memory log has {len(history)} changes, and no {which}."
+    change = history[int(which) - 1]
+    undo.restore(change, tx=tx)
+    return f"{change.target} is again as it was at {change.at:%Y-%m-%d %H:%M}. /memory undo takes that back."
 
 
 _FLAG = re.compile(r'(?:(?<=\s)|^)--(?:(fact|keep-both)|(replaces|also) ("(?:[^"\\]|\\.)*"|[^"\s]\S*))(?:\s+|$)')

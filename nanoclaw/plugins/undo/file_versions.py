@@ -179,10 +179,10 @@ class FileVersions:
             return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
 
-    def restore(self, effect: Effect, *, before: bool = False, tx: Tx | None = None) -> None:
-        """Make a memory file what it was right after a change, or right `before` it: a further change."""
-        told = f"{effect.target} is again what it was {'before' if before else 'at'} {when(effect)}"
-        content = self._content(effect if before else effect._replace(before=effect.after))
+    def restore(self, effect: Effect, tx: Tx | None = None) -> None:
+        """Make a memory file what it was right after a change: a further change."""
+        told = f"{effect.target} is again what it was at {when(effect)}"
+        content = self._content(effect._replace(before=effect.after))
         with self.of(Effect("/memory restore", "file", effect.target, told), tx=tx):
             self._put(effect.target, content)
 
