@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -83,19 +84,18 @@ class Undo(Plugin):
     # --- commands ----------------------------------------------------------------------------------------------------
 
     def _receipts(self, said: Said, tx: Tx) -> str:
-        count = _number(said.argument, SHOWN)
-        if count is None:
-            return f"/receipts takes a number of lines, such as /receipts 50, not {said.argument!r}."
-        effects = self._records.effects(said.conversation, count)
+        effects = self._records.effects(said.conversation, _number("receipts", said.argument, SHOWN))
         return (
             "\n".join(f"- {when(one)} {outcome(one)}" for one in reversed(effects))
             or "Nothing was changed in this conversation."
         )
 
     def _undo(self, said: Said, tx: Tx) -> str:
-        count = _number(said.argument, 1)
-        if count is None:
-            return f"/undo takes a number of changes, such as /undo 3, not {said.argument!r}."
+        count = _number("undo", said.argument, 1)
+        for one in asks.open() if (asks := self._host.get("approvals")) else ():
+            if one.turn and one.conversation == said.conversation and not one.ask.asks_back:
+                number, does = one.number, "your choice" if one.ask.options else f"/yes {one.number}"
+                return f"Question {number} is still open, and nothing of it is done: {does} does it, /no {number} doesn't."
         undone, told, passed, left, kept = list[str](), list[str](), list[str](), count, 0
         last: Effect | None = None  # was taken back, or could not be
         for effect in self._lately(said.conversation):
@@ -183,11 +183,11 @@ def line_after_turn(effects: Sequence[Effect]) -> str:
     return "; ".join([*parts, *dict.fromkeys(effect.text for effect in done if effect.kind not in known)])
 
 
-def _number(argument: str, default: int) -> int | None:
-    if not argument:
-        return default
-    is_number = argument.isascii() and argument.isdigit() and 0 < len(argument) < 5
-    return int(argument) or None if is_number else None
+def _number(command: str, argument: str, default: int) -> int:
+    """Raises NanoclawError for what is none."""
+    if not re.fullmatch(r"([1-9]\d{0,3})?", argument, re.ASCII):
+        raise NanoclawError(f"/{command} takes a number, such as /{command} 5, not {argument!r}.")
+    return int(argument or default)
 
 
 def _is_of_one_command(one: Effect, other: Effect) -> bool:

@@ -68,7 +68,9 @@ async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_pa
     async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, rm("four.txt"), "Kept.")) as program:
         fill(program)
         await program.ask("Delete them one by one")
-        await program.ask("no")
+        assert "Question 1 is still open, and nothing of it is done: /yes 1 does it" in await program.ask("/undo")
+        assert (program.workspace / "done.md").exists()
+        await program.ask("/no 1")
         assert await program.answer() == "Kept."
         assert there(program) == ["four.txt", "five.txt"]
         assert "the person said no" in texts(program)[6]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nanoclaw.providers.scripted import Say, call
+from nanoclaw.providers.scripted import Say
 from tests.plugins.claims.test_claims import talk
-
-WRITES = call("write_file", {"path": "notes/bird.txt", "content": "pelican"})
 
 
 def test_a_turn_that_changed_something_is_followed_by_one_line(tmp_path: Path) -> None:
