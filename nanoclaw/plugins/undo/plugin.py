@@ -95,7 +95,7 @@ class Undo(Plugin):
         for one in asks.open() if (asks := self._host.get("approvals")) else ():
             if one.turn and one.conversation == said.conversation and not one.ask.asks_back:
                 number, does = one.number, "your choice" if one.ask.options else f"/yes {one.number}"
-                return f"Question {number} is still open, and nothing of it is done: {does} does it, /no {number} doesn't."
+                return f"Question {number} is open, and nothing of it is done: {does} does it, /no {number} doesn't."
         undone, told, passed, left, kept = list[str](), list[str](), list[str](), count, 0
         last: Effect | None = None  # was taken back, or could not be
         for effect in self._lately(said.conversation):

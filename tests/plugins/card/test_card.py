@@ -68,7 +68,7 @@ async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_pa
     async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE, rm("four.txt"), "Kept.")) as program:
         fill(program)
         await program.ask("Delete them one by one")
-        assert "Question 1 is still open, and nothing of it is done: /yes 1 does it" in await program.ask("/undo")
+        assert "Question 1 is open, and nothing of it is done: /yes 1 does it" in await program.ask("/undo")
         assert (program.workspace / "done.md").exists()
         await program.ask("/no 1")
         assert await program.answer() == "Kept."
