@@ -21,8 +21,6 @@ Kind = Literal["number", "text", "verb"]
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"\d+[月日年号]?|[^\W\d_{_CJK}]*@?\w[\w.+-]*@[\w.-]+|[{_CJK}]+|[^\W_{_CJK}]+")
 _PARTICLES = re.compile("先生|です|さん|现在|目前|用户|今は|[的在是于はがにでのを、，。也你您我他她]+")
-_CJK_DIGITS = "零一二三四五六七八九"
-_CJK_NUMBER = re.compile("(?:[一二三四五六七八九]?十[一二三四五六七八九]?|[一二三四五六七八九])(?=[月日号岁歳])")
 MOST_WORDS = 25
 """A longer fact has more than one attribute."""
 
@@ -55,7 +53,7 @@ def contradict(one: str, other: str) -> bool:
     words = [_words(text) for text in folded]
     if not all(0 < len(each) <= MOST_WORDS for each in words):
         return False
-    if _is_negated(*folded, *words) or _differs_in_numbers(*words):
+    if _is_negated(*folded, *words):
         return True
     theirs = _claims(folded[1])
     return any(_conflict(mine, other) for mine in _claims(folded[0]) for other in theirs)
@@ -167,32 +165,11 @@ def _negations(text: str, words: Sequence[str]) -> tuple[bool, list[str]]:
     return is_negated, sorted(word.removesuffix("s") for word in found if word)
 
 
-def _differs_in_numbers(mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Two sentences of the same words with other numbers: “gets up at 6”, “gets up at 7”."""
-    texts, values = zip(
-        *(
-            ([word for word in words if not _is_number(word)], [word for word in words if _is_number(word)])
-            for words in (mine, theirs)
-        ),
-        strict=True,
-    )
-    telling = [word for word in texts[0] if word not in _data().silent]
-    has_same_words = texts[0] == texts[1] and len(telling) > 1
-    return has_same_words and len(values[0]) == len(values[1]) and _are_other_numbers(set(values[0]), set(values[1]))
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
 def _folded(text: str) -> str:
-    folded = text.replace("İ", "i").casefold().replace("’", "'").replace("n't", " not")
-    return " ".join(_CJK_NUMBER.sub(_digits, folded).split())
-
-
-def _digits(match: re.Match[str]) -> str:
-    """三 or 二十五 in digits."""
-    tens, ten, ones = match[0].rpartition("十")
-    return str((_CJK_DIGITS.index(tens or "一") if ten else 0) * 10 + (_CJK_DIGITS.index(ones) if ones else 0))
+    return " ".join(text.replace("İ", "i").casefold().replace("’", "'").replace("n't", " not").split())
 
 
 def _words(text: str) -> list[str]:
