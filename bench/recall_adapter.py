@@ -11,8 +11,9 @@ from pathlib import Path
 
 from nanoclaw.core.app import App
 from nanoclaw.plugins.memory.index import Index
+from nanoclaw.plugins.memory.packing import Match, _Texts, window
 from nanoclaw.plugins.memory.plugin import TALK, Memory
-from nanoclaw.plugins.memory.recall import recall
+from nanoclaw.plugins.memory.recall import _rank
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.build import build
 from nanoclaw.start.config import load
@@ -35,8 +36,21 @@ def ranked(workspace: str, query: str, history: Sequence[Mapping[str, str]], now
         file = Path(_folder.name) / f"{len(_indexes)}.db"
         _indexes[workspace] = Index(Path(workspace), file)
     talk = [message["content"] for message in history]
-    hits = recall(_indexes[workspace], query, talk, datetime.fromisoformat(now), budget, careful=False)
-    return [(hit.file, hit.start, hit.end, hit.text) for hit in hits]
+    index, at = _indexes[workspace], datetime.fromisoformat(now)
+    matches, values = _rank(index, query, talk, at, max(12, budget // 60), 0, False, None)
+    texts, groups, seen, left = _Texts(index), dict[str, list[tuple[Match, str]]](), set[str](), budget
+    for each in matches:  # entries of one file share a hit, and pay for its name and a line end
+        file = each.chunk.file
+        room = left - (1 if file in groups else len(file) + 11)
+        is_cut = each.entry.characters > room and (room < 40 or seen)
+        if left < 40 or each.entry.terms in seen or is_cut or not (text := texts.of(each)):
+            continue
+        text = window(text, values, room) if len(text) > room else text
+        seen.add(each.entry.terms)
+        left = room - len(text)
+        groups.setdefault(file, []).append((each, text))
+    found = [(file, sorted(group, key=lambda one: one[0].rows)) for file, group in groups.items()]
+    return [(file, one[0][0].rows[0], one[-1][0].rows[1], "\n".join(text for _, text in one)) for file, one in found]
 
 
 def shown(workspace: str, query: str, history: Sequence[Mapping[str, str]], now: str) -> Found:

@@ -31,14 +31,11 @@ class Match:
 
 
 class Room(NamedTuple):
-    """Characters in all and of each hit, and the number of hits; 0 for no limit.
-
-    With a limit for each, a text costs its characters; without, entries of one file share a hit and pay for its name.
-    """
+    """Characters in all and of each hit, and the number of hits, 0 for no limit."""
 
     characters: int
-    each: int = 0
-    hits: int = 0
+    each: int
+    hits: int
 
 
 def packed(
@@ -55,34 +52,23 @@ def packed(
     for each in matches if careful else ():
         if each.is_close:
             close.setdefault(each.chunk.file, set()).add(each.rows[0])
-    groups: dict[str, list[tuple[Match, str]]] = {}
+    shown = list[tuple[Match, str]]()
     for each in matches:
-        if left < _LEAST or (room.hits and len(groups) == room.hits):
+        if left < _LEAST or (room.hits and len(shown) == room.hits):
             break
         if careful and not each.is_close and not texts.is_below(each, close.get(each.chunk.file, _NO_ROWS)):
             continue
-        key = f"{each.chunk.file}:{each.rows}" if room.each else each.chunk.file
-        cost = 0 if room.each else 1 if key in groups else len(each.chunk.file) + _HEADER
-        most = min(left - cost, _CUT if each.is_weak else room.each or left)
-        too_long = each.entry.characters > most
-        if each.entry.terms in seen or (
-            too_long and (most < (_CUT if room.each else _LEAST) or (seen and not room.each))
-        ):
-            continue
-        text = texts.of(each)
-        if not text:
+        most = min(left, _CUT if each.is_weak else room.each)
+        if each.entry.terms in seen or each.entry.characters > most < _CUT or not (text := texts.of(each)):
             continue
         text = window(text, values, most) if len(text) > most else text
         if is_known(_hit(each, text)):
             continue
         seen.add(each.entry.terms)
-        left -= cost + len(text)
-        groups.setdefault(key, []).append((each, text))
-    ordered = list[list[tuple[Match, str]]]()
-    for group in groups.values():
-        newer = (careful and values and _is_newer(group[0][0], other[0][0]) for other in ordered)
-        ordered.insert(next((at for at, is_newer in enumerate(newer) if is_newer), len(ordered)), group)
-    return [_joined(group) for group in ordered]
+        left -= len(text)
+        newer = (careful and values and _is_newer(each, other) for other, _ in shown)
+        shown.insert(next((at for at, is_newer in enumerate(newer) if is_newer), len(shown)), (each, text))
+    return [_hit(*one) for one in shown]
 
 
 def _is_newer(one: Match, other: Match) -> bool:
@@ -93,7 +79,6 @@ def _is_newer(one: Match, other: Match) -> bool:
 
 
 NEAR = 2.5  # least nearness of an entry that is worth anything without a word of the query
-_HEADER = 11  # characters that a file's name costs besides: "[:123-125]" and a line end
 _AS_WELL = 0.75  # share of another's score with which an entry fits about as well
 _LEAST, _CUT = 40, 100  # fewer characters of an entry are not worth it; of one that is cut among others
 
@@ -104,13 +89,6 @@ def window(text: str, values: Mapping[str, object], room: int) -> str:
     begin = max(0, min(at - room // 4, len(text) - room))
     cut = text[begin : begin + room - 2]
     return ("…" if begin else "") + cut + ("…" if begin + len(cut) < len(text) else "")
-
-
-def _joined(group: list[tuple[Match, str]]) -> Hit:
-    in_order = sorted(group, key=lambda each: each[0].rows)
-    first, last = in_order[0][0].rows[0], in_order[-1][0].rows[1]
-    hit = _hit(group[0][0], "\n".join(text for _, text in in_order))
-    return hit._replace(start=first, end=last)
 
 
 def _hit(match: Match, text: str) -> Hit:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import nlargest
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
@@ -49,22 +48,20 @@ def recall(
     talk: Sequence[str],
     now: datetime,
     budget: int,
-    longest: int = 0,
-    careful: bool = True,
+    longest: int,
     most: int = 0,
     is_known: Callable[[Hit], bool] = lambda hit: False,
     vector: Vector = None,
 ) -> list[Hit]:
     """Entries that fit a message, best first, within a budget in characters; nothing for a greeting or small talk.
 
-    `talk` is what was said before, the oldest first: it helps with a message that only makes sense after it.
-    Entries of one file share a hit, and its name is paid for; with `longest` each has its own, cut to so many
-    characters around what matches. Without `careful` a weak match will do, and what only stands near one, and no text
-    is small talk. With `most` there are no more hits than that. Hits that are known are passed over, they cost nothing.
+    `talk` is what was said before, the oldest first: it helps with a message that only makes sense after it. Each entry
+    is cut to the `longest` characters around what matches. With `most` there are no more hits than that. Hits that are
+    known are passed over, they cost nothing.
     """
-    chunks = max(_FEWEST_CHUNKS, budget // (longest or _SHORTEST))
-    matches, values = _ranked(index, partial(_rank, index, query, talk, now, chunks, longest, careful, vector))
-    return packed(index, matches, values, Room(budget, longest, most), careful, is_known)
+    chunks = max(_FEWEST_CHUNKS, budget // longest)
+    matches, values = _ranked(index, partial(_rank, index, query, talk, now, chunks, longest, True, vector))
+    return packed(index, matches, values, Room(budget, longest, most), True, is_known)
 
 
 K1, B = 1.2, 0.75  # BM25, as everywhere
@@ -80,7 +77,6 @@ _TEACHING, _LEARNED, _LEARNING = 20, 30, 60  # entries whose terms they are, so 
 _SMOOTHED = 5  # terms more that an entry counts as having, or the shortest would have all
 _SEARCHED = 12  # terms that are faster searched for in a chunk's text than looked up in its set
 _FEWEST_CHUNKS = 12  # that are scored, however small the budget
-_SHORTEST = 60  # characters of an entry and of what it costs to name it: so many fit a budget at most
 _MOST_POSTINGS = 3_000  # entries that have a term, the rarest terms first: bounds the time in a large memory
 _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
 _NAMED = 0.9  # of what a note of the day gets, for one that names it
@@ -172,21 +168,12 @@ def _by_terms(index: Index, query: Query, most: int) -> dict[int, Set[int]]:
         if left <= 0:
             break
     found = dict.fromkeys(dated, _ALL)
-    for pair in _best(worth, 2 * most):
+    for pair in nlargest(2 * most, worth, key=worth.__getitem__):
         if (chunk := pair >> 7) in found:
             found[chunk] = found[chunk] and found[chunk] | {pair & 127}
         elif len(found) < most + len(dated):
             found[chunk] = {pair & 127}
     return found
-
-
-def _best(worth: Mapping[int, float], most: int) -> list[int]:
-    """The keys with the largest values, the first of equals first; quicker than to compare all with a key function."""
-    least = sorted(worth.values(), reverse=True)[:most][-1:]
-    above = [key for key, value in worth.items() if value > least[0]] if least else []
-    above.sort(key=worth.__getitem__, reverse=True)
-    equal = (key for key, value in worth.items() if value == least[0])
-    return [*above, *islice(equal, most - len(above))]
 
 
 def bm25(entry: NoteEntry, values: Mapping[str, float], average_length: float) -> dict[str, float]:

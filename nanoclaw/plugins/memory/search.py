@@ -73,7 +73,7 @@ class NoteSearch:
         from nanoclaw.plugins.memory import recall
 
         return self._asked(
-            lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, True, most, is_known, vector)
+            lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, most, is_known, vector)
         )
 
     def with_vectors(
