@@ -13,7 +13,7 @@ from nanoclaw.core.plugin import Command, Draft, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
-from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, bare
+from tests.program import MAIN, NOON, FakeChannel, Gate, HandClock, Program, assert_legal, bare
 from tests.virtual_time import passed, virtual_time
 
 
@@ -214,21 +214,14 @@ async def test_once_something_was_shown_a_further_line_has_an_answer_of_its_own(
 
 @virtual_time
 async def test_once_a_tool_has_begun_a_further_line_comes_after_its_result(tmp_path: Path) -> None:
-    reached, go = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> str:
-        """Waits."""
-        reached.set()
-        await go.wait()
-        return "waited"
-
+    gate = Gate()
     hang = Hang()
     with ScriptedProvider(call("wait"), hang, "Done.") as model:
-        async with bare(tmp_path, model, tools=[tool(wait)]) as program:
+        async with bare(tmp_path, model, tools=gate.tools()) as program:
             await program.say("begin")
-            await reached.wait()
+            await gate.reached.wait()
             await program.say("and this")
-            go.set()
+            gate.open.set()
             await hang.reached.wait()
             assert [message.text for message in model.requests[1].history[-3:]][::2] == ["waited", "and this"]
             await program.say("too late")

@@ -1,6 +1,5 @@
 """One message's path: commands, lanes, delivery, and the errors that must not stop the next message."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,8 @@ import pytest
 from nanoclaw.core import commands
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Plugin
-from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from tests.program import MAIN, bare
+from tests.program import MAIN, Gate, bare
 
 # -- commands
 
@@ -91,20 +89,14 @@ async def test_the_case_of_a_commands_name_does_not_matter(tmp_path: Path, text:
 async def test_a_command_that_changes_the_conversation_keeps_its_place_in_the_queue_and_others_go_ahead(
     tmp_path: Path,
 ) -> None:
-    go = asyncio.Event()
-
-    async def wait() -> str:
-        """Waits for the story."""
-        await go.wait()
-        return "waited"
-
+    gate = Gate()
     with ScriptedProvider(call("wait"), "One.") as model:
-        async with bare(tmp_path, model, tools=[tool(wait)]) as program:
+        async with bare(tmp_path, model, tools=gate.tools()) as program:
             await program.say("first")
             await program.say("/new")
             await program.say("/status")
             assert "Messages: " in await program.answer()
-            go.set()
+            gate.open.set()
             assert await program.answer() == "One."
             assert (await program.answer()).startswith("A new conversation.")
 

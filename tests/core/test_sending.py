@@ -1,13 +1,12 @@
 """What the program sends by itself enters the history of its chat: at once, or after the turn that runs there."""
 
-import asyncio
 from pathlib import Path
 
 from nanoclaw.core.errors import ProviderUnavailable
 from nanoclaw.core.messages import AssistantMessage, Message, Outbound, UserMessage
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from tests.program import MAIN, Program, assert_legal, bare
+from tests.program import MAIN, Gate, Program, assert_legal, bare
 
 NEWS = Outbound(MAIN, "The parcel is here.")
 WHY = "A reminder came due."
@@ -36,24 +35,15 @@ async def test_what_is_sent_while_nothing_runs_is_in_the_history_with_its_reason
 
 
 async def test_what_is_sent_during_a_turn_goes_out_at_once_and_enters_the_history_after_it(tmp_path: Path) -> None:
-    hang = Hang("I begin")
-    reached = hang.reached
-    go = asyncio.Event()
-
-    async def wait() -> str:
-        """Waits."""
-        reached.set()
-        await go.wait()
-        return "waited"
-
+    gate = Gate()
     with ScriptedProvider(call("wait"), "Done.", "Well.") as model:
-        async with bare(tmp_path, model, tools=[tool(wait)]) as program:
+        async with bare(tmp_path, model, tools=gate.tools()) as program:
             await program.say("begin")
-            await reached.wait()
+            await gate.reached.wait()
             send(program)
             assert await program.answer() == NEWS.text
             assert NEWS.text not in told(program.history)
-            go.set()
+            gate.open.set()
             assert await program.answer() == "Done."
             await program.app.conversations.idle()
             assert told(program.history) == ["begin", "", "Done.", NEWS.text]

@@ -11,7 +11,7 @@ from nanoclaw.core.messages import AssistantMessage, UserMessage
 from nanoclaw.core.plugin import Draft, Plugin, Tool, Turn
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
-from tests.program import assert_legal, bare, results
+from tests.program import Gate, assert_legal, bare, results
 
 
 class Slow:
@@ -165,20 +165,14 @@ async def test_with_nothing_to_stop_it_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_stop_in_one_chat_leaves_the_other_alone(tmp_path: Path) -> None:
-    one, go = Hang(), asyncio.Event()
-
-    async def wait() -> str:
-        """Waits for the story."""
-        await go.wait()
-        return "waited"
-
+    one, gate = Hang(), Gate()
     with ScriptedProvider(one, call("wait"), "Done.") as model:
-        async with bare(tmp_path, model, tools=[tool(wait)]) as program:
+        async with bare(tmp_path, model, tools=gate.tools()) as program:
             await program.say("a", chat="one")
             await one.reached.wait()
             await program.say("b", chat="two")
             await program.ask("/stop", chat="one")
-            go.set()
+            gate.open.set()
             assert await program.answer() == "Done."
 
 
