@@ -363,11 +363,13 @@ class Said(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Said by code; `data` is for --json, the page and the API; `change` is written with it, for async commands."""
+    """Said by code; `data` is for --json, the page and the API; `change` is written with it, for async commands.
+    Without `is_news` the model isn't told of it, as it hears in another way."""
 
     text: str
     data: Mapping[str, Any] | None = None
     change: Callable[[Tx], object] | None = None
+    is_news: bool = True
 
 
 Done = str | Reply | UserMessage

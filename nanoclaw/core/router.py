@@ -106,7 +106,7 @@ class Router:
             return None
         if isinstance(said, Reply):
             remark = f"The person said “{one_line(said_as, 300)}”, which the program answered."
-            return self._answered(inbound, tx, said, remark)
+            return self._answered(inbound, tx, said, remark if said.is_news else "")
         if inbound.role is None:
             return None
         if inbound.is_edit:

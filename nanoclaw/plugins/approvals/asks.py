@@ -121,6 +121,10 @@ class Asks(Asker):
         """Questions without an answer, the oldest first."""
         return self._questions("by = ''")
 
+    def of(self, conversation: Address) -> list[Question]:
+        """Those of its turns that the owner has answered, the oldest first."""
+        return self._questions("conversation = ? AND by = 'owner'", json.dumps(conversation))
+
     def find(self, number: int) -> Question | None:
         return next(iter(self._questions("id = ?", number)), None)
 

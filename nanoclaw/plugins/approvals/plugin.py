@@ -80,7 +80,7 @@ class Approvals(Plugin):
         self._questions.expire()
         said = self._questions.match_answer(tx, inbound)
         tx.after(self._changed.set)
-        return Reply(said) if said else None
+        return Reply(said, is_news=False) if said else None
 
     def _said(self, said: Said, tx: Tx, word: str = "") -> str:
         """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""

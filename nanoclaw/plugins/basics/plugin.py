@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import tzinfo
+from typing import Any
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
@@ -68,8 +69,9 @@ class Basics(Plugin):
         return f"A new conversation. What was said stays in the store; notes and files are as they were.{dropped}"
 
     def _history(self, said: Said, tx: Tx) -> str:
-        whole = self._host.conversations.of(said.conversation).whole()
-        return history_text(whole, said.argument, self._host.now().tzinfo)
+        whole, asks = self._host.conversations.of(said.conversation).whole(), self._host.get("approvals")
+        asked = asks.of(said.conversation) if asks and said.role == "owner" else ()
+        return history_text(_with_questions(whole, asked), said.argument, self._host.now().tzinfo)
 
     def _model_name(self, chosen: str) -> str:
         try:
@@ -118,7 +120,18 @@ def _length(history: Sequence[Message]) -> str:
     return f"Messages: {said}\nTokens: {sum(taken):,} in, {sum(given):,} out"
 
 
-def history_text(messages: Sequence[Message], page: str, zone: tzinfo | None) -> str:
+def _with_questions(messages: Sequence[Message], asked: Sequence[Any]) -> Iterator[Message]:
+    """Messages, and what was asked before the result that waited for it, with the person's answer."""
+    left = list(asked)
+    for message in messages:
+        if isinstance(message, ToolResult):
+            for one in [one for one in left if one.call == message.call_id and one.asked <= message.at]:
+                left.remove(one)
+                yield from (AssistantMessage(one.ask.question, one.asked), UserMessage(one.answer.text, message.at))
+        yield message
+
+
+def history_text(messages: Iterable[Message], page: str, zone: tzinfo | None) -> str:
     """One page of a conversation, '' for the newest; long messages in part, times in the person's zone."""
     lines = [line for message in messages if (line := _line(message, zone))]
     pages = max(1, -(-len(lines) // PAGE))

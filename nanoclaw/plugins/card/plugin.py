@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.card.watch import CommandWatch
     from nanoclaw.snapshots.listing import FileListing
 
-CARRY_OUT = "carry_out"
+FILE_CHANGES = "file_changes"
 """The tool that makes the file changes that commands were kept from making, after a yes; hidden from models."""
 
 NOTED = (
@@ -74,9 +74,9 @@ class PlanCard(Plugin):
 
     def tools(self) -> Iterable[Tool]:
         def audit(arguments: dict[str, Any]) -> Effect:
-            return Effect(CARRY_OUT, "call", "", "made the file changes that you allowed")
+            return Effect(FILE_CHANGES, "call", "", "made the file changes that you allowed")
 
-        return [tool(self._carry_out, reach="workspace")._replace(is_there=False, audit=audit)]
+        return [tool(self._file_changes, reach="workspace")._replace(is_there=False, audit=audit)]
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         return {self._host.program_home / "snapshots": "derived"}
@@ -104,7 +104,7 @@ class PlanCard(Plugin):
             return await self._before_command(call, known)
         if self.public.names and call.name not in NOT_WATCHED:
             known.before[call.id] = await self._watch.snapshot()
-        if call.name == CARRY_OUT:
+        if call.name == FILE_CHANGES:
             return self._question(call, turn)
         words = self._calls.far(call, turn, known.deleted)
         return Ask(f"{words}?") if words else None
@@ -150,7 +150,7 @@ class PlanCard(Plugin):
         losses = await self._watch.compare(before, known.made)
         if self._watch.goes_far(losses, self._most - known.deleted) and call.id not in known.allowed:
             asked, only = self._asked(turn), turn.profile.only
-            is_open = self._can_ask(turn) and (only is None or CARRY_OUT in only)
+            is_open = self._can_ask(turn) and (only is None or FILE_CHANGES in only)
             why = SAID_NO if any(one.id in asked for one in self._held.of(turn.id)) else "" if is_open else NOBODY
             who = by(command, [*self.public.names, *known.others])
             done = await self._held.put_back(turn.id, command, who, losses.lost, losses.beside, asks=not why)
@@ -169,7 +169,7 @@ class PlanCard(Plugin):
                 turn.later(partial(undo.record, effect=effect, conversation=turn.conversation, turn=turn.id))
         return result
 
-    async def _carry_out(self, context: ToolContext, steps: list[int], sha256: str, what: str = "") -> str:
+    async def _file_changes(self, context: ToolContext, steps: list[int], sha256: str, what: str = "") -> str:
         """Make the file changes that commands were kept from making."""
         commands = self._shown(context.turn, steps)
         if digest(commands) != sha256:
@@ -188,7 +188,7 @@ class PlanCard(Plugin):
             return None
         what = "; ".join(one.command for one in waiting)  # for whoever sees the call
         arguments = {"what": what, "steps": [one.id for one in waiting], "sha256": digest(waiting)}
-        return MakeCalls((ToolCall(f"card-{waiting[0].id}", CARRY_OUT, json.dumps(arguments)),))
+        return MakeCalls((ToolCall(f"card-{waiting[0].id}", FILE_CHANGES, json.dumps(arguments)),))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         known, held, asked = self._turns.pop(turn.id, None), self._held.of(turn.id), self._asked(turn)
@@ -228,7 +228,7 @@ class PlanCard(Plugin):
 
     def _asked(self, turn: Turn) -> set[int]:
         """The commands that the person was asked about in a turn."""
-        made = (json.loads(one.arguments) for one in turn.calls if one.name == CARRY_OUT and one.id[:5] == "card-")
+        made = (json.loads(one.arguments) for one in turn.calls if one.name == FILE_CHANGES and one.id[:5] == "card-")
         return {row for one in made for row in one["steps"]}
 
     def _shown(self, turn: int, steps: Sequence[int]) -> list[HeldCommand]:

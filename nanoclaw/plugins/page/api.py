@@ -28,30 +28,12 @@ from nanoclaw.core.events import Event, Joined, TextDelta, ToolFinished, ToolSta
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.page.server import given
-from nanoclaw.plugins.page.tokens import ApiTokens, TokenRefused
+from nanoclaw.plugins.page.tokens import ApiTokens, RequestRefused
 
 NAME, MODEL = "api", "nanoclaw"
 MOST_NAME = 200
 """Characters of a conversation's name."""
 _PICTURE = re.compile(r"data:(image/([\w.+-]+));base64,", re.IGNORECASE)
-_KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error"}
-
-
-class RequestRefused(Exception):
-    """A request, or its turn, comes to nothing."""
-
-    def __init__(self, status: int, text: str, code: str = "") -> None:
-        super().__init__(text)
-        self.status, self.code = status, code
-
-    @property
-    def body(self) -> dict[str, Any]:
-        kind = _KINDS.get(self.status, "rate_limit_error" if self.status == 429 else "server_error")
-        return {"error": {"message": str(self), "type": kind, "param": None, "code": self.code or None}}
-
-    def response(self) -> Response:
-        """A client must not ask again by itself: what it said is in the history, and may have been done."""
-        return JSONResponse(self.body, self.status, headers={"x-should-retry": "false"})
 
 
 class _Said(NamedTuple):
@@ -127,14 +109,14 @@ class ApiChannel:
                 name = await self._tokens.name_in(request.headers.get("authorization", ""))
                 self.alive = self._host.now()
                 return await work(request, name)
-            except TokenRefused as refusal:
-                return RequestRefused(refusal.status, str(refusal), refusal.code).response()
             except RequestRefused as refusal:
-                return refusal.response()
+                refused = refusal
             except HTTPException as error:
-                return RequestRefused(error.status_code, error.detail).response()
+                refused = RequestRefused(error.status_code, error.detail)
             except NanoclawError as error:
-                return RequestRefused(503, str(error)).response()
+                refused = RequestRefused(503, str(error))
+            # a client must not ask again by itself: what it said is in the history, and may have been done
+            return JSONResponse(refused.body, refused.status, headers={"x-should-retry": "false"})
 
         return handle
 

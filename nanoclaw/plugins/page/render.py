@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from html import escape
 
 from nanoclaw.markdown.blocks import Blocks
@@ -67,11 +66,6 @@ def shown(text: str) -> tuple[str, bool]:
     if len(text) <= LONGEST:
         return html(text), False
     return f"<pre>{escape(text[:SHOWN])}…</pre>", True
-
-
-async def unfolded(text: str) -> str:
-    """The HTML of a long text, made beside the loop."""
-    return await asyncio.to_thread(html, text)
 
 
 class Growing:

@@ -31,10 +31,6 @@ class EventStream:
         """The id of the newest event."""
         return f"{self.life}-{self._last}"
 
-    @property
-    def readers(self) -> int:
-        return len(self._readers)
-
     def publish(self, event: Mapping[str, Any]) -> None:
         self._last += 1
         data = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")

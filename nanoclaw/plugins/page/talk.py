@@ -19,7 +19,7 @@ from nanoclaw.core.messages import Address, AssistantMessage, Attachment, Messag
 from nanoclaw.core.plugin import Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.page.channel import conversation_of
-from nanoclaw.plugins.page.render import unfolded
+from nanoclaw.plugins.page.render import html
 from nanoclaw.plugins.page.server import browser_of, given, text_in
 from nanoclaw.plugins.page.transcript import LAST
 
@@ -194,7 +194,7 @@ class Talk:
             text = self._host.records.sent(row)[4] if id_.startswith("o") else self._channel.live.text(key, id_)
         if not text:
             raise HTTPException(404, "That text is not there any more.")
-        return JSONResponse({"html": await unfolded(text)})
+        return JSONResponse({"html": await asyncio.to_thread(html, text)})
 
 
 def key_of(text: str) -> str:

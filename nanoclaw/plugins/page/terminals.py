@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket
 
 from nanoclaw.home_socket import LONGEST, in_reach
 from nanoclaw.net.loopback import is_loopback
-from nanoclaw.plugins.page.tokens import ApiTokens, TokenRefused
+from nanoclaw.plugins.page.tokens import ApiTokens, RequestRefused
 
 
 def routes(home: Path, tokens: ApiTokens) -> list[WebSocketRoute]:
@@ -22,12 +22,12 @@ def routes(home: Path, tokens: ApiTokens) -> list[WebSocketRoute]:
     async def attached(far: WebSocket) -> None:
         try:
             if far.url.scheme != "wss" and not is_loopback(far.client.host if far.client else ""):
-                raise TokenRefused("This needs TLS: a proxy with it says so by X-Forwarded-Proto: https.", 403)
+                raise RequestRefused(403, "This needs TLS: a proxy with it says so by X-Forwarded-Proto: https.")
             await tokens.name_in(header := far.headers.get("authorization", ""))
             near = socket.socket(socket.AF_UNIX)
             in_reach(str(home), near.connect)  # it listens in this process: nothing is waited for
             reader, writer = await asyncio.open_unix_connection(sock=near, limit=2 * LONGEST)
-        except (TokenRefused, OSError) as error:
+        except (RequestRefused, OSError) as error:
             await far.send_denial_response(JSONResponse({"error": str(error)}, getattr(error, "status", 503)))
             return
         await far.accept()

@@ -7,6 +7,7 @@ import hashlib
 import re
 import secrets
 from datetime import datetime, timedelta
+from typing import Any
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Host, Reply, Tx
@@ -24,14 +25,21 @@ USAGE = (
     " `nanoclaw web browsers` lists who is signed in, `nanoclaw web browser --revoke NUMBER` signs one out."
 )
 _NAME = re.compile(r"[\w.-]{1,40}")
+_MAKES, _UNKNOWN = "`nanoclaw web token NAME` makes one.", "invalid_api_key"
+_KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error"}
 
 
-class TokenRefused(Exception):
-    """No known token came, or too many wrong ones in a minute. `status` and `code` are those of OpenAI's API."""
+class RequestRefused(Exception):
+    """A request, or its turn, comes to nothing. `status`, `code` and `body` are those of OpenAI's API."""
 
-    def __init__(self, text: str, status: int = 401, code: str = "invalid_api_key") -> None:
+    def __init__(self, status: int, text: str, code: str = "") -> None:
         super().__init__(text)
         self.status, self.code = status, code
+
+    @property
+    def body(self) -> dict[str, Any]:
+        kind = _KINDS.get(self.status, "rate_limit_error" if self.status == 429 else "server_error")
+        return {"error": {"message": str(self), "type": kind, "param": None, "code": self.code or None}}
 
 
 class ApiTokens:
@@ -44,21 +52,21 @@ class ApiTokens:
         self.revoked = asyncio.Event()  # set, and another one, whenever a token was revoked
 
     async def name_in(self, header: str) -> str:
-        """The name of the token in a header "Authorization". Raises TokenRefused; after too many wrong ones, one that
+        """The name of the token in a header "Authorization". Raises RequestRefused; after too many wrong ones, one that
         was right before still is."""
         kind, _, token = header.partition(" ")
         if kind.lower() != "bearer" or not token.strip():
-            raise TokenRefused("A token is needed, as Authorization: Bearer …; `nanoclaw web token NAME` makes one.")
+            raise RequestRefused(401, f"A token is needed, as Authorization: Bearer …; {_MAKES}", _UNKNOWN)
         digest, now = _digest(token.strip()), self._host.now()
         name, used = self._known.get(digest, ("", None))
         if not name:
             self._wrong = [then for then in self._wrong if then > now - timedelta(seconds=TRIES_SECONDS)]
             if len(self._wrong) >= TRIES:
-                raise TokenRefused("Too many wrong tokens: try again in a minute.", 429, "rate_limit_exceeded")
+                raise RequestRefused(429, "Too many wrong tokens: try again in a minute.", "rate_limit_exceeded")
             found = self._host.read("SELECT name FROM page_tokens WHERE sha256 = ?", digest)
             if not found:
                 self._wrong.append(now)
-                raise TokenRefused("There is no such token; `nanoclaw web token NAME` makes one.")
+                raise RequestRefused(401, f"There is no such token; {_MAKES}", _UNKNOWN)
             name = str(found[0][0])
         if used is None or now - used > timedelta(hours=1):
             self._known[digest] = name, now
@@ -108,7 +116,7 @@ class ApiTokens:
         lines = [
             f"{name}: made {made[:10]}, {'used ' + used[:10] if used else 'not used yet'}" for name, made, used in rows
         ]
-        return Reply("\n".join(lines) or "There are no tokens. `nanoclaw web token NAME` makes one.", {"tokens": found})
+        return Reply("\n".join(lines) or f"There are no tokens. {_MAKES}", {"tokens": found})
 
 
 def _digest(text: str) -> str:

@@ -137,8 +137,8 @@ def items(
     kept = Counter(text for _, _, kind, text, _ in besides if kind == "text")
     begun = {one.turn for one in placed if getattr(one.message, "origin", "") != "runtime"}
 
-    def tell_besides(row: int) -> None:
-        while besides and besides[0][1] < row:
+    def tell_besides(row: int, but: str = "") -> None:
+        while besides and besides[0][1] < row and besides[0][2] != but:
             found.append(_line(besides.pop(0)))
 
     def end(turn: int, row: int, is_last: bool = False) -> None:
@@ -151,8 +151,9 @@ def items(
     for row, own, message in placed:
         if turn and own != turn:
             end(turn, row)
+        has_asked = own == turn and isinstance(message, AssistantMessage) and message.tool_calls
         turn = own
-        tell_besides(row)
+        tell_besides(row, "asked" if has_asked else "")  # it was shown before what its calls asked
         at = message.at.isoformat()
         match message:
             case UserMessage(text, _, "person"):

@@ -18,7 +18,7 @@ FREE = frozenset(
         *("agenda", "find_mails", "read_mail"),
         *("todo", "exit_plan_mode", "question", "report", "keep", "propose"),  # shown to the owner, who decides
         *("tool_search", "call_tool"),  # what is called so is judged as itself
-        "carry_out",  # only what a card listed, after its yes
+        "file_changes",  # only what a card listed, after its yes
         "delegate",  # its helper has read what this turn has read
     }
 )

@@ -57,7 +57,11 @@ async def test_from_the_fourth_deletion_on_all_is_put_back_and_one_yes_does_exac
         told = [line.partition(" ")[2][17:] for line in (await program.ask("/receipts")).splitlines()]
         assert told.count("four.txt deleted by `rm four.txt`") == 1
         assert "ran `rm four.txt` (what it deleted was put back)" in told
-        assert "[carry_out rm four.txt; rm five.txt]" in await program.ask("/history")
+        *_, noted, asked, yes, _, answer = [line[19:] for line in (await program.ask("/history")).splitlines()]
+        assert (
+            noted == "nanoclaw: Noted. [file_changes rm four.txt; rm five.txt]" and "Shall I do exactly this?" in asked
+        )
+        assert (yes, answer) == ("you: yes", "nanoclaw: All gone.")
         assert texts(program)[6:] == ["Done with 1 of 1 files\nDone with 1 of 1 files"]
         assert len(program.rows("SELECT 1 FROM approvals_asks")) == 1
         assert not program.rows("SELECT 1 FROM card_held")
@@ -273,7 +277,7 @@ class Judge(Plugin):
     name = "judge"
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-        return Refuse("never") if call.name == "carry_out" else None
+        return Refuse("never") if call.name == "file_changes" else None
 
 
 async def test_what_is_carried_out_passes_the_gate_again(tmp_path: Path) -> None:

@@ -220,13 +220,13 @@ async def test_what_changed_after_it_was_shown_is_left_alone(tmp_path: Path) -> 
 
 
 async def test_nobody_but_the_card_carries_out(tmp_path: Path) -> None:
-    steps: list[Say | str] = [call("exec", ALL_GONE), call("carry_out", {"steps": [1], "sha256": "y"}), "Well?"]
+    steps: list[Say | str] = [call("exec", ALL_GONE), call("file_changes", {"steps": [1], "sha256": "y"}), "Well?"]
     model = ScriptedProvider(*steps)
     async with running(tmp_path, model) as program:
         fill(program)
         await program.ask("Go")
         assert texts(program)[1] == "not done: it is not what the person was shown."
-        assert "carry_out" not in {spec.name for spec in model.requests[0].tools}
+        assert "file_changes" not in {spec.name for spec in model.requests[0].tools}
 
 
 @pytest.mark.parametrize("count", [1, 3])

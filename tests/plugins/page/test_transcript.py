@@ -64,7 +64,7 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         assert (await browser.get("/api/talks", words="write"))["found"] == []
 
 
-async def test_a_question_that_is_open_is_not_dropped_by_asking_again(tmp_path: Path) -> None:
+async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was_asked(tmp_path: Path) -> None:
     risky = call("exec", {"command": "rm *.txt"})
     async with serving(tmp_path, "One.", risky, "Noted.", "Kept.") as served, served.browser() as browser:
         for number in range(5):
@@ -77,7 +77,11 @@ async def test_a_question_that_is_open_is_not_dropped_by_asking_again(tmp_path: 
             refused = await browser.client.post("/api/act", json=body)
             assert (refused.status_code, "Question 1 is open here" in refused.text) == (409, True), command
         await ask(served, browser, "/no 1")
-        assert words(await browser.talk(KEY))[-1] == "<p>Kept.</p>"
+        talk = await browser.talk(KEY)
+        *_, asked, noted, question, no, ok, kept = words(talk)
+        assert [asked, noted, no, kept] == ["delete them", "<p>Noted.</p>", "/no 1", "<p>Kept.</p>"]
+        assert "Shall I do exactly this?" in question and "won't do it" in ok
+        assert [one["name"] for one in talk["items"] if one["kind"] == "tool"] == ["exec", "file_changes"]
 
 
 async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: Path) -> None:
