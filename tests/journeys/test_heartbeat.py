@@ -66,7 +66,7 @@ def test_a_dry_run_shows_what_would_be_asked_and_changes_nothing(home: Home, ser
     assert files(home.root) == before
     assert "- due: Look around" in fresh and "it is new" in fresh
     assert "- not due: Tell me of letters" in fresh and "first check" in fresh
-    assert "The model would be asked (about " in fresh and "1. Look around" in fresh
+    assert "The model would be asked:" in fresh and "1. Look around" in fresh
     server.script(reports(False))
     home.run("heartbeat")
     after = files(home.root)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,6 @@ from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
 from nanoclaw.plugins.heartbeat import tables
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes
-from nanoclaw.plugins.heartbeat.probe import Probe
 from nanoclaw.plugins.heartbeat.triage import Triaged, prompt, sources, table, triage
 from nanoclaw.silence_token import spoken
 
@@ -55,10 +53,10 @@ class Beats:
 
     sleep = staticmethod(asyncio.sleep)
 
-    def __init__(self, host: Host, times: HeartbeatTimes, probe: Probe) -> None:
-        self._host, self._times, self._probe = host, times, probe
+    def __init__(self, host: Host, times: HeartbeatTimes) -> None:
+        self._host, self._times = host, times
         self._asked: dict[str, Sequence[Triaged]] = {}  # by the message's external id
-        self._reports: dict[int, list[str]] = {}  # by the turn
+        self._reports: dict[int, str] = {}  # by the turn
         self._told = list[str]()
         self.trouble = ""
         """Why the last beat that asked a model came to nothing."""
@@ -69,40 +67,17 @@ class Beats:
 
     async def run(self) -> None:
         """Until cancelled. A beat that fails is logged, and the next one comes."""
-        while True:
-            await self._wait()
+        while due := self._times.following(self._host.now()):
+            while (left := (due.astimezone(UTC) - self._host.now().astimezone(UTC)).total_seconds()) > 0:
+                await self.sleep(min(left, LONGEST_SLEEP))
+                due = min(due, self._times.following(self._host.now()) or due)  # the clock may be set back
             try:
                 target, access = self.target(), self._host.get("access")
                 await self._host.conversations.free((access.conversation_of(target) if access else None) or target)
-                if self._times.hours.has(self._host.now()):
+                if self._times.is_active(self._host.now()):
                     await self.beat()
             except NanoclawError as error:
                 self._host.log.error("a heartbeat failed and the next one tries again: {}", error)
-
-    async def _wait(self) -> None:
-        """Until the next beat."""
-        due: datetime | None = None
-        while True:
-            now = self._host.now()
-            following = self.following(now)
-            due = following if due is None or (following and following < due) else due
-            left = (due.astimezone(UTC) - now.astimezone(UTC)).total_seconds() if due else LONGEST_SLEEP
-            if left <= 0:
-                return
-            await self.sleep(min(left, LONGEST_SLEEP))
-
-    def following(self, now: datetime) -> datetime | None:
-        """The next beat: counted from the beginning of the active hours, so that a restart changes nothing."""
-        every, hours = self._times.every, self._times.hours
-        if every is None:
-            return None
-        if hours.has(now):
-            began = hours.began(now).astimezone(UTC)
-            count = math.floor((now.astimezone(UTC) - began) / every) + 1
-            following = (began + count * every).astimezone(now.tzinfo)
-            if following < hours.begins(now) and hours.has(following):
-                return following
-        return hours.begins(now)
 
     # --- a beat ------------------------------------------------------------------------------------------------------
 
@@ -112,7 +87,7 @@ class Beats:
             return Beat((), "frozen")
         if self._host.records.is_waiting(CONVERSATION):
             return Beat((), "running")
-        found = await self._look()
+        found = await triage(self._host)
         keys = {one.item.key for one in found}
         looked = {one.item.key: one.state for one in found if one.state and not one.is_due}
         if looked:
@@ -128,26 +103,17 @@ class Beats:
         await self._host.write(lambda tx: tx.deliver(inbound, profile))
         return Beat(tuple(found), "")
 
-    async def _look(self) -> list[Triaged]:
-        return await triage(self._probe, tables.states(self._host), self._host.now())
-
-    def report(self, turn: int, notify: bool, text: str) -> None:
+    def report(self, turn: int, text: str) -> None:
         """Take what the model has to say at the end of a beat."""
-        reports = self._reports.setdefault(turn, [])
-        if notify and (said := news(text)):
-            reports.append(said)
+        self._reports[turn] = text
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
         """Tell what a beat came to, and keep what it has seen. After a failure its items are due again."""
         found, now = self._asked.pop(turn.external_id, ()), self._host.now()
-        reports = self._reports.pop(turn.id, None)
-        if reports is None and ended.reason == "answered" and (said := news(ended.text)):
-            reports = [said]
-        texts = [text for text in reports or () if tables.is_news(tx, text, now)]
-        if texts:
-            outbound = Outbound(self.target(), "\n\n".join(texts), outside=", ".join(turn.outside))
-            tx.send(outbound, "From a heartbeat.")
-            self._told += texts
+        text = news(self._reports.pop(turn.id, ended.text if ended.reason == "answered" else ""))
+        if text and tables.is_news(tx, text, now):
+            tx.send(Outbound(self.target(), text, outside=", ".join(turn.outside)), "From a heartbeat.")
+            self._told.append(text)
         worked = ended.reason not in ("failed", "cancelled")
         self.trouble = "" if worked else ended.text or "It was stopped."
         if worked and found:
@@ -195,15 +161,10 @@ class Beats:
 
     async def dry_run(self) -> str:
         """The outcome that a beat now would have. Looks at what is watched; changes nothing and asks no model."""
-        found = await self._look()
+        found = await triage(self._host)
         if not any(one.is_due for one in found):
             return f"{table(found)}\n\nNothing is due: no model is asked."
-        text, inspect = prompt(found), self._host.get("inspect")
-        size = ""
-        if inspect:
-            tokens = await inspect.tokens(CONVERSATION, text, self._host.profile("heartbeat"))
-            size = f" (about {tokens:,} tokens, tools included)"
-        return f"{table(found)}\n\nThe model would be asked{size}:\n\n{text}"
+        return f"{table(found)}\n\nThe model would be asked:\n\n{prompt(found)}"
 
 
 def news(answer: str) -> str:

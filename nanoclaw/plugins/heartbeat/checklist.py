@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
+
+from nanoclaw.plugins.heartbeat.hours import UNIT, span_of
 
 FILE = "HEARTBEAT.md"
 
@@ -18,26 +20,26 @@ Kind = Literal["file", "url", "command"]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """`target` is a path in the workspace, an address, or a shell command; `more` is what the line names besides."""
+    """`target` is a path in the workspace, an address, or a shell command."""
 
     kind: Kind
     target: str
-    more: tuple[Watch, ...] = ()
 
     def __str__(self) -> str:
-        own = f"$ {self.target}" if self.kind == "command" else self.target
-        return ", ".join([own, *map(str, self.more)])
+        return f"$ {self.target}" if self.kind == "command" else self.target
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """`text` is all of it, as the model gets it; `every` is None if the line does not say how often. `unheard` are its
-    first words about time that are not understood."""
+    """`text` is all of it, as the model gets it; `every` is None if the line does not say how often."""
 
     text: str
     every: timedelta | None = None
-    watch: Watch | None = None
-    unheard: str = ""
+    watches: tuple[Watch, ...] = ()
+
+    @property
+    def watched(self) -> str:
+        return ", ".join(map(str, self.watches))
 
     @property
     def key(self) -> str:
@@ -79,35 +81,20 @@ def _list_lines(text: str) -> list[str]:
 
 
 def _item(text: str) -> Item:
-    watch, said = _watch(text), text
-    for one in (watch, *watch.more) if watch else ():
+    watches, said = _watches(text), text
+    for one in watches:
         said = said.replace(one.target, " ", 1)
-    every = _every(said)
-    rest = re.sub(_EVERY, " ", said, count=1, flags=re.IGNORECASE) if every else said
-    left = re.search(_UNHEARD, rest, re.IGNORECASE)
-    return Item(text, every, watch, left[0] if left else "")
+    return Item(text, span_of(said), watches)
 
 
-def _every(text: str) -> timedelta | None:
-    found = re.search(_EVERY, text, re.IGNORECASE)
-    if not found or found["count"] == "0":
-        return None
-    count = 2 if found["other"] else int(found["count"] or 1)
-    unit = "d" if found["night"] else found["unit"] or found["first"] or found["last"]
-    return count * _UNITS[unit[0].lower()]
-
-
-def _watch(text: str) -> Watch | None:
-    for found in re.finditer(_WATCH, text, re.IGNORECASE):
-        if first := _target(found):
-            more = list[Watch]()
-            also = re.compile(_ALSO, re.IGNORECASE)
-            following = also.match(text, found.end())
-            while first.kind != "command" and following and (another := _target(following)):
-                more.append(another)
-                following = also.match(text, following.end())
-            return replace(first, more=tuple(more))
-    return None
+def _watches(text: str) -> tuple[Watch, ...]:
+    """All that the first words of this kind name; a command is the last."""
+    first = next((one for one in re.finditer(_WATCH, text, re.IGNORECASE) if _target(one)), None)
+    watches, found = list[Watch](), first
+    while found and (watch := _target(found)):
+        watches.append(watch)
+        found = re.compile(_ALSO, re.IGNORECASE).match(text, found.end()) if watch.kind != "command" else None
+    return tuple(watches)
 
 
 def _target(found: re.Match[str]) -> Watch | None:
@@ -130,21 +117,7 @@ def _target(found: re.Match[str]) -> Watch | None:
 _COMMENT = r"(?s)<!--.*?(?:-->|\Z)"
 _BULLET = r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+"
 _BOX = r"\[([ xX✓✔])\](?:\s+|$)"
-_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-_UNIT = r"(m|min|mins|minutes?|h|hours?|d|days?|w|weeks?)"
-_LY = "hourly|daily|weekly"  # "the daily news" says nothing of how often
-_EVERY = (
-    rf"\b(?:every|each)\s+(?:(?P<count>\d{{1,4}})\s*|(?P<other>other|second)\s+)?(?P<unit>{_UNIT}|(?P<night>morning|evening|night))\b"
-    rf"|^(?P<first>{_LY})\b(?![/-]|\.\w)"
-    rf"|(?<![\w/.-])(?<!\bthe )(?P<last>{_LY})(?=\s*(?:[,;:!?)]|\.\s|\.?$))"
-)
-_EVERY_AT_END = rf"[\s,;(]*\bevery\s+\d{{1,4}}\s*{_UNIT}\)?\.?$"
-_UNHEARD = (
-    r"\b(?:every|each|once an?|twice an?)\s+(?:(?:other|second|few)\s+|\d[\d.,]*\s*)?"
-    r"(?:(?:two|three|four|five|six|ten|twelve)\s+\w+|s|secs?|hours?|days?|weeks?|months?|quarter|years?|morning|noon|"
-    r"afternoon|evening|night|weekend|weekday|seconds?|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
-    r"|(?<![\w/.-])(?:hourly|daily|weekly|biweekly|fortnightly|monthly|quarterly|yearly|nightly)\b(?![/-]|\.\w)"
-)
+_EVERY_AT_END = rf"[\s,;(]*\bevery\s+\d{{1,4}}\s*{UNIT}\)?\.?$"
 _TARGET = r"(?:`(?P<quoted>[^`]+)`|\$\s+(?P<command>.+)|(?P<bare>https?://[^\s`]+|[^\s`$,;][^\s`,;]*))"
 _WATCH = rf"\bwatch:?\s+{_TARGET}"
 _ALSO = rf"(?:\s*[,;]\s*(?:and\s+)?|(?<=,)\s+(?:and\s+)?|\s+(?:and|or|&)\s+){_TARGET}"

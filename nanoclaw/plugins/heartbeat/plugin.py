@@ -14,7 +14,6 @@ from nanoclaw.plugins.heartbeat.tables import MARKS, MIGRATIONS
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.heartbeat.beats import Beats
-    from nanoclaw.plugins.heartbeat.probe import Probe
 
 CAPABILITY = (
     "The program reads HEARTBEAT.md every {} ({}) and wakes you for what is due. To keep watching something, "
@@ -54,26 +53,7 @@ class Heartbeat(Plugin):
     def public(self) -> Beats:
         from nanoclaw.plugins.heartbeat.beats import Beats
 
-        return Beats(self._host, self._times, self._probe)
-
-    @cached_property
-    def _probe(self) -> Probe:
-        """Commands of the checklist get the environment and limits that those of the model get, and obey the same
-        rules."""
-        from nanoclaw.plugins.heartbeat.probe import Probe
-        from nanoclaw.redaction import clean_environment
-
-        host = self._host
-        given = host.environment
-        granted = {name: given[name] for name in host.setting("skills.environment") or () if name in given}
-        environment = {**clean_environment(given, host.redact.values), **granted}
-        allow = host.setting("net.allow")
-        shell = self._host.get("shell")
-        return Probe(host.reach, environment, host.redact, self._refusal, allow, shell)
-
-    def _refusal(self, command: str) -> str:
-        rules = self._host.get("rules")
-        return str(rules.refusal("exec", {"command": command})) if rules else ""
+        return Beats(self._host, self._times)
 
     def tools(self) -> Iterable[Tool]:
         return [tool(self._report, reach="none", open_to=("heartbeat",))._replace(ends=True)]
@@ -87,7 +67,7 @@ class Heartbeat(Plugin):
         """End this heartbeat: tell the person one thing, or (notify false) nothing."""
         if notify and not text.strip():
             raise ToolError("report with notify needs a text for the person. Nothing was sent.")
-        self.public.report(context.turn, notify, text)
+        self.public.report(context.turn, text if notify else "")
         return "reported" if notify else "nothing is told"
 
     def commands(self) -> Iterable[Command]:

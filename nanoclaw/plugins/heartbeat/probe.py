@@ -6,16 +6,13 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 from nanoclaw.beneath.paths import PathError, PathRefused, open_folder, open_for_reading, resolve
-from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import NanoclawError, ToolError
+from nanoclaw.core.plugin import Host
 from nanoclaw.escapes import plain
 from nanoclaw.plugins.heartbeat.checklist import Watch
 
@@ -25,114 +22,85 @@ SEEN_CHARACTERS = 16_000
 MOST_BYTES = 16_000_000
 """Of a larger file the rest counts by its size and time only."""
 
-_SHELL = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
-
 COMMAND_SECONDS, PAGE_SECONDS = 20.0, 20.0
 PAGE_BYTES = 1_000_000
 FOLDER_FILES = 10_000
 FOLDER_DEPTH = 100
 
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """`seen` is the beginning of what was found; `problem` says why nothing could be found out, '' mostly."""
-
-    sha256: str = ""
-    seen: str = ""
-    problem: str = ""
+Seen = tuple[str, str]
+"""The SHA-256 of what was found, and its beginning without secrets."""
 
 
 class Probe:
-    def __init__(
-        self,
-        reach: Reach,
-        environment: Mapping[str, str],
-        redact: Callable[[str], str] = str,
-        refusal: Callable[[str], str] | None = None,
-        allow: tuple[str, ...] = (),
-        shell: Any = None,
-    ) -> None:
-        """`environment` is all that commands see; `shell` prepares and bounds them, if it is there. `redact` takes
-        secrets out of what is kept; `refusal(command)` says why one must not run. Of private places
-        pages are read that `allow` names."""
-        self.root, self.reach, self._redact, self._refusal = reach.root, reach, redact, refusal
-        self._allow, self._shell = allow, shell
-        self._environment = {**environment, "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+    def __init__(self, host: Host) -> None:
+        self._host, self._reach = host, host.reach
 
-    async def read(self, watch: Watch) -> Reading:
-        """Never raises, except CancelledError."""
-        if watch.more:
-            return self._together([(one, await self.read(one)) for one in (replace(watch, more=()), *watch.more)])
+    async def read(self, watches: Sequence[Watch]) -> Seen:
+        """Raises ToolError with the reason why one cannot be looked at."""
+        found = [await self._read(watch) for watch in watches]
+        if len(found) == 1:
+            return found[0]
+        most = SEEN_CHARACTERS // len(found)  # each line says of what it is
+        lines = [
+            f"{of}: {line}" for of, (_, seen) in zip(watches, found, strict=True) for line in seen[:most].splitlines()
+        ]
+        return _hash("".join(sha256 for sha256, _ in found).encode()), "\n".join(lines)
+
+    async def _read(self, watch: Watch) -> Seen:
         try:
-            if watch.kind == "command":
-                return self._found(await self._command(watch.target))
-            if watch.kind == "url":
-                return self._found(await self._page(watch.target))
-            return self._file(watch.target)
+            if watch.kind == "file":
+                return self._file(watch.target)
+            text = await (self._command if watch.kind == "command" else self._page)(watch.target)
+            return self._seen(text.encode("utf-8", "replace"), text)
         except (NanoclawError, OSError, ValueError) as error:
             reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            return Reading(problem=reason or type(error).__name__)
+            raise ToolError(f"{watch} could not be checked: {reason or type(error).__name__}") from None
 
-    def _cleaned(self, text: str) -> str:
-        return self._redact(plain(text))
+    def _seen(self, data: bytes, text: str) -> Seen:
+        return _hash(data), self._host.redact(plain(text))[:SEEN_CHARACTERS]
 
-    def _found(self, text: str) -> Reading:
-        return Reading(_hash(text.encode("utf-8", "replace")), self._cleaned(text)[:SEEN_CHARACTERS])
-
-    def _together(self, readings: list[tuple[Watch, Reading]]) -> Reading:
-        """Each line of what was found says of what it is."""
-        most = SEEN_CHARACTERS // len(readings)
-        seen = [f"{watch}: {line}" for watch, one in readings for line in one.seen[:most].splitlines()]
-        problems = [f"{watch}: {one.problem}" for watch, one in readings if one.problem]
-        return Reading(_hash("".join(one.sha256 for _, one in readings).encode()), "\n".join(seen), "; ".join(problems))
-
-    def _file(self, path: str) -> Reading:
+    def _file(self, path: str) -> Seen:
         try:
-            if not resolve(self.reach, path, for_writing=False).exists():
-                return Reading(_hash(b""), "")  # it may come
+            if not resolve(self._reach, path, for_writing=False).exists():
+                return _hash(b""), ""  # it may come
         except PathRefused:
             raise
         except PathError:
-            with open_folder(self.reach, path) as folder:
-                return self._found("\n".join(_entries(folder)))
-        digest, begin, left = hashlib.sha256(), b"", MOST_BYTES
-        with open_for_reading(self.reach, path) as file:
-            while left > 0 and (data := file.read(min(left, 1 << 20))):
-                digest.update(data)
-                begin += data[: SEEN_CHARACTERS * 4 - len(begin)]
-                left -= len(data)
-            if not left:
-                found = os.fstat(file.fileno())
-                digest.update(f"{found.st_size} {found.st_mtime_ns}".encode())
-        return Reading(digest.hexdigest(), self._cleaned(begin.decode("utf-8", "replace"))[:SEEN_CHARACTERS])
+            with open_folder(self._reach, path) as folder:
+                text = "\n".join(_entries(folder))
+                return self._seen(text.encode("utf-8", "replace"), text)
+        with open_for_reading(self._reach, path) as file:
+            data, about = file.read(MOST_BYTES), os.fstat(file.fileno())
+        rest = f"{about.st_size} {about.st_mtime_ns}" if about.st_size > MOST_BYTES else ""
+        return self._seen(data + rest.encode(), data[: SEEN_CHARACTERS * 4].decode("utf-8", "replace"))
 
     async def _command(self, command: str) -> str:
+        """Run it with the environment and limits of the model's commands, and by the same rules."""
         from nanoclaw.spawn import run_process
 
-        if self._refusal and (why := self._refusal(command)):
+        shell, rules = self._host.get("shell"), self._host.get("rules")
+        if shell is None:
+            raise ToolError("commands are run by the plugin shell, which is off")
+        if rules and (why := rules.refusal("exec", {"command": command})):
             raise ToolError(why)
-        arguments, environment, keeper = (_SHELL, "-c", command), self._environment, None
-        if self._shell:
-            arguments, environment, keeper = await self._shell.prepare_alone(command, environment)
+        environment = {**shell.variables, "GIT_OPTIONAL_LOCKS": "0"}
+        arguments, environment, keeper = await shell.prepare_alone(command, environment)
         ended = await run_process(
             arguments,
-            folder=self.root,
+            folder=self._host.workspace,
             environment=environment,
             timeout_seconds=COMMAND_SECONDS,
-            bounds=self._shell.bounds if self._shell else None,
+            bounds=shell.bounds,
             keeper=keeper,
         )
+        said = ended.head.decode("utf-8", "replace")
         if ended.why == "timeout":
             raise ToolError(f"it was stopped after {COMMAND_SECONDS:.0f} s")
-        if ended.why == "flood":
-            raise ToolError("it was stopped: too much output")
-        if ended.why == "not begun":
-            raise ToolError(f"the sandbox could not be set up: {ended.head.decode('utf-8', 'replace')[:200]}")
         if ended.why != "exited":
-            raise ToolError("it was stopped: too many processes or too much memory (see limits.exec_…)")
+            raise ToolError(f"it was stopped ({ended.why}; limits.exec_… has the limits): {said[:200]}")
         status = f"\n[exit status {ended.status}]" if ended.status else ""
         gap = f"\n[... {ended.dropped} bytes ...]\n" if ended.dropped else ""
-        return f"{ended.head.decode('utf-8', 'replace')}{gap}{ended.tail.decode('utf-8', 'replace')}{status}"
+        return f"{said}{gap}{ended.tail.decode('utf-8', 'replace')}{status}"
 
     async def _page(self, address: str) -> str:
         from nanoclaw.net.page import fetch
@@ -140,7 +108,7 @@ class Probe:
 
         try:
             async with asyncio.timeout(PAGE_SECONDS):
-                return (await fetch(address, PAGE_BYTES, allow=self._allow)).text
+                return (await fetch(address, PAGE_BYTES, allow=self._host.setting("net.allow"))).text
         except NotPublic as error:
             raise ToolError(f"{error}{': net.allow can open it' if error.is_private else ''}") from None
         except TimeoutError:
@@ -167,8 +135,6 @@ def _entries(folder: int) -> list[str]:
 
 def change(before: str, after: str, most: int) -> str:
     """The lines that went (-) and came (+), up to a number of characters. '' when both are alike."""
-    if before == after:
-        return ""
     import difflib
 
     old, new = (text.splitlines()[:DIFF_LINES] for text in (before, after))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -59,9 +60,7 @@ def states(host: Host) -> dict[str, ItemState]:
 
 def keep_states(tx: Tx, changed: Mapping[str, ItemState], keys: Collection[str]) -> None:
     """Write new states; items that are not among the `keys` are gone."""
-    for (key,) in tx.execute("SELECT key FROM checklist"):
-        if key not in keys:
-            tx.execute("DELETE FROM checklist WHERE key = ?", key)
+    tx.execute("DELETE FROM checklist WHERE key NOT IN (SELECT value FROM json_each(?))", json.dumps([*keys]))
     sql = "INSERT OR REPLACE INTO checklist (key, at, sha256, seen) VALUES (?, ?, ?, ?)"
     for key, state in changed.items():
         tx.execute(sql, key, stamp(state.at), state.sha256, state.seen)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from nanoclaw.beneath.paths import open_for_reading
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.plugin import Host
 from nanoclaw.outside_text import block
 from nanoclaw.plugins.heartbeat import checklist
 from nanoclaw.plugins.heartbeat.checklist import Item
 from nanoclaw.plugins.heartbeat.probe import Probe, change
-from nanoclaw.plugins.heartbeat.tables import ItemState
+from nanoclaw.plugins.heartbeat.tables import ItemState, states
 
 ITEM_EVERY = timedelta(hours=4)
 """For an item that names neither a time nor anything to watch."""
@@ -35,33 +36,33 @@ class Triaged:
     state: ItemState | None = None
 
 
-async def triage(probe: Probe, states: Mapping[str, ItemState], now: datetime) -> list[Triaged]:
-    """Look at each item of the checklist. Changes nothing and asks no model; `now` is in the heartbeat's zone."""
-    items = checklist.parse(read_checklist(probe.reach))
-    return [await _triaged(item, states.get(item.key), probe, now) for item in items]
+async def triage(host: Host) -> list[Triaged]:
+    """Look at each item of the checklist. Changes nothing and asks no model."""
+    items, known = checklist.parse(_checklist(host)), states(host)
+    return [await _triaged(item, known.get(item.key), Probe(host), host.now()) for item in items]
 
 
 async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datetime) -> Triaged:
-    if item.watch is None:
+    if not item.watches:
         every = item.every or ITEM_EVERY
         if state is None:
-            return Triaged(item, True, "it is new", state=ItemState(now))
+            return Triaged(item, True, f"every {_span(every)}, it is new", state=ItemState(now))
         why = f"every {_span(every)}, last {time_of(state.at, now)}"
         is_due = _is_over(state.at, now, every)
         return Triaged(item, is_due, why, state=ItemState(now) if is_due else None)
     if item.every and state and not _is_over(state.at, now, item.every):
         return Triaged(item, False, f"checked every {_span(item.every)}, last {time_of(state.at, now)}")
-    found = await probe.read(item.watch)
-    if found.problem:
-        return Triaged(item, False, f"{item.watch} could not be checked: {found.problem}")
-    seen = ItemState(now, found.sha256, found.seen)
+    try:
+        seen = ItemState(now, *await probe.read(item.watches))
+    except ToolError as error:
+        return Triaged(item, False, str(error))
     if state is None:
-        return Triaged(item, False, f"{item.watch}: first check, only later changes count", state=seen)
-    if state.sha256 == found.sha256:
-        why = f"{item.watch} is as it was {time_of(state.at, now)}"
+        return Triaged(item, False, f"{item.watched}: first check, only later changes count", state=seen)
+    if state.sha256 == seen.sha256:
+        why = f"{item.watched} is as it was {time_of(state.at, now)}"
         return Triaged(item, False, why, state=seen if item.every else None)
-    lines = change(state.seen, found.seen, CHANGE_CHARACTERS)
-    return Triaged(item, True, f"{item.watch} has changed", lines or "(beyond the part that is compared)", seen)
+    lines = change(state.seen, seen.seen, CHANGE_CHARACTERS)
+    return Triaged(item, True, f"{item.watched} has changed", lines or "(beyond the part that is compared)", seen)
 
 
 def _is_over(since: datetime, now: datetime, span: timedelta) -> bool:
@@ -80,13 +81,13 @@ def prompt(found: Iterable[Triaged]) -> str:
             shown = one.change[:left]
             left -= len(shown)
             cut = "" if shown == one.change else " …"
-            lines += [f"   {one.why}:", block(str(one.item.watch), f"{shown}{cut}")]
+            lines += [f"   {one.why}:", block(one.item.watched, f"{shown}{cut}")]
     return "\n".join([HEAD, "", *lines, "", TAIL])
 
 
 def sources(found: Iterable[Triaged]) -> str:
     """The places whose text is shown to the model."""
-    return ", ".join(dict.fromkeys(str(one.item.watch) for one in found if one.is_due and one.change))
+    return ", ".join(dict.fromkeys(one.item.watched for one in found if one.is_due and one.change))
 
 
 HEAD = "A heartbeat: no person wrote this. These lines of the person's checklist HEARTBEAT.md are due:"
@@ -106,22 +107,19 @@ def table(found: Sequence[Triaged]) -> str:
     lines = []
     for one in found:
         text = one.item.text if len(one.item.text) <= 80 else one.item.text[:79] + "…"
-        unheard = f"; “{one.item.unheard}” is not understood, say 30m, 12h, 1d or 2w" * bool(one.item.unheard)
-        lines.append(f"- {'due' if one.is_due else 'not due'}: {text} ({one.why}{unheard})")
+        lines.append(f"- {'due' if one.is_due else 'not due'}: {text} ({one.why})")
     return "\n".join(lines)
 
 
-def read_checklist(reach: Reach) -> str:
-    """'' when it is missing; one that cannot be read is logged."""
-    if not (reach.root / checklist.FILE).exists():
-        return ""
+def _checklist(host: Host) -> str:
+    """Its text, '' when it is missing; one that cannot be read is logged."""
     try:
-        with open_for_reading(reach, checklist.FILE) as file:
+        with open_for_reading(host.reach, checklist.FILE) as file:
             return file.read(CHECKLIST_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
     except OSError as error:
-        from nanoclaw.log import logger
-
-        logger.warning("{} cannot be read: {}", checklist.FILE, error)
+        host.log.warning("{} cannot be read: {}", checklist.FILE, error)
         return ""
 
 

@@ -82,10 +82,6 @@ class Inspection:
         inbound = Inbound(place, sender, "", message, role="owner", conversation=conversation)
         return await self._host.preview(conversation, inbound, profile)
 
-    async def tokens(self, conversation: Address, text: str, profile: Profile) -> int:
-        """About how large the request for a message would be, tools included."""
-        return sum(row.tokens for row in self.rows(await self.preview(conversation, text, profile)))
-
     def rows(self, preview: Preview) -> list[PromptRow]:
         from nanoclaw.plugins.inspect import request
 
