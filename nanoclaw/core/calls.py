@@ -30,7 +30,7 @@ from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.tool import Shown, ToolContext, nobody
 from nanoclaw.core.turn import RunningTurn
 from nanoclaw.escapes import one_line, plain
-from nanoclaw.outputs.outputs import LARGE, Outputs, shortened_diff
+from nanoclaw.outputs.outputs import Outputs, shortened_diff
 from nanoclaw.outside_text import block
 from nanoclaw.tool_schema import ArgumentsError, check, parse
 
@@ -217,9 +217,7 @@ class Toolbox:
         finally:
             progress.close()
         result = await self.chain.after_tool(judged.checked, result, turn)
-        text = result.text or "(no output)"
-        if len(text) > LARGE:
-            text = self._outputs.shortened(judged.checked.name, text)
+        text = self._outputs.shortened(judged.checked.name, result.text) or "(no output)"
         if result.outside:
             text = block(result.outside, text)
         return result._replace(text=text, diff=result.diff and shortened_diff(result.diff))

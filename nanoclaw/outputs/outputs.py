@@ -47,7 +47,9 @@ class Outputs:
         self._root = root
 
     def shortened(self, tool: str, text: str) -> str:
-        """Of a LARGE text its head and tail and the file with all of it."""
+        """The text, or if it is large its head and tail and the file with all of it."""
+        if len(text) <= LARGE:
+            return text
         left_out = f"{len(text) - HEAD - TAIL:,} characters"
         return f"{text[:HEAD]}\n[... {left_out} left out ...]\n{text[-TAIL:]}\n{hint(self.keep(tool, text))}"
 
