@@ -40,7 +40,7 @@ def test_r_on_a_pipe_lists_them_and_says_how_to_name_one(home: Home) -> None:
 
 
 def test_an_answer_that_broke_off_is_not_told_as_the_one_before(home: Home, server: ModelServer) -> None:
-    server.script(slowly("It rains", ".")[0])
+    server.script(slowly("It rains all", " day.")[0])  # a word is shown when it is whole
     home.pace = 1.0  # or the model, which says no more, is soon asked again
     with closing(Running(home, "-c")) as killed:
         killed.say("And now?")
