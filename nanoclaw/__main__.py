@@ -23,6 +23,8 @@ def main() -> int:
 
 def run() -> int:
     """The exit status of what the command line says."""
+    if sys.stdin is None:  # it was closed
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.argv[1:] in (["--version"], ["-V"]):  # before anything else is imported
         from nanoclaw import __version__
 

@@ -93,7 +93,7 @@ def _home(environ: Mapping[str, str]) -> str:
 
 def piped() -> str:
     """The text that is piped in, '' for a person's terminal."""
-    if sys.stdin is None or sys.stdin.isatty():
+    if sys.stdin.isatty():
         return ""
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 

@@ -45,7 +45,7 @@ def init(config: Config, options: Options) -> int:
     if not lines:
         from nanoclaw.commands.questions import ask, needed
 
-        if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
+        if sys.stdin.isatty() and sys.stdout.isatty():
             ask(config)
         else:
             print(needed(config), end="")

@@ -92,11 +92,8 @@ def _checked_name(name: str) -> str:
 
 def _asked(name: str) -> str:
     """Read the key from the terminal without an echo, or from a pipe. Raises ConfigError."""
-    if sys.stdin is not None and sys.stdin.isatty():
-        value = getpass.getpass(f"{name} (it is not shown): ").strip()
-    else:
-        value = sys.stdin.read().strip() if sys.stdin else ""
-    if not value:
+    given = getpass.getpass(f"{name} (it is not shown): ") if sys.stdin.isatty() else sys.stdin.read()
+    if not (value := given.strip()):
         raise ConfigError("no key was given. Nothing was saved.")
     if not value.isprintable():
         raise ConfigError("a key is one line without control characters. Nothing was saved.")

@@ -81,7 +81,7 @@ def _help(channel: str) -> LinkHelp:
 def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Config:
     """The configuration with a secret that the person pastes. Raises ConfigError if nobody can, or it is invalid."""
     told = _help(channel)
-    if not told.asks or sys.stdin is None or not sys.stdin.isatty():
+    if not told.asks or not sys.stdin.isatty():
         raise ConfigError(told.missing)
     print(told.steps)
     secret = getpass.getpass(f"{told.asks.capitalize()} (it is not shown): ").strip()

@@ -35,7 +35,7 @@ async def _forget(config: Config, options: Options) -> int:
         numbers = _numbers(options, listing.exact)
         if not numbers:
             print("Nothing was forgotten.")
-            return 0 if sys.stdin is not None and sys.stdin.isatty() else 1
+            return 0 if sys.stdin.isatty() else 1
         print(forgetter.forget(query, numbers).summary())
         return 0
 
@@ -48,7 +48,7 @@ def _numbers(options: Options, exact: Sequence[int]) -> list[int]:
     if not answer:
         what = f"{len(exact)} with exactly these words" if exact else "none, only numbers"
         attach.say(f"forget them? It cannot be undone. y ({what}), numbers such as 1,3, or N:")
-        answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
+        answer = sys.stdin.readline().strip()
         if answer.lower() in ("y", "yes"):
             return list(exact)
     numbers = [part for part in answer.replace(",", " ").split() if part.isdigit()]

@@ -84,6 +84,8 @@ def test_what_is_piped_in_is_part_of_the_question(home: Home, server: ModelServe
     home.environment["PYTHONIOENCODING"] = "utf-8:strict"  # as in most languages' settings
     home.run("-m", "-", stdin=b"half \xff of it")
     assert server.asked[2].json["messages"][-1]["content"] == "half \ufffd of it"
+    shut = ["sh", "-c", 'exec "$@" <&-', "", *home.command()]  # its input is closed
+    assert subprocess.run(shut, env=home.variables(), cwd=REPOSITORY, timeout=100, check=False).returncode == 0
 
 
 def test_a_text_of_odd_bytes_on_the_command_line_is_answered(home: Home, server: ModelServer) -> None:
@@ -273,7 +275,7 @@ def test_a_question_that_has_waited_long_enough_is_told_who_is_running(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NANOCLAW_HOME", str(home.root))
-    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stdin", Path(os.devnull).open())  # noqa: SIM115
     monkeypatch.setattr(talking, "_PATIENCE_SECONDS", 0)
     with held(home.root / "state.db") as process:
         assert cli.run(["-m", "me too"]) == 1
