@@ -397,7 +397,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
     "files of the home, out of reach of tools": (
         *("start.home", "start.settings_file", "start.store_lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),
         *("start.opening", "channels.terminal.keyboard", "channels.attach", "channels.newest"),
-        "home_socket",
+        *("home_socket", "__main__"),  # the second: the empty device
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
         *("snapshots.saved", "plugins.mcp.listing", "plugins.mcp.oauth"),
