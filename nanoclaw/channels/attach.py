@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 VERSION = 1
+LAST = 2**62
+"""A row behind every message."""
 HELLO_SECONDS = 5.0
 TIMEOUT_SECONDS = 120.0
 """That `nanoclaw -m` waits for a sign of the model."""
@@ -162,18 +164,18 @@ def encoded(frame: dict[str, Any]) -> bytes:
     return data
 
 
-def connect(folder: str, want: str, session: str = "") -> Link | None:
+def connect(folder: str, want: str, session: str = "", seen: int = LAST) -> Link | None:
     """A line to the process that owns the home `folder`; None when none listens there.
 
-    `want` is chat, answer, command, status, or home: a gateway asks for that. Raises StoreBusy if it refuses or
-    does not answer.
+    `want` is chat, answer, command, status, or home: a gateway asks for that. `seen` is the last message that a chat
+    has shown, and gets those after it. Raises StoreBusy if it refuses or does not answer.
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(HELLO_SECONDS)
     link = Link(line)
     try:
         in_reach(folder, line.connect)
-        link.send({"nanoclaw": VERSION, "want": want, "session": session})
+        link.send({"nanoclaw": VERSION, "want": want, "session": session, "seen": seen})
         link.hello = link.receive()
     except ValueError:
         raise StoreBusy(f"the program that listens at {os.path.join(folder, NAME)} is not nanoclaw: end it") from None

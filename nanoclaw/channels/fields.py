@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import Any
 
+from nanoclaw.core.provider import whole
+
 Fields = dict[str, Any]
 
 
@@ -33,13 +35,12 @@ def string(value: Any) -> str:
     return whole(value) if isinstance(value, str) else ""
 
 
-def whole(text: str) -> str:
-    """Halves of characters that have lost their other half become U+FFFD: no file and no request takes them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+def identifier(fields: Fields, key: str, form: str) -> str:
+    """An id of the platform's, of that form. Raises Malformed."""
+    value = fields.get(key)
+    if not isinstance(value, str) or not re.fullmatch(form, value):
+        raise Malformed(f"{key!r} is missing or no id")
+    return value
 
 
 def mime(value: Any, otherwise: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nanoclaw.channels.attach import LAST
 from nanoclaw.commands.talking import TerminalChat, run
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.start.config import Config
@@ -54,9 +55,9 @@ class _RemoteChat(TerminalChat):
         from nanoclaw.channels.socket.remote import attached
         from nanoclaw.channels.web_socket import UnknownToken
 
-        session = self._relay.address.chat if self._relay else self._options.session
         try:
-            async with attached(self._options.url, self._token, session) as link:
+            place = self._relay.place if self._relay else (self._options.session, LAST)
+            async with attached(self._options.url, self._token, *place) as link:
                 await self._attached(link)
         except UnknownToken as refusal:
             raise _NotLetIn(str(refusal)) from None

@@ -194,13 +194,10 @@ class TerminalChat:
 
     async def _once(self) -> None:
         """Talk until the person leaves, or whoever answers is gone."""
-        config, session = self._config, self._options.session
-        if self._relay:
-            session = self._relay.address.chat
         if self._relay is None:
-            link = _attached(config, "chat", session, self._options.model)
+            link = _attached(self._config, "chat", self._options.session, self._options.model)
         else:  # the person may be typing
-            link = await asyncio.to_thread(attach.connect, str(config.home), "chat", session)
+            link = await asyncio.to_thread(attach.connect, str(self._config.home), "chat", *self._relay.place)
         if link:
             await self._attached(link)
         elif time.monotonic() >= self._waits_until:
@@ -219,7 +216,10 @@ class TerminalChat:
         elif self._gone:
             self._tell(f"{self._gone}; attached to process {pid}")
             self._gone = ""
+        if self._relay.seen == attach.LAST:
+            self._relay.seen = link.hello.get("last", attach.LAST)
         await talk_over(link, self._relay)
+        self._relay.seen = attach.LAST  # it goes elsewhere
 
     async def _alone(self) -> None:
         from nanoclaw.channels.socket.terminals import GATEWAY_SECONDS
@@ -236,6 +236,7 @@ class TerminalChat:
                 hello = greeting(model or "no model", told, config.workspace_path if is_first else None)
                 hello = "\n".join([hello, *self._last])
                 self._relay = self._sit_down(hello, commands_of(app), Attachable(app).words)
+                self._relay.seen = app.outbox.last()
             else:
                 app.inherits = True
                 self._tell(f"{self._gone}; this terminal continues on its own. {lack}".rstrip())
@@ -485,7 +486,8 @@ class Attachable:
         from nanoclaw.commands.greeting import urgent
 
         app = self._app
-        return {"version": __version__, "model": app.model_name(), "commands": commands_of(app), "urgent": urgent(app)}
+        about = {"version": __version__, "model": app.model_name(), "last": app.outbox.last()}
+        return {**about, "commands": commands_of(app), "urgent": urgent(app)}
 
     async def status(self) -> dict[str, Any]:
         from nanoclaw.commands.doctor import found
@@ -495,6 +497,9 @@ class Attachable:
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         rows = [] if self._app.router.is_frozen else self._app.outbox.pending("terminal")
         return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]
+
+    def shown_since(self, address: Address, row: int) -> list[Outbound]:
+        return self._app.outbox.shown_since(address, row)
 
     def questions(self, address: Address) -> list[str]:
         return asks.reminders(address) if (asks := self._app.public("approvals")) else []

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nanoclaw.beneath.paths import PathError, PathRefused, resolve
 from nanoclaw.beneath.reach import Reach
@@ -93,6 +93,12 @@ class Outbox:
             yield from (_row(*columns) for columns in found)
             last, most = found[-1][0], 100
 
+    def shown_since(self, address: Address, row: int) -> list[Outbound]:
+        """What a chat was sent after a row, in order; of much the newest."""
+        sql = f"SELECT {_COLUMNS} FROM outbox WHERE channel = ? AND chat = ? AND state = 'delivered' AND id > ?"
+        found = self._store.rows(f"{sql} ORDER BY id DESC LIMIT 200", *address, row)
+        return [_row(*columns).outbound._replace(key=f"{columns[0]}.1") for columns in reversed(found)]
+
     def last(self) -> int:
         """The number of the newest row, 0 when there is none."""
         return int(self._store.rows("SELECT coalesce(max(id), 0) FROM outbox")[0][0])
@@ -154,20 +160,8 @@ class Outbox:
 _COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts, at"
 
 
-def _row(
-    id_: int,
-    channel: str,
-    chat: str,
-    text: str,
-    files: str,
-    reply_to: str,
-    attempts: int,
-    due: str,
-    is_reply: int,
-    buttons: str,
-    parts: str,
-    at: str,
-) -> Row:
+def _row(*columns: Any) -> Row:
+    id_, channel, chat, text, files, reply_to, attempts, due, is_reply, buttons, parts, at = columns
     # each was [label, text] once: of a list like that the last is the only one with words, for who forgets some
     shown = tuple(Button(**one) if isinstance(one, dict) else Button(*one) for one in json.loads(buttons))
     time = datetime.fromisoformat(at) if at else None

@@ -65,7 +65,7 @@ class FakeHost:
     def facts(self) -> dict[str, Any]:
         return {"version": "9", "model": "some/model"}
 
-    async def mend(self) -> list[list[str]]:
+    def shown_since(self, address: Address, row: int) -> list[Outbound]:
         return []
 
     async def status(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, mo
     async with place(tmp_path) as here:
         _, writer = await here.raw()
         writer.write(hello())
-        await until(lambda: here.terminals.attached == 1)
+        await until(lambda: len(here.terminals._lines) == 1)
         async with here.chat() as terminal:
             _, other = here.terminals._terminals
             send = other.send
@@ -233,7 +233,7 @@ async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, mo
             skip(frames._SHOWN_SECONDS)
             assert await sending
             assert terminal.sent.qsize() == 1
-        await until(lambda: here.terminals.attached == 0)
+        await until(lambda: len(here.terminals._lines) == 0)
 
 
 async def test_one_that_does_not_read_is_let_go_and_blocks_nobody(
@@ -246,7 +246,7 @@ async def test_one_that_does_not_read_is_let_go_and_blocks_nobody(
         await until(lambda: here.terminals.serves(Outbound(MAIN, "")))
         for _ in range(200):
             here.terminals.show(MAIN, TextDelta("x" * 10_000))
-        await until(lambda: here.terminals.attached == 0)
+        await until(lambda: len(here.terminals._lines) == 0)
         writer.close()
 
 
@@ -465,7 +465,7 @@ async def test_an_answer_longer_than_a_line_arrives_whole_and_its_terminal_stays
         for _ in range(2):
             assert await here.terminals.send(answer)
             assert terminal.sent.get_nowait() == answer
-        assert here.terminals.attached == 1
+        assert len(here.terminals._lines) == 1
 
 
 async def test_a_question_too_long_for_a_line_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

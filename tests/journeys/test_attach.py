@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from tests.journeys.command import Home, Running
 from tests.journeys.conftest import Start
-from tests.model_server import ModelServer, says
+from tests.model_server import ModelServer, delta, events, says
 
 
 @pytest.fixture
@@ -33,23 +33,22 @@ def other(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def token(home: Home, url: str, start: Start, other: Home) -> Iterator[Path]:
+def gateway(url: str, start: Start) -> Running:
+    return start("gateway")
+
+
+@pytest.fixture
+def token(home: Home, gateway: Running, tmp_path: Path) -> Path:
     """The file with a token of the gateway that runs."""
-    start("gateway")
-    file = other.root.parent / "token"
-    file.parent.mkdir()
-    file.write_text(home.run("web", "token", "laptop").out)
-    yield file
+    (tmp_path / "token").write_text(home.run("web", "token", "laptop").out)
+    return tmp_path / "token"
 
 
 def test_a_terminal_elsewhere_talks_attaches_again_after_a_kill_and_ends_with_its_token(
-    home: Home, server: ModelServer, url: str, start: Start, other: Home, tmp_path: Path
+    home: Home, server: ModelServer, url: str, gateway: Running, token: Path, start: Start, other: Home, tmp_path: Path
 ) -> None:
-    gateway = start("gateway")
-    file = tmp_path / "token"
-    file.write_text(home.run("web", "token", "laptop").out)
     server.script(says("A heron."), says("A bittern."))
-    with closing(Running(other, "attach", url, "--token-file", str(file), "--session", "work")) as terminal:
+    with closing(Running(other, "attach", url, "--token-file", str(token), "--session", "work")) as terminal:
         terminal.expect("attached to process")
         terminal.say("which bird?")
         terminal.expect("A heron.")
@@ -66,6 +65,30 @@ def test_a_terminal_elsewhere_talks_attaches_again_after_a_kill_and_ends_with_it
         terminal.expect("nanoclaw takes no connection: There is no such token")
         assert terminal.ended() == 2
     assert "A heron." in home.run("sessions", "show", "work").out and not (other.root / "state.db").exists()
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_a_terminal_that_comes_back_shows_once_what_another_was_shown_meanwhile(
+    home: Home, server: ModelServer, url: str, gateway: Running, token: Path, start: Start, other: Home, is_far: bool
+) -> None:
+    where, options = (other, ("attach", url, "--token-file", str(token))) if is_far else (home, ())
+    server.script(events(delta(content="A heron can"), done=False, hang=True), says("It can fly."), says("A bittern."))
+    with closing(Running(where, *options)) as asks, closing(Running(where, *options)) as looks:
+        looks.expect("> ")
+        asks.expect("> ")
+        asks.say("what is a heron?")
+        asks.expect("A heron can")
+        asks.process.send_signal(signal.SIGSTOP)
+        gateway.process.kill()
+        gateway.process.wait()
+        _ = start("gateway") if is_far else looks.expect("this terminal continues on its own")
+        looks.expect("It can fly.")
+        asks.process.send_signal(signal.SIGCONT)
+        asks.expect("It can fly.")
+        looks.say("and which one here?")
+        for one in (asks, looks):
+            shown = one.expect("A bittern.")
+            assert shown.count("It can fly.") == 1 and shown.index("It can fly.") < shown.index("A bittern.")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from nanoclaw.channels import attach
 from nanoclaw.core.errors import StoreBusy
 from tests.journeys.command import Home
 from tests.journeys.conftest import Start
-from tests.model_server import ModelServer, delta, events, says
+from tests.model_server import ModelServer, says
 
 
 def test_a_terminal_goes_on_when_the_one_it_is_attached_to_is_left(
@@ -31,19 +31,6 @@ def test_a_terminal_goes_on_when_the_one_it_is_attached_to_is_left(
     lines = [re.search(f"(?m){re.escape(gone)}(.*)$", one.text) for one in (other, third)]
     said = sorted(line[1].partition(" process ")[0] for line in lines if line)
     assert said == ["attached to", "this terminal continues on its own."]
-
-
-def test_a_turn_and_its_terminal_go_on_when_the_owner_is_killed(home: Home, server: ModelServer, start: Start) -> None:
-    owner, other = start("gateway"), start()
-    server.script(events(delta(content="A heron can"), done=False, hang=True), says("A heron can fly."))
-    other.say("what is a heron?")
-    other.expect("A heron can")
-    owner.process.kill()
-    other.expect("this terminal continues on its own")
-    shown = other.expect("I was interrupted and continued")
-    assert shown.count("A heron can fly.") == 1
-    other.say("/exit")
-    assert other.ended() == 0
 
 
 def test_what_is_typed_while_nobody_answers_waits_and_is_answered_once(

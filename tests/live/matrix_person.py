@@ -179,3 +179,9 @@ def _members(room: Any) -> set[str]:
 def _good(answer: Any) -> Any:
     assert "Error" not in type(answer).__name__, answer
     return answer
+
+
+def folder(tmp_path: Path, name: str) -> Path:
+    made = tmp_path / name
+    made.mkdir(exist_ok=True)
+    return made

@@ -16,7 +16,7 @@ from nanoclaw.core.channel import ChannelAccess, ChannelHost, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
+from tests.live.matrix_person import PASSWORD, Person, folder, homeserver, new_name, person, register
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
@@ -115,12 +115,6 @@ async def both(
         room = await anna.room(bot, encrypted=encrypted, is_direct=True)
         await anna.joined(room, bot)
         yield assistant, bot, anna, room
-
-
-def folder(tmp_path: Path, name: str) -> Path:
-    made = tmp_path / name
-    made.mkdir(exist_ok=True)
-    return made
 
 
 def to(room: str, text: str, key: str = "1.0", *, reply_to: str = "", thread: str = "", person: str = "") -> Outbound:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.channels.telegram_talk import picture
 from tests.journeys.command import make_owner
-from tests.live.matrix_person import PASSWORD, Person, homeserver, new_name, person, register
+from tests.live.matrix_person import PASSWORD, Person, folder, homeserver, new_name, person, register
 from tests.live.served import Served
 from tests.model_server import ModelServer, delta, events, says, slowly
 from tests.program import config_of
@@ -76,12 +76,6 @@ async def begun(
             model.stop()
     assert PASSWORD not in program.log()
     assert "Traceback" not in program.log(), program.log()
-
-
-def folder(tmp_path: Path, name: str) -> Path:
-    made = tmp_path / name
-    made.mkdir(exist_ok=True)
-    return made
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 
 from nanoclaw.channels.fields import (
     NAME_LENGTH,
@@ -12,6 +13,7 @@ from nanoclaw.channels.fields import (
     Malformed,
     clean_line,
     file_name,
+    identifier,
     message_of,
     mime,
     size,
@@ -82,12 +84,8 @@ def press(event: Fields, parent: str, now: datetime) -> Inbound | None:
     )
 
 
-def snowflake(fields: Fields, key: str) -> str:
-    """An id, which Discord writes as the text of a number. Raises Malformed."""
-    value = fields.get(key)
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,20}", value):
-        raise Malformed(f"{key!r} is missing or no id")
-    return value
+snowflake = partial(identifier, form=r"[0-9]{1,20}")
+"""An id, which Discord writes as the text of a number."""
 
 
 def _place(channel: str, parent: str, person: str) -> Place:

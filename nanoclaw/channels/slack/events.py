@@ -6,13 +6,14 @@ import html
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 from nanoclaw.channels.fields import (
     NAME_LENGTH,
     Fields,
-    Malformed,
     clean_line,
     file_name,
+    identifier,
     mime,
     size,
     string,
@@ -91,12 +92,8 @@ def is_private(event: Fields) -> bool:
     return event.get("channel_type") == "im" or string(event.get("channel")).startswith("D")
 
 
-def identity(fields: Fields, key: str) -> str:
-    """An id or a stamp, which is a message's id within its channel. Raises Malformed."""
-    value = fields.get(key)
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Z0-9.]{1,40}", value):
-        raise Malformed(f"{key!r} is missing or no id")
-    return value
+identity = partial(identifier, form=r"[A-Z0-9.]{1,40}")
+"""An id or a stamp, which is a message's id within its channel."""
 
 
 def words(text: str) -> str:

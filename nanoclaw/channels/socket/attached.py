@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from nanoclaw.channels.plain import Plain
 from nanoclaw.channels.socket.frames import ClientLine
@@ -35,6 +36,13 @@ class AttachedChat:
         values = {name: value._asdict() if isinstance(value, ToolCall | Usage) else value for name, value in fields}
         self._line.send({"event": type(event).__name__, "with": values})
 
+    def catch_up(self, missed: Sequence[Outbound]) -> None:
+        """Send the newest of what it has missed, as much as a line takes: nobody waits until that is shown."""
+        fits = sum(total <= _PART for total in accumulate(len(one.text) for one in reversed(missed)))
+        for outbound in missed[len(missed) - fits :]:
+            self._send(outbound, outbound.text)
+            self._line.send({"confirm": 0})
+
     async def send(self, outbound: Outbound) -> str:
         """A long text goes in parts that a line takes, each after the one before has arrived."""
         text = outbound.text
@@ -42,10 +50,13 @@ class AttachedChat:
             self._line.send({"part": text[:_PART]})
             await self._line.shown()
             text = text[_PART:]
-        rest = {"text": text, "files": outbound.files, "reply_to": outbound.reply_to, "key": outbound.key}
-        self._line.send(rest)
+        self._send(outbound, text)
         await self._line.shown()
         return os.urandom(8).hex()
+
+    def _send(self, outbound: Outbound, text: str) -> None:
+        about = {"files": outbound.files, "reply_to": outbound.reply_to, "key": outbound.key}
+        self._line.send({"text": text, **about})
 
 
 class AttachedQuestion:

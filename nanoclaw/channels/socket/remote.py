@@ -33,12 +33,12 @@ def checked(url: str) -> str:
 
 
 @asynccontextmanager
-async def attached(url: str, token: str, session: str) -> AsyncIterator[Link]:
-    """A line to the gateway with the page at `url`, for a chat. Raises ConfigError for a wrong address, Unreachable
-    where nobody answers, ChannelUnavailable or StoreBusy for who refuses."""
+async def attached(url: str, token: str, session: str, seen: int) -> AsyncIterator[Link]:
+    """A line to the gateway with the page at `url`, for a chat that has `seen` so much. Raises ConfigError for a wrong
+    address, Unreachable where nobody answers, ChannelUnavailable or StoreBusy for who refuses."""
     headers = {"Authorization": f"Bearer {token}"}
     async with opened("nanoclaw", checked(url), token, _PING_SECONDS, headers) as far:
-        await far.send({"nanoclaw": VERSION, "want": "chat", "session": session})
+        await far.send({"nanoclaw": VERSION, "want": "chat", "session": session, "seen": seen})
         hello = await far.receive(HELLO_SECONDS)
         if not isinstance(hello, dict) or not ("refused" in hello or {"pid", "model"} <= hello.keys()):
             raise ChannelUnavailable(f"what answers at {url} is not nanoclaw.")

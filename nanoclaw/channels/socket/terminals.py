@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from nanoclaw.channels.attach import HELLO_SECONDS, TIMEOUT_SECONDS, VERSION
+from nanoclaw.channels.attach import HELLO_SECONDS, LAST, TIMEOUT_SECONDS, VERSION
 from nanoclaw.channels.plain import OneQuestion, Plain
 from nanoclaw.channels.socket.attached import AttachedChat, AttachedQuestion, ClientStream
 from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, files_of, text_of
@@ -52,6 +52,10 @@ class AttachHost(Protocol):
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         """Address and time of each message that waits for a reader, of those that `serves` is true for."""
+        ...
+
+    def shown_since(self, address: Address, row: int) -> list[Outbound]:
+        """What was shown there after a row, in order."""
         ...
 
     def questions(self, address: Address) -> list[str]:
@@ -104,11 +108,7 @@ class Terminals:
         self._turning = dict[Address, str]()  # the message that each running turn began with, "" for none that is known
         self._status: dict[Address, dict[str, StatusLines]] = {}  # the lines that stand below each conversation
         self._footing: asyncio.TimerHandle | None = None
-        self._deliver: Deliver = _nowhere
-
-    @property
-    def attached(self) -> int:
-        return len(self._lines)
+        self._deliver: Deliver  # once it runs
 
     @property
     def is_given_up(self) -> bool:
@@ -209,9 +209,8 @@ class Terminals:
 
     def _up(self, own: Channel) -> None:
         at = getattr(own, "address", Address(self.name, "main"))
-        self._footing = asyncio.get_running_loop().call_later(
-            _FOOT_SECONDS, self._foot, at
-        )  # after what is typed first
+        # after what is typed first
+        self._footing = asyncio.get_running_loop().call_later(_FOOT_SECONDS, self._foot, at)
         self._tell_waiting(own)
         self._is_up.set()
 
@@ -332,12 +331,14 @@ class Terminals:
                     await self._answer(line, address, frame)
             case "chat":
                 line.send({**said_hello, "words": self._host.words()})
-                await self._chat(line, address)
+                await self._chat(line, address, hello.get("seen"))
             case other:
                 raise ClientRefused(f"this nanoclaw does not know what {other!r} is")
 
-    async def _chat(self, line: ClientLine, address: Address) -> None:
+    async def _chat(self, line: ClientLine, address: Address, seen: object) -> None:
+        """A chat; it gets first what others were shown after the last message that it has `seen`."""
         terminal = AttachedChat(line, address, midway=address in self._turning)
+        terminal.catch_up(self._host.shown_since(address, seen) if isinstance(seen, int) and 0 <= seen < LAST else ())
         if not self.serves(Outbound(address, "")):
             self._tell_waiting(terminal)
         for question in self._host.questions(address):
@@ -395,7 +396,8 @@ class Terminals:
                 line.send({"err": f"nanoclaw: {error}\n"})
             elif ttys.get("err") is True and not self.serves(Outbound(address, "")):
                 waits = len(self._host.waiting(lambda outbound: outbound.address == address))
-                self._tell_count(line, waits)
+                words = "a message waits" if waits == 1 else f"{waits} messages wait"
+                line.send({"err": f"· {words} for you: nanoclaw shows what\n" * bool(waits)})
             await line.shown()  # and with it what the outbox waits for
             good = asking.exception() is None and plain.is_answered
             line.send({"bye": 0 if good else 1})
@@ -419,11 +421,6 @@ class Terminals:
         line.send({"bye": code})
         return True
 
-    def _tell_count(self, line: ClientLine, waits: int) -> None:
-        if waits:
-            words = "a message waits" if waits == 1 else f"{waits} messages wait"
-            line.send({"err": f"· {words} for you: nanoclaw shows what\n"})
-
     async def _hear(self, line: ClientLine, address: Address) -> None:
         """Handle what a client that asked reports: it has shown something, or wants no more."""
         with contextlib.suppress(ConnectionError, ClientRefused):
@@ -431,10 +428,6 @@ class Terminals:
                 if "stop" in await line.receive():
                     stop = UserMessage("/stop", self._clock())
                     await self._deliver(Inbound(address, "owner", os.urandom(8).hex(), stop))
-
-
-async def _nowhere(inbound: Inbound) -> None:
-    raise AssertionError("nothing is delivered before it runs")
 
 
 def _peer(writer: asyncio.StreamWriter) -> int | None:

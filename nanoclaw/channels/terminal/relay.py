@@ -7,8 +7,9 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Protocol
 
+from nanoclaw.channels.attach import LAST
 from nanoclaw.clock import paced, pause
-from nanoclaw.core.channel import Channel, Deliver, Hints
+from nanoclaw.core.channel import Channel, Deliver
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Inbound, Outbound
 
@@ -34,9 +35,7 @@ class Relay:
         self._sitting: asyncio.Task[None] | None = None
         self._deliver: Deliver | None = None
         self._is_answered = asyncio.Event()
-
-    name: str
-    hints: Hints
+        self.seen = LAST  # the row of the newest message that was shown; LAST in a conversation that is new here
 
     @property
     def alive(self) -> datetime | None:
@@ -45,6 +44,10 @@ class Relay:
     @property
     def address(self) -> Address:
         return self._terminal.address
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.address.chat, self.seen
 
     async def run(self, deliver: Deliver) -> None:
         self._deliver = deliver
@@ -63,7 +66,9 @@ class Relay:
         return self._terminal.serves(outbound)
 
     async def send(self, outbound: Outbound) -> str:
-        return await self._terminal.send(outbound)
+        shown = await self._terminal.send(outbound)
+        self.seen = max(self.seen, int(outbound.key.partition(".")[0] or 0))
+        return shown
 
     def show(self, address: Address, event: Event) -> None:
         self._terminal.show(address, event)

@@ -144,8 +144,7 @@ class ListOfConversations(Plugin):
         names = {key.removeprefix("terminal:"): key for key in keys} | {key: key for key in keys}
         for name in sorted(names, key=len, reverse=True):
             if f"{text} ".startswith(f"{name} "):
-                channel, _, chat = names[name].partition(":")
-                return Address(channel, chat), text[len(name) :].strip()
+                return Address(*names[name].partition(":")[::2]), text[len(name) :].strip()
         raise NanoclawError(f"there is no conversation {text!r}: /sessions lists those there are." if text else USAGE)
 
     def _name(self, conversation: Address, title: str, tx: Tx) -> str:
@@ -158,8 +157,7 @@ class ListOfConversations(Plugin):
 
     async def _delete(self, conversation: Address, said: Said, *, is_sure: bool) -> Reply:
         conversations, key = self._host.conversations, str(conversation)
-        ((shown),) = titled(self._host.read, [one for one in conversations.all() if one.key == key])
-        what = f"{key} “{shown['title']}”"
+        what = f"{key} “{self._ways.title(conversation)}”"
         if not is_sure:
             start = f"{said.shell} " if said.shell else "/"
             return Reply(f"`{start}sessions delete {key} yes` deletes {what} for good.")

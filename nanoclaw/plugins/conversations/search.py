@@ -27,8 +27,7 @@ def search(records: Records, words: Sequence[str]) -> list[dict[str, Any]]:
 
     @cache
     def asked(key: str) -> list[int]:
-        channel, _, chat = key.partition(":")
-        return [turn for turn, *_ in records.asked(Address(channel, chat))]
+        return [turn for turn, *_ in records.asked(Address(*key.partition(":")[::2]))]
 
     found = list[dict[str, Any]]()
     for key, turn, row, kind, at, text in records.find(_pattern(max(words, key=len)), _LOOKED_AT):

@@ -54,7 +54,7 @@ class Ways:
         new = self._new(said, self._upto(conversation, asked, one), tx)
         if model := self._host.conversations.of(conversation).model:
             self._host.conversations.of(new).use_model(model)
-        title = self._title(conversation) or one_line(asked[0].text, _TITLED)
+        title = self.title(conversation) or one_line(asked[0].text, _TITLED)
         tx.execute(_TITLE, str(new), one_line(f"{title} (from {one.number})", _TITLED))
         what = f"has all up to message {one.number}, “{one_line(one.text)}”, and its answer"
         return self._opened(said, new, what, {"message": one.number}, tx)
@@ -77,7 +77,7 @@ class Ways:
             sorted({one.outside for one in history if not isinstance(one, AssistantMessage) and one.outside})
         )
         text = _CARRIED.format(name=said.conversation, text=answer.text.strip())
-        summary, title = UserMessage(text, self._host.now(), "runtime", (), sources), self._title(said.conversation)
+        summary, title = UserMessage(text, self._host.now(), "runtime", (), sources), self.title(said.conversation)
 
         def change(tx: Tx) -> Reply:
             new = self._new(said, [[summary]], tx)
@@ -89,7 +89,7 @@ class Ways:
     def open(self, conversation: Address, said: Said, tx: Tx) -> Reply:
         if said.address.channel != "terminal" or conversation.channel != "terminal":
             raise NanoclawError(f"only a terminal can go to a conversation of the terminal; {_how(conversation)}")
-        what = f"is “{self._title(conversation)}”" if self._title(conversation) else "has no title"
+        what = f"is “{self.title(conversation)}”" if self.title(conversation) else "has no title"
         return self._opened(said, conversation, what, {}, tx)
 
     def _new(self, said: Said, turns: Sequence[Sequence[Message]], tx: Tx) -> Address:
@@ -252,7 +252,7 @@ class Ways:
     def _done_since(self, conversation: Address, turn: int) -> list[str]:
         return list(dict.fromkeys(one.text for one in reversed(self._effects(conversation, turn))))
 
-    def _title(self, conversation: Address) -> str:
+    def title(self, conversation: Address) -> str:
         all_ = self._host.conversations.all()
         rows = titled(self._host.read, [one for one in all_ if one.key == str(conversation)])
         return next((row["title"] for row in rows), "")

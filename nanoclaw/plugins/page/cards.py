@@ -144,8 +144,7 @@ class Cards:
         if (undo := self._host.get("undo")) is None:
             return None
         for one in self._host.conversations.all()[:CONVERSATIONS]:
-            channel, _, chat = one.key.partition(":")
-            effects = records.effects(Address(channel, chat), RECENT)
+            effects = records.effects(Address(*one.key.partition(":")[::2]), RECENT)
             found += [(did.at, undo.outcome(did), one.key) for did in effects if did.at and did.state != "begun"]
         newest = sorted(found, reverse=True)[:RECENT]
         rows = [

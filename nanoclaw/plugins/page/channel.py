@@ -249,14 +249,12 @@ class PageChannel:
 
 def conversation_of(key: str) -> Address:
     """The conversation with this key."""
-    channel, _, chat = key.partition(":")
-    return Address(channel, chat)
+    return Address(*key.partition(":")[::2])
 
 
 def address_of(key: str) -> Address:
     """The address under which the page talks in a conversation: its own, or one that stands for another's."""
-    channel, _, chat = key.partition(":")
-    return Address(NAME, chat if channel == NAME else key)
+    return Address(NAME, key.removeprefix(f"{NAME}:"))
 
 
 def conversation(address: Address) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import resources
@@ -48,7 +48,6 @@ OPEN = ("/api/login",)
 LARGE = ("/api/files", "/v1/chat/completions")
 """Paths that take files."""
 
-Handler = Callable[[Request], Awaitable[Response]]
 Names = Callable[[], Iterable[str]]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from nanoclaw.core.events import GoTo
 from nanoclaw.core.messages import Address, UserMessage
 from nanoclaw.core.plugin import Reply, Said
-from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import MAIN, Program, assert_legal, running
 
 WRITES = call("write_file", {"path": "bird.txt", "content": "a pelican"})
@@ -149,17 +149,6 @@ async def test_a_rewind_behind_a_summary_brings_back_what_it_stood_for(tmp_path:
         await program.ask("/rewind 2")
         assert await program.ask("again") == "Again."
         assert said_to(model) == ["first", "One.", "again"]
-
-
-async def test_a_command_that_changes_the_conversation_waits_for_its_turn(tmp_path: Path) -> None:
-    hang = Hang("half")
-    async with running(tmp_path, ScriptedProvider("One.", hang, "Two.")) as program:
-        await program.ask("first")
-        await program.say("second")
-        await hang.reached.wait()
-        await program.say("/retry")
-        await program.say("/stop")
-        assert "Not begun: /retry" in (stopped := await program.answer()) or "/retry" in stopped
 
 
 async def test_a_conversation_whose_question_is_open_is_not_changed(tmp_path: Path) -> None:
