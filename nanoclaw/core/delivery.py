@@ -94,7 +94,7 @@ class Outbox:
             last, most = found[-1][0], 100
 
     def shown_since(self, address: Address, row: int) -> list[Outbound]:
-        """What a chat was sent after a row, in order; of much the newest."""
+        """Messages that a chat got after a row, in order; of many the newest."""
         sql = f"SELECT {_COLUMNS} FROM outbox WHERE channel = ? AND chat = ? AND state = 'delivered' AND id > ?"
         found = self._store.rows(f"{sql} ORDER BY id DESC LIMIT 200", *address, row)
         return [_row(*columns).outbound._replace(key=f"{columns[0]}.1") for columns in reversed(found)]

@@ -55,7 +55,7 @@ class AttachHost(Protocol):
         ...
 
     def shown_since(self, address: Address, row: int) -> list[Outbound]:
-        """What was shown there after a row, in order."""
+        """Messages that were shown there after a row, in order."""
         ...
 
     def questions(self, address: Address) -> list[str]:
