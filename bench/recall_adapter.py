@@ -34,7 +34,10 @@ def ranked(workspace: str, query: str, history: Sequence[Mapping[str, str]], now
     """The ranking itself, also where the match is weak."""
     if workspace not in _indexes:
         file = Path(_folder.name) / f"{len(_indexes)}.db"
-        _indexes[workspace] = Index(Path(workspace), file)
+        index = _indexes[workspace] = Index(Path(workspace), file)
+        index.refresh()
+        while index.unread:
+            index.go_on()
     talk = [message["content"] for message in history]
     index, at = _indexes[workspace], datetime.fromisoformat(now)
     matches, values = _rank(index, query, talk, at, max(12, budget // 60), 0, False, None)

@@ -36,7 +36,9 @@ def main(root: Path) -> None:
         recall(index, query, (), now, 1_500, 280)
         return (time.process_time() - begun) * 1_000
 
-    ask("Where did I put it?")
+    index.refresh()
+    while index.unread:
+        index.go_on()
     print(f"cold start {kind}: {time.process_time() - begun:.2f} s CPU, index {index_file.stat().st_size / 1e6:.0f} MB")
     rnd = random.Random(5)
     queries = [

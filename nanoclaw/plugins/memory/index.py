@@ -8,7 +8,6 @@ import os
 import sqlite3
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 
 CACHED_CHUNKS = 128
 
-BATCH_BYTES = 8_000_000  # notes indexed in one transaction: bounds the memory of a first build
 STEP_BYTES = 1_000_000
-"""The same where a query may come meanwhile, which waits until it is written: a tenth of a second."""
+"""Notes indexed in one transaction. A query that comes meanwhile waits until it is written: a tenth of a second."""
 
 MOST_AT_ONCE = 250_000  # bytes of changed notes that a query waits for, where the rest is left for later
 LOOKED_AT = 100  # the newest notes are looked at for each query, as all of ten years would take 10 ms
@@ -49,13 +47,12 @@ class Chunk(NamedTuple):
 
 
 class Index:
-    """The notes of one workspace by their terms. One thread at a time: hold `lock`."""
+    """The notes of one workspace by their terms. One thread at a time: hold `lock`. A query waits for few changes, and
+    somebody calls `go_on` for those that are `unread`."""
 
-    def __init__(self, workspace: Path, path: Path, *, leaves: bool = False) -> None:
-        """With `leaves` a query waits for few changes, and somebody calls `go_on` for those that are `unread`."""
+    def __init__(self, workspace: Path, path: Path) -> None:
         self.workspace, self.path = workspace, path
         self._root = os.fspath(workspace)  # joined thousands of times
-        self._leaves = leaves
         self.lock = threading.RLock()
         self.entries, self.average_length, self.chunks = 0, 1.0, 0
         self.unread: dict[str, Stamp | None] = {}
@@ -67,7 +64,7 @@ class Index:
         self._looked = 0.0
         self._db: sqlite3.Connection | None = None
         self._stamps: dict[str, Stamp] = {}
-        self._cache: OrderedDict[int, Chunk] = OrderedDict()
+        self._cache: dict[int, Chunk] = {}
         self._version = self._inode = 0
 
     def close(self) -> None:
@@ -88,12 +85,7 @@ class Index:
         """Take up changes on disk since the last time; of many, the newest notes."""
         db = self._connected()
         self._look()
-        if not self.unread:
-            return
-        self._take_up(db, self._newest(MOST_AT_ONCE if self._leaves else BATCH_BYTES))
-        while self.unread and not self._leaves and self._take_up(db, self._newest(BATCH_BYTES)):
-            if not self.unread:
-                merge(db)
+        self._take_up(db, self._newest(MOST_AT_ONCE))
 
     def go_on(self) -> bool:
         """Take up some of what is unread; False when another process is at it."""
@@ -240,10 +232,9 @@ class Index:
             file, row, data = self.connection().execute(sql, (id, id >> FILE_BITS)).fetchone()
             entries = loaded(data)
             terms = f" {' '.join([f'{entry.terms} {entry.heading}' for entry in entries])} "
+            if len(self._cache) >= CACHED_CHUNKS:
+                self._cache.clear()
             self._cache[id] = Chunk(file, row, entries, terms)
-            if len(self._cache) > CACHED_CHUNKS:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(id)
         return self._cache[id]
 
     def between(self, first: date, last: date, most: int) -> list[int]:

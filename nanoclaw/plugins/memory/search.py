@@ -150,7 +150,7 @@ class NoteSearch:
     def _new_index(self) -> Index:
         from nanoclaw.plugins.memory.index import Index
 
-        return Index(self._workspace, self._file, leaves=True)
+        return Index(self._workspace, self._file)
 
     def _index(self) -> Index:
         with self._lock:

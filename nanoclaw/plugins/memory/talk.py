@@ -92,7 +92,7 @@ class TalkIndex(Index):
     which deletes the index."""
 
     def __init__(self, workspace: Path, path: Path, store: Path, zone: tzinfo | None) -> None:
-        super().__init__(workspace, path, leaves=True)
+        super().__init__(workspace, path)
         self._records, self._zone = _records(store), zone
         self.about = "earlier conversations"
         self._seen = 0  # the last message that was looked at
