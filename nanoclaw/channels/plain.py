@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TextIO
 
 from nanoclaw.channels.attach import TIMEOUT_SECONDS, Pipe
 from nanoclaw.channels.text import WHOLE, PlainFlow, Repeated, SparseProgress, notice_line, progress, tool_label
-from nanoclaw.core.channel import Deliver, Hints, is_stop
+from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.events import (
     Event,
     Notice,
@@ -24,7 +24,7 @@ from nanoclaw.core.events import (
     TurnEnded,
     TurnPaused,
 )
-from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage, is_stop
 from nanoclaw.escapes import json_line, printable
 
 _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox

@@ -1,6 +1,5 @@
 """The channel protocol: one class per platform, known to the configuration by a `ChannelSpec`."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -8,7 +7,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 from urllib.parse import quote, unquote
 
-from nanoclaw.core.events import Event, Queued, Settled
+from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from nanoclaw.redaction import Redactor, smells_of_secret
 
@@ -16,18 +15,11 @@ Deliver = Callable[[Inbound], Awaitable[None]]
 """Passes a message on; returns once it is stored, so that the platform may be told "received"."""
 
 
-def is_stop(text: str) -> bool:
-    """True for a message that asks to stop: read before the queue, so that it doesn't wait for what it is to stop."""
-    return _STOP.fullmatch(text.strip().lower()) is not None
-
-
 Ids = Annotated[tuple[str, ...], int]
 """A setting with a list of stable ids, which may also be written as numbers: 555 is "555"."""
 
 UNVERIFIED = "unverified:"
 """Prefix of an id that its platform does not verify, such as the sender of a mail that anybody may have written."""
-
-_STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
 
 
 class Hints(NamedTuple):
@@ -50,20 +42,10 @@ class Hints(NamedTuple):
     edits: bool = False
     threads: bool = False
     buttons: bool = False
-    reactions: bool = False
     remark: str = ""
     stays: bool = True
     bursts: bool = True
     notices: bool = False
-
-    def can_show(self, event: Event) -> bool:
-        """False for an event that the platform cannot show."""
-        match event:
-            case Queued():
-                return self.reactions
-            case Settled():
-                return self.buttons
-        return True
 
 
 class Place(NamedTuple):

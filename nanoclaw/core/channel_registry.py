@@ -60,7 +60,7 @@ class Channels:
             given, said = self._redact(call.arguments), self._redact(call.said)
             event = event._replace(call=call._replace(arguments=given, said=said))
         channel = self._channels.get(address.channel)
-        if channel and channel.hints.can_show(event):
+        if channel:
             channel.show(address, event)
         for watcher in self._watchers:
             try:

@@ -9,12 +9,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal, NamedTuple
 
-from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Accepted, Commands, sorry
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnBegan, TurnEnded, TurnPaused
-from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage
+from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Outbound, UserMessage, is_stop
 from nanoclaw.core.plugin import Reply, profile_of
 from nanoclaw.core.runner import Rounds, Runner
 from nanoclaw.core.store import inbox

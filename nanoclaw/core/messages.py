@@ -7,6 +7,7 @@ Tell them apart by their class (`match`), never by `==`.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -19,6 +20,14 @@ tagged metadata message that goes before each of the others."""
 
 Finish = Literal["stop", "tool_calls", "length", "refusal"]
 """Why a model ended its answer; "length" means that it was cut off and its last tool call must not run."""
+
+
+_STOP = re.compile(r"stop[.!]*|/stop(?:@\S+)?(?:\s.*)?", re.DOTALL)
+
+
+def is_stop(text: str) -> bool:
+    """True for a message that asks to stop: read before the queue, so that it doesn't wait for what it is to stop."""
+    return _STOP.fullmatch(text.strip().lower()) is not None
 
 
 class Address(NamedTuple):

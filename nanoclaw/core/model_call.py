@@ -136,14 +136,12 @@ class ModelCall:
                 show(event)
 
         effort = self._model_calls.models.effort_of(self.purpose)
-        request = request._replace(effort=effort, purpose=self.purpose)
-        if chain.has("before_model"):
-            others = getattr(self.provider, "others", lambda request: ())(request)
-            request = request._replace(model=self.provider.model, factor=self.factor(), others=others)
-            limits = await chain.before_model(request, self._turn)
-            if isinstance(limits, AssistantMessage):
-                return limits
-            request = request._replace(limits=limits)
+        request = request._replace(effort=effort, purpose=self.purpose, model=self.provider.model, factor=self.factor())
+        request = request._replace(others=getattr(self.provider, "others", lambda request: ())(request))
+        limits = await chain.before_model(request, self._turn)
+        if isinstance(limits, AssistantMessage):
+            return limits
+        request = request._replace(limits=limits)
         answer: AssistantMessage | None = None
         try:
             answer = _bounded(await self.provider.complete(request, listen))

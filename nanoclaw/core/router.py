@@ -8,13 +8,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from nanoclaw.core.channel import is_stop
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Accepted, Commands, parse
 from nanoclaw.core.conversation import Actors, Conversation, not_begun
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
-from nanoclaw.core.messages import Address, Inbound, Outbound
+from nanoclaw.core.messages import Address, Inbound, Outbound, is_stop
 from nanoclaw.core.plugin import Reply, profile_of
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox

@@ -152,7 +152,7 @@ class Runner:
             for text in self._for_owner:
                 turn.show(Notice(text, stays="here"))
             self._for_owner.clear()
-        ended = self.for_them(turn.inbound, TurnEnded(over.text, over.reason, turn.usage, over.files))
+        ended = self.for_them(turn.inbound, TurnEnded(over.text, over.reason, turn.model_call.usage, over.files))
 
         def end_in(tx: Transaction) -> None:
             last = self._on_end(turn, self._last_of(turn, ended, was_cut), tx)

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.telegram import channel as module
-from nanoclaw.channels.telegram.channel import Telegram
-from nanoclaw.channels.telegram.settings import TelegramSettings
-from nanoclaw.core.channel import ChannelHost, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TextDelta, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
 from tests.channels.telegram_talk import GROUP, Talk, opened, picture, talking
-from tests.program import NOON
 
 # --- texts -----------------------------------------------------------------------------------------------------------
 
@@ -458,12 +454,6 @@ async def test_buttons_go_when_what_they_ask_is_settled_elsewhere(talk: Talk) ->
         lambda: len([one for one in talk.server.asked("editMessageReplyMarkup") if one.status]) == 2
     )
     assert (question.buttons, question.text) == ([], "Run it?")
-
-
-def test_what_a_channel_has_no_sign_for_it_is_not_asked_to_show() -> None:
-    shy = Telegram(TelegramSettings("1:a"), ChannelHost(Path(), lambda: NOON)).hints._replace(reactions=False)
-    assert [shy.can_show(event) for event in (Queued("1:2"), Settled("1:2"), TextDelta("x"))] == [False, True, True]
-    assert [Hints().can_show(event) for event in (Queued("1:2"), Settled("1:2"))] == [False, False]
 
 
 async def test_a_channel_that_ends_leaves_nothing_running() -> None:

@@ -39,7 +39,7 @@ def said(program: Program) -> list[str]:
 
 
 async def test_what_comes_while_tools_run_reaches_the_model_after_them_in_order(tmp_path: Path) -> None:
-    gate, channel = Gate(), FakeChannel(hints=Hints(bursts=False, reactions=True))
+    gate, channel = Gate(), FakeChannel(hints=Hints(bursts=False))
     with ScriptedProvider(call("wait"), "Done, with both.") as model:
         async with bare(tmp_path, model, tools=gate.tools(), channel=channel) as program:
             await program.say("begin")

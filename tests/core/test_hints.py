@@ -38,7 +38,7 @@ class Jobs(Plugin):
 def test_the_line_is_short_and_says_what_matters() -> None:
     assert channel_line("telegram", TELEGRAM) == LINE
     assert estimate(LINE) <= 60
-    assert channel_line("sms", Hints(length=160, edits=True, reactions=True)) == (
+    assert channel_line("sms", Hints(length=160, edits=True)) == (
         "You talk through sms: markup is not shown, so write plain text; messages over 160 characters are split. "
         "When nothing needs to be said, answer NO_REPLY alone."
     )

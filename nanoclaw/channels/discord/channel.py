@@ -60,7 +60,6 @@ class Discord(BotChannel):
             edits=True,
             threads=True,
             buttons=True,
-            reactions=True,
             remark="Discord shows no tables: write lists.",
         )
         self.alive: datetime | None = None

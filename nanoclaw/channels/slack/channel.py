@@ -50,7 +50,6 @@ class Slack(BotChannel):
             edits=True,
             threads=True,
             buttons=True,
-            reactions=True,
         )
         self.alive: datetime | None = None
         super().__init__(SlackApi(settings.token, settings.api_base), hints)

@@ -92,7 +92,6 @@ class Telegram(BotChannel):
             edits=True,
             threads=True,
             buttons=True,
-            reactions=True,
         )
         self.alive: datetime | None = None
         super().__init__(Api(settings.token, settings.api_base), hints)

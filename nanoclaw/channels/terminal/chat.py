@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from nanoclaw.core.channel import Deliver, Hints, is_stop
+from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, GoTo, Joined, Notice, StatusLines, TurnBegan, TurnEnded, TurnPaused
-from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
+from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage, is_stop
 from nanoclaw.escapes import one_line, printable
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from nanoclaw.core.channel import UNVERIFIED, ChannelAccess, Place, Proves, is_stop
+from nanoclaw.core.channel import UNVERIFIED, ChannelAccess, Place, Proves
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import Address, Inbound, Outbound, Role
+from nanoclaw.core.messages import Address, Inbound, Outbound, Role, is_stop
 from nanoclaw.core.plugin import Finding, Host, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.access.accounts import Accounts, code_in, shown

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
-from nanoclaw.core.channel import is_stop
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import CheckedCall, Inbound
+from nanoclaw.core.messages import CheckedCall, Inbound, is_stop
 from nanoclaw.core.plugin import Ask, Command, Finding, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx, Verdict
 from nanoclaw.plugins.approvals import grants, permissions
 from nanoclaw.plugins.approvals.asks import LOOK_SECONDS

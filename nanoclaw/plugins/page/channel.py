@@ -34,7 +34,7 @@ class PageChannel:
     """Serves the page while it runs. `port` is the one that it listens on, 0 until it does."""
 
     name = NAME
-    hints = Hints(markup="markdown", files=20, edits=True, buttons=True, reactions=True, bursts=False, notices=True)
+    hints = Hints(markup="markdown", files=20, edits=True, buttons=True, bursts=False, notices=True)
 
     def __init__(self, host: Host, settings: PageSettings, sign_ins: SignIns, tokens: ApiTokens) -> None:
         from nanoclaw.plugins.page.api import ApiChannel
