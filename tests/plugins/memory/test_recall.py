@@ -141,14 +141,7 @@ def test_a_year_that_no_note_is_of_brings_up_nothing(tmp_path: Path) -> None:
     assert texts(recall(ws, "Who won at chess in 2026?"))[0] == "Bob won at chess again"
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "question"),
-    [
-        ("Wifi password is tulip44", "Changed the wifi password to marmot81", "What is our wifi password?"),
-        ("Emma plays the violin", "Emma gave up the violin and plays drums now", "Which instrument does Emma play?"),
-        ("My electricity is with Vattenfall", "Switched my electricity to Naturstrom", "Who sells my electricity?"),
-    ],
-)
+@pytest.mark.parametrize(("then", "now", "question"), WORDS["of what has changed the newest comes first"])
 def test_of_what_has_changed_the_newest_comes_first(tmp_path: Path, then: str, now: str, question: str) -> None:
     ws = workspace(tmp_path, _2026_02_01=f"- {then}\n- rain\n", _2026_04_02=f"- {now}\n- tea with Bob\n")
     assert texts(recall(ws, question)) == [now, then]
@@ -169,23 +162,13 @@ def test_of_equal_lines_the_one_that_shares_rare_words_with_another_good_one_com
     assert texts(search(ws, "boat", 3, NOW))[-1] == "boat: ate lentil soup with Karl"
 
 
-SWUM = "2026_04_24", "2026_04_28", "2026_04_19", "2026_04_21", "2026_05_02"
+FOUND = WORDS["a day is found though no word matches"]
 
 
-@pytest.mark.parametrize(
-    ("question", "day"),
-    [
-        ("What did I do on 24 April?", "2026_04_24"),
-        ("What did I do last Tuesday?", "2026_04_28"),
-        ("What happened two weeks ago?", "2026_04_19"),
-        ("What happened yesterday?", "2026_05_02"),
-        ("上周二我做了什么？", "2026_04_21"),
-    ],
-)
+@pytest.mark.parametrize(("question", "day"), FOUND)
 def test_a_day_is_found_though_no_word_matches(tmp_path: Path, question: str, day: str) -> None:
-    notes = {f"_{each}": f"- swam in lake {each}" for each in SWUM}
-    hits = recall(workspace(tmp_path, **notes), question)
-    assert hits[0].file == f"memory/{day.replace('_', '-')}.md"
+    notes = {f"_{each.replace('-', '_')}": f"- swam in lake {each}" for _, each in FOUND}
+    assert recall(workspace(tmp_path, **notes), question)[0].file == f"memory/{day}.md"
 
 
 @pytest.mark.parametrize("query", ["Carolien", "karoline", "Carolne", "Carolinne"])
@@ -224,12 +207,6 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: bytes | None) -> N
     assert texts(search(ws, "heron", 1, NOW)) == ["a heron"]
 
 
-def test_a_home_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
-    ws = workspace(tmp_path, _2026_05_01="- a heron\n")
-    index = Index(ws, tmp_path / "no such folder" / "index.db")
-    assert texts(recalling.search(index, "heron", 1, NOW)) == ["a heron"]
-
-
 def test_two_processes_share_an_index(tmp_path: Path) -> None:
     ws = workspace(tmp_path, _2026_05_01="- a heron\n")
     one, two = Index(ws, tmp_path / "index.db"), Index(ws, tmp_path / "index.db")
@@ -255,28 +232,11 @@ def noted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("question", "shown"),
-    [
-        ("what is the router password hint?", {"the router password hint is llama"}),
-        ("what is the door code of the Zanzibar flat?", {"door code of the Zanzibar flat is 4711"}),
-        ("when is the dentist?", {"dentist on Friday at 9"}),
-        ("when is the inspection of the car due?", {"Car: the inspection is due in June"}),
-        ("what does Anna not eat?", {"Anna is allergic to nuts"}),
-        ("what shoes did I order?", {"ordered shoes, size 42"}),
-        ("when is Frau Müller's birthday?", {"Frau Müller's birthday is 5 May"}),
-        ("what do we read in the book club?", {"the book club reads Middlemarch"}),
-        (
-            "when does Lena move, and when is my flight to Lisbon?",
-            {"Lena moved to Lisbon", "flight to Lisbon on 12 June, TAP 573"},
-        ),
-        ("what did I write down on 1 May?", set(DAYS[date(2026, 5, 1)])),
-    ],
-)
+@pytest.mark.parametrize(("question", "shown"), WORDS["a note beside the right one does not come up"])
 def test_a_note_that_only_stands_beside_the_right_one_does_not_come_up(
-    noted: Path, question: str, shown: set[str]
+    noted: Path, question: str, shown: list[str]
 ) -> None:
-    assert {text.partition(" ")[2] for text in texts(recall(noted, question, budget=3_000))} == shown
+    assert {text.partition(" ")[2] for text in texts(recall(noted, question, budget=3_000))} == set(shown)
 
 
 def test_the_turn_after_the_right_one_of_a_talk_comes_up_with_it(tmp_path: Path) -> None:

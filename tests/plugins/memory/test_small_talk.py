@@ -62,16 +62,7 @@ def test_a_question_about_the_assistant_brings_up_no_note(tmp_path: Path, messag
     notes.close()
 
 
-@pytest.mark.parametrize(
-    ("message", "is_found"),
-    [
-        ("Marc is coming again, what can't he eat?", True),
-        ("Marc's coming tonight, what can't he eat?", True),
-        ("So Marc is coming again, what can't he eat?", True),
-        ("Marc is coming again, lovely", True),
-        ("Why is that so?", False),
-    ],
-)
+@pytest.mark.parametrize(("message", "is_found"), TALK["a name counts at the start of a message too"])
 def test_a_name_counts_as_one_at_the_start_of_a_message_too(tmp_path: Path, message: str, is_found: bool) -> None:
     note = "Dinner with Priya: Marc is vegan"
     notes = search_of(tmp_path, [note, *(f"rain all day, the plumber number {number} came" for number in range(60))])

@@ -25,11 +25,6 @@ def test_a_snippet_is_bounded(hands: Hands) -> None:
     assert text.endswith("…")
 
 
-def test_an_empty_note_is_refused(hands: Hands) -> None:
-    assert "the text is empty" in hands.error("memory_add", text=" \n ")
-    assert not list(hands.root.iterdir())
-
-
 def test_control_bytes_of_a_note_do_not_come_back(hands: Hands) -> None:
     (hands.root / "MEMORY.md").write_bytes(b"- needle \x1b[31m \xff\n")
     assert "needle ␛[31m \ufffd" in hands("memory_search", query="needle")
