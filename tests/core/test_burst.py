@@ -11,7 +11,6 @@ from nanoclaw.core.events import Joined
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Host, Plugin, Said, Turn, Tx
 from nanoclaw.core.provider import OnEvent
-from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.program import MAIN, NOON, FakeChannel, Gate, HandClock, Program, assert_legal, bare
 from tests.virtual_time import passed, virtual_time
@@ -311,22 +310,14 @@ async def test_a_small_model_is_asked_one_question_after_the_other(tmp_path: Pat
 @virtual_time
 async def test_the_model_is_told_that_its_one_answer_covers_all_that_the_turn_took_in(tmp_path: Path) -> None:
     """Three questions: the second while a tool runs, the third before anything of the answer was shown."""
-    reached, go = asyncio.Event(), asyncio.Event()
-
-    async def look() -> str:
-        """Looks."""
-        reached.set()
-        await go.wait()
-        return "sunny"
-
-    first = Say("Paris, it is the capital.", calls=(("look", {}),))
+    gate, first = Gate(), Say("Paris, it is the capital.", calls=(("wait", {}),))
     with ScriptedProvider(first, "Paris. Sunny. Two.", "Next.") as model:
-        async with bare(tmp_path, model, tools=[tool(look)], channel=chat_app()) as program:
+        async with bare(tmp_path, model, tools=gate.tools(), channel=chat_app()) as program:
             await program.say("what is the capital of France?")
-            await reached.wait()
+            await gate.reached.wait()
             await program.say("and the weather there?")
             await program.say("how many airports?")
-            go.set()
+            gate.open.set()
             assert await program.answer() == "Paris. Sunny. Two."
             assert program.app.inbox.waiting() == [] and program.app.inbox.open_turns() == []
             assert program.channel.sent.empty()

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
@@ -33,14 +33,8 @@ from nanoclaw.plugins.page.tokens import ApiTokens, RequestRefused
 NAME, MODEL = "api", "nanoclaw"
 MOST_NAME = 200
 """Characters of a conversation's name."""
+_Pictures = Sequence[tuple[str, bytes]]
 _PICTURE = re.compile(r"data:(image/([\w.+-]+));base64,", re.IGNORECASE)
-
-
-class _Said(NamedTuple):
-    """The words of a request, with its pictures."""
-
-    text: str
-    pictures: tuple[tuple[str, bytes], ...]
 
 
 class _Asked:
@@ -145,8 +139,8 @@ class ApiChannel:
         if body.get("stream"):
             options = body.get("stream_options")
             has_usage = isinstance(options, dict) and bool(options.get("include_usage"))
-            return _Stream(_lines(frame, self._answer(address, said), has_usage=has_usage))
-        working = asyncio.ensure_future(_whole(frame, self._answer(address, said)))
+            return _Stream(_lines(frame, self._answer(address, *said), has_usage=has_usage))
+        working = asyncio.ensure_future(_whole(frame, self._answer(address, *said)))
         leaving = asyncio.ensure_future(_left(request))
         try:
             await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -155,12 +149,12 @@ class ApiChannel:
             working.cancel()
             leaving.cancel()
 
-    async def _answer(self, address: Address, said: _Said) -> AsyncIterator[str | TurnEnded]:
+    async def _answer(self, address: Address, text: str, pictures: _Pictures) -> AsyncIterator[str | TurnEnded]:
         """Pieces of the answer as they come, then its end with all of it; closed before that, the turn is stopped."""
         async with self._locks.setdefault(address, asyncio.Lock()):
             asked = self._asked[address] = _Asked()
-            files = tuple(self._held(asked.id, number, *one) for number, one in enumerate(said.pictures, 1))
-            message = UserMessage(said.text, self._host.now())
+            files = tuple(self._held(asked.id, number, *one) for number, one in enumerate(pictures, 1))
+            message = UserMessage(text, self._host.now())
             inbound = Inbound(address, "owner", asked.id, message, files, role="owner")
             profile = self._host.profile("person")._replace(can_ask=False, can_allow=False)
             is_over = False
@@ -310,8 +304,8 @@ def _check_model(name: object) -> None:
         )
 
 
-def _last_said(messages: object) -> _Said:
-    """The last message of the user. Raises RequestRefused."""
+def _last_said(messages: object) -> tuple[str, _Pictures]:
+    """The last message of the user, with its pictures. Raises RequestRefused."""
     if not isinstance(messages, list) or not messages:
         raise RequestRefused(400, "`messages` must be a list with at least one message of the user.")
     of_user = [one for one in messages if isinstance(one, dict) and one.get("role") == "user"]
@@ -335,7 +329,7 @@ def _last_said(messages: object) -> _Said:
     text = "\n".join(texts)
     if not text.strip() and not pictures:
         raise RequestRefused(400, "The last message of the user is empty.")
-    return _Said(text, tuple(pictures))
+    return text, pictures
 
 
 def _picture(url: str) -> tuple[str, bytes]:

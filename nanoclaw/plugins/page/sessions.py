@@ -51,7 +51,6 @@ FILES = """CREATE TABLE page_files (  -- that were dropped into the page, kept f
 ) STRICT;
 CREATE TABLE page_drafts (conversation TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT"""
 
-
 BROWSERS = {"Edg/": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
 SYSTEMS = dict.fromkeys(("iPhone", "iPad", "Android", "Windows"), "") | {"Mac OS": "macOS", "Linux": "Linux"}
 """By a part of how a browser calls itself, its name and that of its system; '' is the part itself."""

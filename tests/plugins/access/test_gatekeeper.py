@@ -1,6 +1,5 @@
 """The gatekeeper: strangers, guests, groups and codes, through channels and a scripted model."""
 
-import asyncio
 import gc
 import json
 import tracemalloc
@@ -18,13 +17,12 @@ from nanoclaw.core.channel import Place
 from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, UserMessage
-from nanoclaw.core.tool import tool
 from nanoclaw.outside_text import inside, own_words
 from nanoclaw.plugins.access.accounts import shown
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from nanoclaw.start.build import BUILT_IN
 from nanoclaw.start.host import PluginHost
-from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, results, running, tools_plugin
+from tests.program import MAIN, NOON, FakeChannel, Gate, HandClock, Program, results, running, tools_plugin
 
 OWNER, GUEST, STRANGER = "1", "2", "4"
 GROUP = "-100"
@@ -868,28 +866,22 @@ async def test_the_owner_may_have_one_conversation_in_chat_and_terminal(tmp_path
 
 
 async def test_what_the_owner_says_elsewhere_during_a_turn_waits_for_a_turn_of_its_own(tmp_path: Path) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def work() -> str:
-        """Work."""
-        begun.set()
-        await go_on.wait()
-        return "worked"
+    gate = Gate()
 
     async def play(chat: Chat) -> None:
         terminal = chat.home.app.channels.get("terminal")
         assert isinstance(terminal, FakeChannel)
         await chat.write(OWNER, "one")
-        await begun.wait()
+        await gate.reached.wait()
         await chat.write(OWNER, "and one more")
         await chat.home.deliver(Inbound(MAIN, "me", "two", UserMessage("two", chat.clock())))
-        go_on.set()
+        gate.open.set()
         assert await chat.answer() == "For the chat."
         assert (await terminal.sent.get()).text == "For the terminal."
 
-    steps = (Say("", calls=(("work", {}),)), "For the chat.", "For the terminal.")
+    steps = (Say("", calls=(("wait", {}),)), "For the chat.", "For the terminal.")
     _, chats, terminals = (
-        await story(tmp_path, play, *steps, settings='[session]\nowner = "shared"', extra=[tools_plugin(tool(work))])
+        await story(tmp_path, play, *steps, settings='[session]\nowner = "shared"', extra=[tools_plugin(*gate.tools())])
     ).requests
     assert "one more" in seen(chats)
     assert "two" not in seen(chats)
