@@ -76,12 +76,23 @@ class Page(Plugin):
 
     async def _web(self, said: Said) -> Reply:
         match said.argument.split():
+            case [] | ["--qr"]:
+                pass
             case ["browsers"]:
                 return self.sign_ins.listed()
             case ["browser", "--revoke", number]:
                 return self.sign_ins.revoked(number, self.public.stream.wake if self.public else lambda: None)
-            case [_, *_] as words if words != ["--qr"]:
-                return await self.tokens.carry_out(words)
+            case ["tokens"]:
+                return self.tokens.listed()
+            case ["token", "--revoke", name] | ["token", name, "--revoke"]:
+                return self.tokens.revoke(name)
+            case ["token" | "browser" as what] | ["token" | "browser" as what, "--revoke"]:
+                lack = "NAME" if what == "token" else "NUMBER"
+                raise ConfigError(f"web {said.argument.strip()} lacks {lack}. Try nanoclaw web --help.")
+            case ["token", name]:
+                return self.tokens.made(name)
+            case _:
+                raise ConfigError(f"web {said.argument.strip()} is not understood. Try nanoclaw web --help.")
         if self.public is None:
             raise ConfigError(OFF)
         await self.public.listening.wait()

@@ -74,20 +74,9 @@ class ApiTokens:
             await self._host.write(lambda tx: tx.execute(sql, now.isoformat(), digest))
         return name
 
-    async def carry_out(self, words: list[str]) -> Reply:
-        """`tokens`, `token NAME` or `token --revoke NAME`."""
-        match words:
-            case ["tokens"]:
-                return self._listed()
-            case ["token", "--revoke", name] | ["token", name, "--revoke"]:
-                return self._revoked(name)
-            case ["token", name] if _NAME.fullmatch(name):
-                return self._made(name)
-            case ["token", _]:
-                raise ConfigError("The name of a token has letters, digits and - . _ only, at most 40.")
-        raise ConfigError(USAGE)
-
-    def _made(self, name: str) -> Reply:
+    def made(self, name: str) -> Reply:
+        if not _NAME.fullmatch(name):
+            raise ConfigError("The name of a token has letters, digits and - . _ only, at most 40.")
         if self._host.read("SELECT 1 FROM page_tokens WHERE name = ?", name):
             raise ConfigError(f"There is a token {name} already: `nanoclaw web token --revoke {name}` ends it.")
         token, now = f"nc-{secrets.token_urlsafe(32)}", self._host.now().isoformat()
@@ -95,22 +84,22 @@ class ApiTokens:
         told = f"{token}\nThis is shown once. Who has it talks as you: `nanoclaw web token --revoke {name}` ends it."
         return Reply(told, {"name": name, "token": token}, lambda tx: tx.execute(sql, name, _digest(token), now))
 
-    def _revoked(self, name: str) -> Reply:
+    def revoke(self, name: str) -> Reply:
         if not self._host.read("SELECT 1 FROM page_tokens WHERE name = ?", name):
             raise ConfigError(f"There is no token {name!r}: `nanoclaw web tokens` lists them.")
 
-        def revoke(tx: Tx) -> None:
+        def end(tx: Tx) -> None:
             tx.execute("DELETE FROM page_tokens WHERE name = ?", name)
             tx.after(self._forget)
 
-        return Reply(f"The token {name} is revoked.", {"name": name}, revoke)
+        return Reply(f"The token {name} is revoked.", {"name": name}, end)
 
     def _forget(self) -> None:
         self._known.clear()
         self.revoked.set()
         self.revoked = asyncio.Event()
 
-    def _listed(self) -> Reply:
+    def listed(self) -> Reply:
         rows = self._host.read("SELECT name, made, used FROM page_tokens ORDER BY id")
         found = [{"name": name, "made": made, "used": used} for name, made, used in rows]
         lines = [

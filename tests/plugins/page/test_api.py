@@ -159,6 +159,12 @@ async def test_only_tokens_let_in_and_tries_are_bounded(tmp_path: Path) -> None:
         assert "laptop: made 2026-03-06, used" in str(await reply(served.app, "/web tokens", as_json=False))
         await reply(served.app, "/web token --revoke laptop", as_json=False)
         assert await status(used) == 401
-        for wrong in ("/web token", "/web token a/b", "/web token --revoke nobody", "/web nonsense"):
-            with pytest.raises(ConfigError):
-                await reply(served.app, wrong, as_json=False)
+        for wrong, told in (
+            ("token", "^web token lacks NAME. "),
+            ("browser --revoke", "^web browser --revoke lacks NUMBER. "),
+            ("token a/b", "name of a token has letters"),
+            ("token --revoke nobody", "no token 'nobody'"),
+            ("--qx", "^web --qx is not understood. Try nanoclaw web --help.$"),
+        ):
+            with pytest.raises(ConfigError, match=told):
+                await reply(served.app, f"/web {wrong}", as_json=False)
