@@ -137,8 +137,8 @@ class Attachments:
 
     async def _heard(self, file: Attachment) -> Resolved:
         if self._transcribe is None:
-            why = "no model for transcription is configured ([models] transcription)"
-            return Resolved(file, f"{file.name} is a voice note; {why}.")
+            told = f"{file.name} is a voice note; no model for transcription is configured ([models] transcription)"
+            return Resolved(file, f"{told}.", problem=told)
         try:
             async with asyncio.timeout(TRANSCRIPTION_SECONDS):
                 sound = await asyncio.to_thread(_read, self._folder, file.path)
