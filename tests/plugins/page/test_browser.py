@@ -242,6 +242,7 @@ async def test_a_voice_note_is_recorded_and_what_was_said_is_answered(tmp_path: 
     ):
         served.model.transcribe = hear  # type: ignore[attr-defined]
         button = page.get_by_label("Record a voice note")
+        assert (await button.inner_text(), await button.locator("svg").count()) == ("", 1)  # no font has to have it
         await button.click()
         await page.locator('.mic[aria-pressed="true"]').wait_for()
         await page.get_by_text("■ 1 s").wait_for()

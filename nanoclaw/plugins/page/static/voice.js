@@ -2,11 +2,14 @@
 
 import { make, tell } from "./dom.js";
 
+const MIC = '<svg viewBox="0 0 24 24" width="18" height="18" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" aria-hidden="true"><rect x="9" y="3" width="6" height="11" rx="3"/><path d="M5 11a7 7 0 0 0 14 0M12 18v3"/></svg>';
+
 /** A button that records until it is pressed again, and hands the note on; null where the browser can't. */
 export function recorder(attach) {
   if (!navigator.mediaDevices?.getUserMedia || !window.MediaRecorder) return null;
   let running;
-  const button = make("button.clip.mic", { type: "button", "aria-label": "Record a voice note", "aria-pressed": "false", onclick: press }, "🎤");
+  const button = make("button.clip.mic", { type: "button", "aria-label": "Record a voice note", "aria-pressed": "false", onclick: press });
+  button.innerHTML = MIC;
 
   async function press() {
     if (running) return running.stop();
@@ -24,7 +27,7 @@ export function recorder(attach) {
       clearInterval(tick);
       sound.getTracks().forEach((one) => one.stop());
       running = undefined;
-      button.textContent = "🎤";
+      button.innerHTML = MIC;
       button.setAttribute("aria-pressed", "false");
       const kind = note.mimeType.split(";")[0] || "audio/webm";
       if (button.isConnected) attach([new File(pieces, `voice note.${kind.split("/")[1]}`, { type: kind })]);
