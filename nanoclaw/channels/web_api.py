@@ -123,6 +123,8 @@ def host_of(url: str) -> str:
 
 
 def reason_of(error: BaseException, secret: str) -> str:
+    if "WRONG_VERSION_NUMBER" in str(error):
+        return "what is there speaks no TLS: its address begins with http:"
     said = one_line(str(error), 200)
     return (said.replace(secret, "…") if secret else said) or type(error).__name__
 

@@ -72,8 +72,7 @@ async def opened(
 ) -> AsyncIterator[WebSocket]:
     """A connection, which with `ping` is asked for a sign of life each so many seconds. Raises Unreachable where there
     is nobody, ChannelUnavailable for who refuses."""
-    own: dict[str, Any] = {"proxy": None} if leads_to_loopback(url) else {}
-    own["additional_headers"] = headers
+    own: dict[str, Any] = {"additional_headers": headers} | ({"proxy": None} if leads_to_loopback(url) else {})
     try:
         connection = await connect(
             url, max_size=MOST_BYTES, open_timeout=CONNECT_SECONDS, close_timeout=1, ping_interval=ping, **own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nanoclaw.channels.attach import LAST
+from nanoclaw.channels.attach import LAST, say
 from nanoclaw.commands.talking import TerminalChat, run
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.start.config import Config
@@ -31,7 +31,9 @@ def _token(name: str) -> str:
     if not name:
         raise ConfigError("attach needs --token-file FILE: `nanoclaw web token NAME`, on that machine, prints a token.")
     try:
-        token = Path(name).expanduser().read_text("ascii").split()
+        token = (path := Path(name).expanduser()).read_text("ascii").split()
+        if path.stat().st_mode & 0o077:
+            say(f"{path} holds a token and can be read by others: run chmod 600 {path}")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(f"the token in {name!r} cannot be read: {reason}.") from None

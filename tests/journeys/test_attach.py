@@ -114,6 +114,10 @@ def test_without_a_token_nobody_attaches_and_with_one_a_terminal_may_only_talk(
         ended = other.run("attach", url, "--token-file", str(tmp_path / "wrong"), check=None)
         assert ended.status in (1, 2) and told in ended.err
     assert "attach needs --token-file" in other.run("attach", url, check=2).err
+    told = other.run("attach", url.replace("http:", "https:"), "--token-file", str(token), check=1).err
+    assert "what is there speaks no TLS: its address begins with http:" in told and f"chmod 600 {token}" in told
+    told = other.run("attach", url, "--token-file", str(token), "--session", "telegram:1", check=1).err
+    assert "there is no conversation 'telegram:1' for a terminal; there " in told
     where = f"ws{url[4:]}/attach"
     with pytest.raises(InvalidStatus):
         connect(where)

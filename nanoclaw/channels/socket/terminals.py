@@ -315,6 +315,10 @@ class Terminals:
         if not session.isprintable():
             raise ClientRefused("the name of the session has characters that cannot be shown")
         address = Address(self.name, session)
+        if ":" in session and not self._host.shown_since(address, 0):  # as one of another channel is called
+            own = [name for name, _ in self._host.words().get("/sessions open", ()) if ":" not in name]
+            told = f"there are {', '.join(own[:20])}" if own else "there is none yet"
+            raise ClientRefused(f"there is no conversation {session!r} for a terminal; {told}")
         said_hello = {"nanoclaw": VERSION, "pid": os.getpid(), **facts}
         match hello.get("want"):
             case "status":
