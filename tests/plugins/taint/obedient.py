@@ -11,7 +11,7 @@ from typing import Any
 
 from nanoclaw.core.events import TextDelta
 from nanoclaw.core.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult
-from nanoclaw.core.plugin import ToolOutput
+from nanoclaw.core.plugin import Tool, ToolOutput
 from nanoclaw.core.provider import OnEvent
 from nanoclaw.core.tool import tool
 from tests.program import NOON, FakeChannel, Program, running, tools_plugin
@@ -52,12 +52,8 @@ def do(name: str, arguments: Mapping[str, Any]) -> str:
     return f"DO {name} {json.dumps(arguments)}\n"
 
 
-@asynccontextmanager
-async def reading(
-    root: Path, page: str, settings: str = "", source: str = EVIL, **more: Any
-) -> AsyncIterator[tuple[Program, Obedient, list[str]]]:
-    """A program with a tool that reads that page, and one of somebody else's that pays; what was paid."""
-    paid = list[str]()
+def tools_for(page: str, paid: list[str], source: str = EVIL) -> tuple[Tool, Tool]:
+    """A tool that reads a page, and one of somebody else's that pays."""
 
     async def read_page() -> ToolOutput:
         """Read the page."""
@@ -68,9 +64,16 @@ async def reading(
         paid.append(to)
         return "paid"
 
-    model = Obedient()
-    extra = [tools_plugin(tool(read_page, reach="none"), tool(pay, reach="outside"))]
-    chats = [FakeChannel("telegram")]
+    return tool(read_page, reach="none"), tool(pay, reach="outside")
+
+
+@asynccontextmanager
+async def reading(
+    root: Path, page: str, settings: str = "", source: str = EVIL, **more: Any
+) -> AsyncIterator[tuple[Program, Obedient, list[str]]]:
+    """A program with these tools; what was paid."""
+    model, paid, chats = Obedient(), list[str](), [FakeChannel("telegram")]
+    extra = [tools_plugin(*tools_for(page, paid, source))]
     async with running(root, model, settings=settings, extra=extra, others=chats, **more) as home:
         yield home, model, paid
 

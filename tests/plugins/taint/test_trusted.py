@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.core.tool import tool
 from nanoclaw.plugins.taint.sources import Trusted
 from tests.channels.homeserver import event, homeserver, member, room, text
 from tests.channels.telegram_program import RULES, Scene, scene
 from tests.channels.test_matrix_trouble import heard
 from tests.examples import examples
-from tests.plugins.taint.obedient import EVIL, Obedient, do, reading
+from tests.plugins.taint.obedient import EVIL, Obedient, do, reading, tools_for
 from tests.program import tools_plugin
 
 TRUSTED = (
@@ -56,13 +55,8 @@ async def test_a_server_on_the_list_asks_nothing_and_one_that_is_called_alike_do
 
 
 def paying(root: Path, paid: list[str]) -> Any:
-    async def pay(to: str) -> str:
-        """Pay somebody."""
-        paid.append(to)
-        return "paid"
-
     rules = f'{RULES}\n[taint]\ntrusted = ["telegram:555"]'
-    return scene(root, model=Obedient(), rules=rules, extra=[tools_plugin(tool(pay, reach="outside"))])
+    return scene(root, model=Obedient(), rules=rules, extra=[tools_plugin(tools_for("", paid)[1])])
 
 
 def forward(here: Scene, author: dict[str, Any], **more: Any) -> None:
