@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.events import (
     Event,
-    Joined,
     Notice,
-    Queued,
     Receipt,
     Settled,
     StatusLines,
@@ -134,10 +132,6 @@ class LiveTurns:
                 self._put(key, self._note(text, "receipt"))
             case StatusLines(name, text):
                 self._put(key, {"id": f"s{name}", "kind": "note", "what": "status", "text": text})
-            case Joined(ids):
-                self._tell(key, "joined", ids=ids)
-            case Queued(id_):
-                self._tell(key, "queued", id=f"i{id_}")
             case Settled(id_):
                 self._tell(key, "settled", id="o" + id_.removeprefix("page-").partition(".")[0])
             case TurnPaused():
@@ -145,6 +139,8 @@ class LiveTurns:
                 if turn := self._turns.get(key):
                     turn.is_paused = True
                 self._tell(key, "paused")
+            case TurnEnded(_, "answered") if key in self._turns and self._turns[key].is_paused:
+                del self._turns[key]  # a command was answered meanwhile, and its reply comes
             case TurnEnded(answer, reason):
                 self._end(key, answer, reason)
             case _:

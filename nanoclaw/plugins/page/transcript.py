@@ -168,6 +168,7 @@ def items(
                     found.append(of_text(f"m{row}", text, at=at, row=row))
                     if not made:
                         answered[turn] = found[-1]
+                tell_besides(row)
                 for call in made:
                     state = "broken" if turn in reasons else "running"
                     item = {"id": f"m{row}-{call.id}", "kind": "tool", "state": state, "name": call.name}
