@@ -218,7 +218,7 @@ def test_looking_makes_nothing(home: Home) -> None:
 def test_notes_need_no_quotes_and_are_found(home: Home) -> None:
     assert "MEMORY.md" in home.run("memory", "add", "Anna's birthday is 5 May", "--fact", "--also", "born on").out
     assert home.run("memory", "add", "I", "like", "green", "tea").out.endswith("I like green tea\n")
-    assert "Already in" in home.run("memory", "add", "I like green tea").out
+    assert "Already noted in" in home.run("memory", "add", "I like green tea").out
     hit, *_ = json.loads(home.run("memory", "search", "born", "--limit", "1", "--json").out)["hits"]
     assert hit["file"] == "MEMORY.md" and "Anna" in hit["text"]
     home.run("memory", "forget", "green", "tea", "--yes")

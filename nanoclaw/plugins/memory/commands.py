@@ -12,7 +12,7 @@ from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line, visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
-from nanoclaw.plugins.memory.notes import Hit, MemoryStore, plain_entry
+from nanoclaw.plugins.memory.notes import Added, Hit, MemoryStore, plain_entry
 from nanoclaw.plugins.memory.origins import Origins
 from nanoclaw.plugins.memory.tools import MOST_HITS, Find, Found, Watch, remember, unwatched
 
@@ -29,10 +29,14 @@ def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
     if not said.argument:
         return "/note TEXT writes a line into today's note."
     added = remember(store, watch(host, said.conversation, tx), "/note", said.argument)
+    return _written(origins, said, tx, said.argument, added)
+
+
+def _written(origins: Origins, said: Said, tx: Tx, text: str, added: Added) -> str:
     if added.is_new:
-        origins.add(tx, said.argument, ("person", said.conversation, None))
-    text = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
-    return f"{text}\n{added.remark}".strip()
+        origins.add(tx, text, ("person", said.conversation, None))
+    where = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
+    return "\n".join(filter(None, (where, added.struck and f"Corrected: {visible(added.struck)}", added.remark)))
 
 
 def watch(host: Host, conversation: Address, tx: Tx) -> Watch:
@@ -151,10 +155,7 @@ def _add(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
             f"Not added yet, it contradicts what is there.\n{visible(found.listed)}\n"
             'Say which holds: --replaces "WORDS OF THE OLD FACT" or --keep-both.'
         )
-    if added.is_new:
-        origins.add(tx, text, ("person", said.conversation, None))
-    where = f"{'Added to' if added.is_new else 'Already in'} {added.file}: {visible(added.line)}"
-    return "\n".join(filter(None, (where, added.struck and f"Corrected: {visible(added.struck)}", added.remark)))
+    return _written(origins, said, tx, text, added)
 
 
 def as_json(hit: Hit) -> dict[str, object]:

@@ -34,8 +34,8 @@ LOOK_AGAIN_SECONDS = 300.0
 END_SECONDS, LAST_SECONDS = 2.0, 4.0
 """Time in which a process that ends continues making them, and in which what it has begun must end."""
 
-LEAST_PAUSE, LONGEST_PAUSE = 30.0, 3_600.0
-"""Seconds in which a model that failed is not asked; they double."""
+PAUSE = 300.0
+"""Seconds in which a model that failed is not asked."""
 
 
 class SecondOpinion:
@@ -45,7 +45,7 @@ class SecondOpinion:
         self._host, self._model, self._search = host, model, search
         self._redact = host.redact
         self.trouble = ""
-        self._pause, self._asked_again = 0.0, 0.0
+        self._asked_again = 0.0
         self._refused: set[int] = set()
         self._woken = asyncio.Event()
         self._making = asyncio.Lock()
@@ -155,7 +155,7 @@ class SecondOpinion:
         """Raises NanoclawError."""
         sent = [self._redact(text[:LONGEST]) for text in texts]
         made = await self._host.embed(self._model, sent, is_query=is_query, seconds=seconds)
-        self.trouble, self._pause, self._asked_again = "", 0.0, 0.0
+        self.trouble, self._asked_again = "", 0.0
         return made.vectors
 
     async def _vectors(
@@ -171,8 +171,7 @@ class SecondOpinion:
         if why != self.trouble:
             self._host.log.warning("notes are found by words alone for now: {}", why)
         self.trouble = why
-        self._pause = min(max(LEAST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
-        self._asked_again = _now() + max(self._pause, getattr(error, "retry_after", None) or 0.0)
+        self._asked_again = _now() + max(PAUSE, getattr(error, "retry_after", None) or 0.0)
 
     async def check(self, deep: bool) -> Finding:
         if deep:

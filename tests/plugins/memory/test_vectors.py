@@ -232,7 +232,7 @@ async def test_after_an_outage_they_are_made(
     write(tmp_path, NOTES, "- Paula fixed the car\n")
     down: list[Reply] = [(503, {}), (429, {}), (200, b""), (503, {})]
     server.answer = lambda texts: down.pop(0) if down else reply(texts)
-    monkeypatch.setattr(semantic, "LEAST_PAUSE", 0.0)  # over before anything looks at it
+    monkeypatch.setattr(semantic, "PAUSE", 0.0)  # over before anything looks at it
     async with running(tmp_path, Model(), settings=settings(server), plugins=["memory"], wakes=True) as here:
         await until(here, "1 of 1 lines (openai/small)", is_down=True)
     assert len(server.asked) == 4 + 1 + 1  # until it was up; the cohort; the line
