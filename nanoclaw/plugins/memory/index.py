@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.chunks import NoteEntry, chunks
-from nanoclaw.plugins.memory.index_file import FILE_BITS, Batch, inode, loaded, merge, opened
+from nanoclaw.plugins.memory.index_file import FILE_BITS, Batch, inode, loaded, opened
 from nanoclaw.plugins.memory.notes import memory_files, read_memory_file
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ class Index:
 
     def go_on(self) -> bool:
         """Take up some of what is unread; False when another process is at it."""
-        db = self._connected()
-        is_done = self._take_up(db, self._newest(STEP_BYTES))
-        if is_done and not self.unread:
-            merge(db)
-        return is_done
+        return self._take_up(self._connected(), self._newest(STEP_BYTES))
 
     @property
     def unread_bytes(self) -> int:

@@ -51,11 +51,6 @@ def loaded(data: bytes) -> tuple[NoteEntry, ...]:
     return tuple(map(NoteEntry._make, marshal.loads(data)))
 
 
-def merge(db: sqlite3.Connection) -> None:
-    """Make one of the many parts in which postings were written; terms are then found in half the time."""
-    db.execute("INSERT INTO postings (postings) VALUES ('optimize')")
-
-
 class Batch:
     """Chunks replaced in one transaction; their postings are written together, at the end."""
 
