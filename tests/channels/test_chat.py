@@ -246,21 +246,6 @@ async def test_two_ctrl_c_during_a_turn_stop_and_leave(tmp_path: Path) -> None:
     await running
 
 
-async def test_a_second_ctrl_c_leaves_though_the_turn_has_stopped_in_between(tmp_path: Path) -> None:
-    view, heard = FakeView(), asyncio.Queue[Inbound]()
-    here = terminal(view, tmp_path)
-    running = asyncio.create_task(here.run(heard.put))
-    await view.ready.wait()
-    view.submit("hi")
-    hi = await heard.get()
-    view.interrupt()
-    here.show(HERE, TurnEnded("Stopped.", "cancelled"))
-    await here.send(reply("Stopped.", hi.external_id))
-    assert not view.is_busy
-    view.interrupt()
-    await asyncio.wait_for(running, 100)
-
-
 async def test_a_stop_tells_the_face_that_nothing_waits(tmp_path: Path) -> None:
     view, heard = FakeView(), asyncio.Queue[Inbound]()
     running = asyncio.create_task(terminal(view, tmp_path).run(heard.put))

@@ -390,19 +390,6 @@ async def test_a_message_that_the_person_deleted_while_it_grew_is_sent_anew(talk
 
 
 @talking
-async def test_silence_leaves_nothing_behind(talk: Talk) -> None:
-    group = talk.server.group(GROUP, "Garden")
-    private, inbound = await talk.said("hm"), await talk.said("tell me", chat=group)
-    begin(talk, private, "NO_", "REPLY")
-    begin(talk, inbound, "Let me look.")
-    await talk.server.next(group)
-    end(talk, private, "NO_REPLY")
-    end(talk, inbound, "NO_REPLY")
-    await talk.server.until(lambda: not talk.server.sent(group))
-    assert (talk.server.drafts, talk.server.sent(talk.anna)) == ([], [])
-
-
-@talking
 async def test_a_draft_that_would_fade_while_tools_run_is_shown_again(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,15 +157,6 @@ async def test_what_was_written_while_the_program_was_off_is_not_mixed_into_a_tu
             assert [await program.answer() for _ in range(2)] == ["One.", "Two."]
 
 
-async def test_fifty_messages_that_came_while_the_program_was_off_are_answered_in_order(tmp_path: Path) -> None:
-    async with bare(tmp_path, ScriptedProvider()) as program:
-        leave(program, *(f"question {number}" for number in range(50)))
-    with ScriptedProvider(*(f"answer {number}" for number in range(50))) as model:
-        async with bare(tmp_path, model) as program:
-            assert [await program.answer() for _ in range(50)] == [f"answer {number}" for number in range(50)]
-            assert said(program) == [f"question {number}" for number in range(50)]
-
-
 async def test_with_followup_all_that_came_meanwhile_is_answered_by_one_next_turn(tmp_path: Path) -> None:
     gate = Gate()
     with ScriptedProvider(call("wait"), "One.", "Both.") as model:
@@ -217,6 +208,8 @@ async def test_a_kept_message_is_answered_after_a_restart(tmp_path: Path) -> Non
         async with bare(tmp_path, model, policy=AT_ONCE) as program:
             assert await program.answer() == "Back."
             assert said(program) == ["hello?"]
+            notices = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
+            assert "continuing with: “hello?”" in notices
 
 
 async def test_the_next_message_asks_the_model_at_once_and_is_answered_with_the_kept_one(tmp_path: Path) -> None:
@@ -448,14 +441,3 @@ async def test_panic_holds_what_was_to_be_sent(tmp_path: Path) -> None:
                 "Sent too late.",
                 "Going on. Waiting messages are sent and answered now.",
             }
-
-
-async def test_a_turn_that_goes_on_says_so_on_the_screen(tmp_path: Path) -> None:
-    with ScriptedProvider(DOWN) as model:
-        async with bare(tmp_path, model) as program:
-            await program.ask("hello?")
-    with ScriptedProvider("Back.") as model:
-        async with bare(tmp_path, model) as program:
-            await program.answer()
-            notices = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
-            assert "continuing with: “hello?”" in notices

@@ -104,15 +104,6 @@ async def test_a_command_that_changes_the_conversation_keeps_its_place_in_the_qu
 # -- lanes
 
 
-async def test_a_slow_chat_delays_no_other(tmp_path: Path) -> None:
-    slow = Hang()
-    with ScriptedProvider(slow, "Quick.") as model:
-        async with bare(tmp_path, model) as program:
-            await program.say("slow", chat="slow")
-            await slow.reached.wait()
-            assert await program.ask("quick", chat="quick") == "Quick."
-
-
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), KeyError("x"), RecursionError()])
 async def test_a_defect_in_one_message_is_told_in_a_sentence_and_the_next_message_goes_on(
     tmp_path: Path, error: Exception

@@ -297,14 +297,6 @@ def test_a_file_that_is_gone_at_the_retry_does_not_shift_the_parts(office: Offic
     assert [one.key for one in office.channel.taken] == ["1.1", "1.2", "1.3"]
 
 
-def test_a_file_that_the_platform_will_not_take_is_told_and_the_rest_goes_on(office: Office) -> None:
-    (office.root / "a.exe").write_bytes(b"MZ")
-    office.channel.refuses = lambda outbound: Undeliverable("not this type.") if outbound.files else None
-    office.send("Here.", "a.exe")
-    assert office.channel.texts == ["Here.\n\n(could not send a.exe: not this type)"]
-    assert office.rows() == [("delivered", "p1", "[]", 0)]
-
-
 def test_a_terminal_gets_the_text_whole_with_the_paths_of_files(tmp_path: Path) -> None:
     office = Office(tmp_path, Hints())
     office.send("a" * 50_000 + "\n", "/w/a.png", "/w/b.png")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from nanoclaw.core.errors import ProviderUnavailable
 from nanoclaw.core.messages import AssistantMessage, Message, Outbound, UserMessage
-from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, Gate, Program, assert_legal, bare
 
@@ -50,19 +49,6 @@ async def test_what_is_sent_during_a_turn_goes_out_at_once_and_enters_the_histor
             assert_legal(program.history)
             await program.ask("and?")
     assert model.requests[2].history[: len(model.requests[1].history)] == model.requests[1].history
-
-
-async def test_a_tool_that_sends_into_its_own_chat_is_told_after_the_turn(tmp_path: Path) -> None:
-    async def remind(context: ToolContext) -> str:
-        """Sends news."""
-        await context.write(lambda tx: tx.send(NEWS, WHY))
-        return "sent"
-
-    with ScriptedProvider(call("remind"), "Done.") as model:
-        async with bare(tmp_path, model, tools=[tool(remind)]) as program:
-            await program.say("begin")
-            assert [await program.answer(), await program.answer()] == [NEWS.text, "Done."]
-            assert told(program.history) == ["begin", "", "Done.", NEWS.text]
 
 
 async def test_what_was_sent_during_a_turn_enters_the_history_also_after_a_restart(tmp_path: Path) -> None:

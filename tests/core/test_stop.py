@@ -158,12 +158,6 @@ async def test_a_stop_while_what_came_with_a_message_is_fetched_ends_that_messag
         assert program.app.inbox.waiting() == []
 
 
-async def test_with_nothing_to_stop_it_says_so(tmp_path: Path) -> None:
-    async with bare(tmp_path, ScriptedProvider()) as program:
-        assert await program.ask("/stop") == "Nothing is running."
-        assert program.history == ()
-
-
 async def test_a_stop_in_one_chat_leaves_the_other_alone(tmp_path: Path) -> None:
     one, gate = Hang(), Gate()
     with ScriptedProvider(one, call("wait"), "Done.") as model:

@@ -192,19 +192,6 @@ async def test_a_later_yes_has_its_object(tmp_path: Path, dial: Dial) -> None:
         assert any("Shall I call Anna?" in message.text for message in model.requests[0].history)
 
 
-async def test_a_reminder_is_on_time_while_a_turn_runs_and_its_history_stays_legal(tmp_path: Path) -> None:
-    dial, hang = Dial(), Hang("")
-    async with ticking(tmp_path, dial, ScriptedProvider(call("list_dir", {"path": "."}), hang)) as home:
-        home.add(job("call Anna", NOON + timedelta(minutes=1)))
-        await home.program.say("look around")
-        await hang.reached.wait()
-        await dial.pass_(minutes=2)
-        assert firsts(home) == ["Reminder 1: call Anna"]
-        assert await heard(home, dial, "done") == "Done: call Anna."
-        await heard(home, dial, "/stop")
-        assert_legal(home.program.history)
-
-
 async def test_the_model_sets_a_reminder_and_the_answer_says_the_date(tmp_path: Path, dial: Dial) -> None:
     model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}), "Set.")
     async with ticking(tmp_path, dial, model) as home:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import resource
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.delivery import Outbox
-from nanoclaw.core.errors import StoreBusy, StoreError
+from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transactions
 from nanoclaw.core.store.history import list_sessions
@@ -25,7 +24,6 @@ from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.start import store_format as formats
 from nanoclaw.start.opening import open_store, read_store
 from nanoclaw.start.store_format import newest_format
-from nanoclaw.start.store_lock import owner
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN = Address("terminal", "main")
@@ -83,23 +81,6 @@ def waiting(store: Store) -> list[Inbound]:
 
 
 # -- one owner
-
-
-def test_a_second_process_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
-    with held(tmp_path / "state.db") as process:
-        with pytest.raises(StoreBusy, match=rf"process {process.pid}\)"):
-            open_store(tmp_path / "state.db")
-        assert owner(tmp_path / "state.db") == process.pid
-        with pytest.raises(StoreBusy, match=rf"process {process.pid}\)"):
-            open_store(tmp_path / "state.db")
-
-
-def test_after_a_kill_the_next_process_starts_at_once(tmp_path: Path) -> None:
-    with held(tmp_path / "state.db") as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        open_store(tmp_path / "state.db").close()
-        assert owner(tmp_path / "state.db") is None
 
 
 def test_a_store_that_could_not_be_opened_has_no_owner(tmp_path: Path) -> None:

@@ -67,13 +67,6 @@ async def test_rows_come_back_in_order_with_everything_they_had(tmp_path: Path) 
     store.close()
 
 
-async def test_a_text_that_is_no_whole_unicode_goes_out_all_the_same(store: Store, outbox: Outbox) -> None:
-    add(store, Outbound(MAIN, "half \ud83d smile"))
-    row = outbox.pending("terminal")[0]
-    assert row.outbound.text == "half ? smile"
-    await outbox.try_again(row, "no file a\udcffb")
-
-
 async def test_what_was_said_is_found_by_the_platforms_id(store: Store, outbox: Outbox) -> None:
     group = Address("chat", "-5/topic/anna")
     for address, text in ((group, "long"), (Address("chat", "-55"), "elsewhere"), (group, "pending"), (group, "newer")):

@@ -195,16 +195,6 @@ async def test_a_message_whose_picture_has_gone_from_the_store_is_left_out(tmp_p
 # -- inbox
 
 
-def test_a_message_accepted_but_not_begun_is_there_after_a_restart(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "state.db")
-    one, two = inbound("first \ud83d", "1"), inbound("second", "2", chat="other")
-    assert [accept(store, item) for item in (one, two)] == [1, 2]
-    store.close()
-    store = open_store(tmp_path / "state.db")
-    assert inbox_of(store).waiting() == [(1, one), (2, two)]
-    store.close()
-
-
 def test_a_repeated_external_id_is_accepted_once_even_after_it_is_done_and_after_a_restart(tmp_path: Path) -> None:
     store = open_store(tmp_path / "state.db")
     inbox = inbox_of(store)

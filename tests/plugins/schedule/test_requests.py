@@ -204,11 +204,6 @@ async def test_a_models_time_that_the_persons_words_do_not_say_is_asked(
         assert jobs(program) == []
 
 
-async def test_done_without_an_open_reminder_is_said_to_the_model(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedProvider("Then comes the second step.")) as program:
-        assert await program.ask("done") == "Then comes the second step."
-
-
 async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
     model = ScriptedProvider(call("cron", {"action": "remove", "id": 1}), "Removed.")
     async with running(tmp_path, model) as program:
@@ -255,14 +250,6 @@ async def test_what_is_forwarded_quoted_attached_edited_or_anothers_goes_to_the_
 async def test_without_the_schedule_the_model_gets_all(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(*["Which pizza?"] * 2), without=["schedule"]) as program:
         assert (await program.ask(PIZZA)).startswith("Which pizza?")
-
-
-@pytest.mark.skipif("undo" not in BUILT_IN, reason="the command is of the plugin undo")
-async def test_undo_takes_it_back(tmp_path: Path) -> None:
-    async with running(tmp_path) as program:
-        await program.ask(PIZZA)
-        assert "reminder 1" in await program.ask("/undo")
-        assert jobs(program) == []
 
 
 def test_killed_at_any_statement_and_sent_again_there_is_one_job_and_one_reply(tmp_path: Path) -> None:

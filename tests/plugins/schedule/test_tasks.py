@@ -80,13 +80,6 @@ async def test_a_task_with_nothing_to_say_says_nothing(tmp_path: Path, silence: 
         assert "; last time nothing to tell" in await home.program.ask("/jobs")
 
 
-async def test_words_beside_a_token_of_silence_are_told(tmp_path: Path, dial: Dial) -> None:
-    async with ticking(tmp_path, dial, ScriptedProvider("Mum's flight is cancelled. NO_REPLY")) as home:
-        home.ask_for("in 20 minutes", "Watch the flight", kind="task")
-        await dial.pass_(minutes=21)
-        assert home.sent() == ["Mum's flight is cancelled."]
-
-
 async def test_when_the_model_fails_the_person_gets_the_text_and_the_reason_and_it_is_tried_again(
     tmp_path: Path,
 ) -> None:
