@@ -42,6 +42,12 @@ def clock(timezone_name: str, environ: Mapping[str, str], key: str = "person.tim
     return Clock(zone)
 
 
+def short_time(at: datetime, now: datetime) -> str:
+    """A time in the words of a sentence, with the day where that is another."""
+    at = at.astimezone(now.tzinfo)
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %-d %b, %H:%M}"
+
+
 _pace = 1.0
 
 

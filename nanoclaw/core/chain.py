@@ -71,7 +71,8 @@ class Chain:
         """The last fault of each plugin that had one, for status."""
         self._brought: dict[Plugin, list[Tool]] = {}
         self._tools: dict[str, Tool] = {}
-        self._of = {hook: [one for one in plugins if _overrides(one, hook)] for hook in (*HOOKS, "sections")}
+        own = {hook: getattr(Plugin, hook) for hook in (*HOOKS, "sections")}
+        self._of = {hook: [one for one in plugins if getattr(type(one), hook) is not own[hook]] for hook in own}
 
     def has(self, hook: str) -> bool:
         return bool(self._of[hook])
@@ -383,7 +384,3 @@ def _checked(given: T, kinds: Kinds) -> T:
         raise TypeError("it is `async def` and must be `def`")
     wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
     raise TypeError(f"it gave a {type(given).__name__}, not {wanted}")
-
-
-def _overrides(one: Plugin, hook: str) -> bool:
-    return getattr(type(one), hook) is not getattr(Plugin, hook)

@@ -154,7 +154,8 @@ class ChatForm:
 
     def _pictures(self) -> list[dict[str, Any]]:
         shown, self._shown = self._shown, ()
-        return [_shown_by_tools(shown)] if shown else []
+        said = "(the images of the results above)"
+        return [{"role": "user", "content": _content(said, shown, vision=True)}] if shown else []
 
 
 def chat_message(message: Message, *, vision: bool = True) -> dict[str, Any]:
@@ -349,10 +350,6 @@ def _content(text: str, images: tuple[Image, ...], vision: bool) -> str | list[d
 def _with_notes(text: str, images: tuple[Image, ...], note: str) -> str:
     notes = [f"[image {whole(image.name) or 'without a name'} {note}]" for image in images]
     return "\n".join([*notes, text]) if notes else text
-
-
-def _shown_by_tools(images: tuple[Image, ...]) -> dict[str, Any]:
-    return {"role": "user", "content": _content("(the images of the results above)", images, vision=True)}
 
 
 def estimate_request(request: ModelRequest, model: str = "") -> int:

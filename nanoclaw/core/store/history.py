@@ -42,18 +42,17 @@ def dump(message: Message) -> str:
     return json.dumps(body)
 
 
-def _no_image(sha256: str) -> tuple[str, bytes]:
-    raise KeyError(sha256)
+_NO_IMAGES: dict[str, tuple[str, bytes]] = {}
 
 
-def load(body: dict[str, Any], load_image: LoadImage = _no_image) -> Message:
+def load(body: dict[str, Any], load_image: LoadImage = _NO_IMAGES.__getitem__) -> Message:
     """Raises KeyError, ValueError or TypeError if the body is not one that `dump` wrote."""
     text, at, kind = body["text"], datetime.fromisoformat(body["at"]), body["kind"]
     if kind == "assistant":
         calls = tuple(ToolCall(*call) for call in body.get("calls", ()))
         usage = Usage(*body["usage"]) if "usage" in body else None
         return AssistantMessage(text, at, calls, usage, body["finish"], body["model"], body.get("opaque", ""))
-    images = tuple(_loaded_image(sha256, name, load_image) for sha256, name in body.get("images", ()))
+    images = tuple(Image(*load_image(sha256), name) for sha256, name in body.get("images", ()))
     if kind == "user":
         return UserMessage(text, at, body["origin"], images, body.get("outside", ""))
     if kind == "result":
@@ -79,11 +78,6 @@ def with_texts(message: Message, dumped: str) -> Message:
     if isinstance(message, ToolResult):
         return message._replace(text=body["text"], diff=body.get("diff", ""))
     return message._replace(text=body["text"])
-
-
-def _loaded_image(sha256: str, name: str, load_image: LoadImage) -> Image:
-    mime, data = load_image(sha256)
-    return Image(mime, data, name)
 
 
 SHORT = 1_000

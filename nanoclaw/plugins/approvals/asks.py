@@ -10,13 +10,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
+from nanoclaw.clock import short_time
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Notice, Settled
 from nanoclaw.core.messages import Address, Button, CheckedCall, Outbound, OwnersAnswer, ToolResult
 from nanoclaw.core.plugin import Ask, Asker, Host, Scope, Turn, Tx
 from nanoclaw.escapes import one_line, revealed
 from nanoclaw.exact_text import call_text, exactly
-from nanoclaw.plugins.approvals.choices import listed, until
+from nanoclaw.plugins.approvals.choices import listed
 from nanoclaw.plugins.approvals.extents import buttons, how
 from nanoclaw.yes_no import yes_or_no
 
@@ -188,7 +189,7 @@ class Asks(Asker):
     def _how(self, question: Question) -> str:
         """Say in a line how a question with options is answered, and what happens otherwise."""
         own = f"{', or in a reply with' if question.ask.asks_back else ' or'} your own words" * question.ask.is_free
-        at, default = until(question.expires, self._host.now()), question.ask.default
+        at, default = short_time(question.expires, self._host.now()), question.ask.default
         then = f"At {at} I take “{default}”." if default else f"At {at} I carry on without an answer."
         return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from nanoclaw.yes_no import yes_or_no
 
@@ -33,12 +32,6 @@ def option_of(text: str, options: Sequence[str]) -> str | None:
     if len(begun := [one for one in options if said and _folded(one).startswith(said)]) == 1:
         return begun[0]
     return _by_yes_or_no(text, options)
-
-
-def until(expires: datetime, now: datetime) -> str:
-    """A time in the words of a sentence, with the day where that is another."""
-    expires = expires.astimezone(now.tzinfo)
-    return f"{expires:%H:%M}" if expires.date() == now.date() else f"{expires:%a %-d %b, %H:%M}"
 
 
 def _by_yes_or_no(text: str, options: Sequence[str]) -> str | None:

@@ -6,12 +6,12 @@ import re
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from nanoclaw.clock import short_time
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Notice, StatusLines
 from nanoclaw.core.messages import Address, Outbound, Scope
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.approvals.choices import until
 
 LASTS, USUAL = timedelta(hours=1), "30m"
 
@@ -51,7 +51,7 @@ class Grant(NamedTuple):
         return self.until is None or now < self.until <= now + 2 * LASTS
 
     def in_words(self, now: datetime) -> str:
-        how_long = f"until {until(self.until, now)}" if self.until else "until you revoke it"
+        how_long = f"until {short_time(self.until, now)}" if self.until else "until you revoke it"
         return f"{one_line(self.words, 200)}, in {self.conversation}, {how_long}"
 
 
@@ -81,7 +81,7 @@ class OwnerGrants:
         scope, now = question.ask.scope, self._host.now()
         ends = None if always else now + LASTS
         self._add(tx, scope, question.sender, question.conversation, ends)
-        how_long = f"Until {until(ends, now)}" if ends else "From now on"
+        how_long = f"Until {short_time(ends, now)}" if ends else "From now on"
         return f"{how_long} I don't ask about {scope.words} here; /grants takes that back."
 
     def _add(self, tx: Tx, scope: Scope, sender: str, conversation: Address, ends: datetime | None) -> None:
@@ -116,14 +116,14 @@ class OwnerGrants:
         """A line for each conversation that is elevated, for /status."""
         now, there = self._host.now(), [one for one in self.all() if one.scope == ELEVATED.key]
         return "\n".join(
-            f"Elevated: {one.conversation} until {until(one.until, now)}, not asked" for one in there if one.until
+            f"Elevated: {one.conversation} until {short_time(one.until, now)}, not asked" for one in there if one.until
         )
 
     def show_elevated(self) -> None:
         """Show that nothing is asked, where that is so."""
         for one in self.all():
             if one.scope == ELEVATED.key and one.until:
-                text = f"elevated until {until(one.until, self._host.now())}: not asked (/elevated off)"
+                text = f"elevated until {short_time(one.until, self._host.now())}: not asked (/elevated off)"
                 self._host.show(_place(one), StatusLines("elevated", text))
 
     # --- the commands ------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class OwnerGrants:
         if not word:
             state = f"Elevated is off here: I ask. /elevated {USUAL} switches it on, for an hour at most."
             if there and there.until:
-                state = f"Elevated until {until(there.until, now)}; /elevated off ends it."
+                state = f"Elevated until {short_time(there.until, now)}; /elevated off ends it."
             return f"{state}\n\n{OPENS}"
         ends = now if word == "off" else now + _span(USUAL if word == "on" else word)
         if there:
@@ -143,7 +143,7 @@ class OwnerGrants:
             return "Elevated is off: I ask again." if there else "Elevated is not on here."
         self._add(tx, ELEVATED, str(said.address), said.conversation, ends)
         tx.after(self.show_elevated)
-        return f"Elevated until {until(ends, now)}, in this conversation alone; /elevated off ends it.\n\n{OPENS}"
+        return f"Elevated until {short_time(ends, now)}, in this conversation alone; /elevated off ends it.\n\n{OPENS}"
 
     def command(self, said: Said, tx: Tx) -> Reply:
         """/grants, /grants revoke 2, /grants revoke all. Raises NanoclawError."""

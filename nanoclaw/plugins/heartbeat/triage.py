@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from nanoclaw.beneath.paths import open_for_reading
+from nanoclaw.clock import short_time
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.plugin import Host
 from nanoclaw.outside_text import block
@@ -47,11 +48,11 @@ async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datet
         every = item.every or ITEM_EVERY
         if state is None:
             return Triaged(item, True, f"every {_span(every)}, it is new", state=ItemState(now))
-        why = f"every {_span(every)}, last {time_of(state.at, now)}"
+        why = f"every {_span(every)}, last {short_time(state.at, now)}"
         is_due = _is_over(state.at, now, every)
         return Triaged(item, is_due, why, state=ItemState(now) if is_due else None)
     if item.every and state and not _is_over(state.at, now, item.every):
-        return Triaged(item, False, f"checked every {_span(item.every)}, last {time_of(state.at, now)}")
+        return Triaged(item, False, f"checked every {_span(item.every)}, last {short_time(state.at, now)}")
     try:
         seen = ItemState(now, *await probe.read(item.watches))
     except ToolError as error:
@@ -59,7 +60,7 @@ async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datet
     if state is None:
         return Triaged(item, False, f"{item.watched}: first check, only later changes count", state=seen)
     if state.sha256 == seen.sha256:
-        why = f"{item.watched} is as it was {time_of(state.at, now)}"
+        why = f"{item.watched} is as it was {short_time(state.at, now)}"
         return Triaged(item, False, why, state=seen if item.every else None)
     lines = change(state.seen, seen.seen, CHANGE_CHARACTERS)
     return Triaged(item, True, f"{item.watched} has changed", lines or "(beyond the part that is compared)", seen)
@@ -121,11 +122,6 @@ def _checklist(host: Host) -> str:
     except OSError as error:
         host.log.warning("{} cannot be read: {}", checklist.FILE, error)
         return ""
-
-
-def time_of(then: datetime, now: datetime) -> str:
-    local = then.astimezone(now.tzinfo)
-    return f"{local:%H:%M}" if local.date() == now.date() else f"{local:%a} {local.day} {local:%b} {local:%H:%M}"
 
 
 def _span(span: timedelta) -> str:

@@ -13,6 +13,7 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Button, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Said, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
+from nanoclaw.escapes import one_line
 
 PLACE = Address("review", "main")
 """The conversation in which it is made."""
@@ -44,8 +45,7 @@ class ReviewSettings(NamedTuple):
     def time(self) -> time:
         if not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", self.at):
             raise ConfigError(f"memory.review must be a time of day such as 22:30, not {self.at!r}.")
-        hours, minutes = map(int, self.at.split(":"))
-        return time(hours, minutes)
+        return time.fromisoformat(self.at.zfill(5))
 
 
 class Card(NamedTuple):
@@ -155,7 +155,7 @@ class Review(Plugin):
                 if channel:
                     tx.send(Outbound(Address(channel, chat), why), is_news=False)
             return ended._replace(outbound=None)
-        shown = [(kind, _short(text.partition(OTHER_WORDS)[0])) for kind, text in items]
+        shown = [(kind, one_line(text.partition(OTHER_WORDS)[0], LONGEST)) for kind, text in items]
         lines = [f"{n}. {LABELS[kind]}: {text}" for n, (kind, text) in enumerate(shown, 1)]
         text = "\n".join(["From today, for your memory:", *lines, "“yes” accepts all, “1 3” only these, “no” none."])
         place = self._host.owner() or HOME
@@ -228,7 +228,3 @@ class Review(Plugin):
         numbers = [int(number) for number in re.findall(r"\d+", argument)]
         is_list = bool(numbers) and re.fullmatch(r"[\d\s,;+]+", argument) is not None
         return list(dict.fromkeys(numbers)) if is_list and all(1 <= number <= most for number in numbers) else None
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
