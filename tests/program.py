@@ -26,7 +26,7 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import tool
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
-from nanoclaw.start.build import BUILT_IN, bring_up, build, classes
+from nanoclaw.start.build import BUILT_IN, _names, bring_up, build, classes
 from nanoclaw.start.config import Config, load
 from nanoclaw.start.opening import open_store
 
@@ -310,7 +310,7 @@ async def running(
     now, own = clock or HandClock(), channel or FakeChannel()
     chosen: list[str | type[Plugin]] | None = None if plugins is None else list(plugins)
     if extra:
-        chosen = [*(BUILT_IN if chosen is None else chosen), *extra]
+        chosen = [*(_names(config) if chosen is None else chosen), *extra]
     left_out = BUILT_IN.keys() & without  # whichever are there
     off = {*left_out, *config.plugins.off}
     if not makes_store:

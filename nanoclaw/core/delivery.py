@@ -157,15 +157,16 @@ class Outbox:
         await self._transactions.write(lambda tx: tx.execute(sql, *values))
 
 
-_COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts, at"
+_COLUMNS = "id, channel, chat, text, files, reply_to, attempts, due, inbox IS NOT NULL, buttons, parts, at, came"
 
 
 def _row(*columns: Any) -> Row:
-    id_, channel, chat, text, files, reply_to, attempts, due, is_reply, buttons, parts, at = columns
+    id_, channel, chat, text, files, reply_to, attempts, due, is_reply, buttons, parts, at, came = columns
     # each was [label, text] once: of a list like that the last is the only one with words, for who forgets some
     shown = tuple(Button(**one) if isinstance(one, dict) else Button(*one) for one in json.loads(buttons))
-    time = datetime.fromisoformat(at) if at else None
-    outbound = Outbound(Address(channel, chat), text, tuple(json.loads(files)), reply_to, str(id_), shown, time)
+    time, since = datetime.fromisoformat(at) if at else None, datetime.fromisoformat(came) if came else None
+    address, paths = Address(channel, chat), tuple(json.loads(files))
+    outbound = Outbound(address, text, paths, reply_to, str(id_), shown, time, came=since)
     return Row(id_, outbound, attempts, datetime.fromisoformat(due), bool(is_reply), tuple(json.loads(parts)))
 
 

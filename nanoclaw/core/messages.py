@@ -417,7 +417,8 @@ class Outbound(NamedTuple):
 
     `key` is the same whenever the message is sent again, for platforms that can tell a repeat by it. `at` is the time
     that it is for: where it goes out later, because its platform could not be reached, it says so. `outside` are the
-    sources of others' text that its turn had read, for the history of the chat that it goes to.
+    sources of others' text that its turn had read, for the history of the chat that it goes to. `came` is when it came
+    by itself: nobody waits for it, and a plugin may hold it for hours.
     """
 
     address: Address
@@ -428,3 +429,4 @@ class Outbound(NamedTuple):
     buttons: tuple[Button, ...] = ()
     at: datetime | None = None
     outside: str = ""
+    came: datetime | None = None

@@ -703,7 +703,8 @@ class Plugin:
         return None
 
     def before_send(self, outbound: Outbound, why: str, tx: Tx) -> Outbound | Later | Literal["drop"] | None:
-        """Judge a message that is about to go out: an "answer", "reminder", "question" (it has buttons) or "notice"."""
+        """Judge a message that is about to go out: an "answer", "reminder", "question" (it has buttons) or "notice".
+        Nobody waits for one that `came` by itself. Its `key` is its row of the outbox."""
 
     def on_reset(self, conversation: Address, tx: Tx) -> None: ...  # in the transaction in which /new ends a context
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:

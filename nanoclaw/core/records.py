@@ -207,6 +207,16 @@ class Records(NamedTuple):
         state, attempts, ids, error, text, files, place = found[0]
         return state, attempts, ids, error, text, json.loads(files), place
 
+    def unhurried(self) -> dict[int, datetime]:
+        """Messages that nobody waits for and that are not sent yet: by row of the outbox when it came."""
+        sql = "SELECT id, came FROM outbox WHERE state = 'pending' AND came <> '' ORDER BY id"
+        return {row: datetime.fromisoformat(came) for row, came in self.read(sql)}
+
+    def told_together(self, tx: Any, rows: Sequence[int]) -> None:
+        """One message tells what these rows of the outbox would: they are not sent any more."""
+        sql = "UPDATE outbox SET state = 'delivered' WHERE id IN (SELECT value FROM json_each(?))"
+        tx.execute(sql, json.dumps(rows))
+
     def sent_as(self, channel: str, platform_id: str) -> list[int]:
         """Rows of what was sent with this id of the platform, as one of its parts."""
         sql = "SELECT id FROM outbox WHERE channel = ? AND instr(' ' || platform_id || ' ', ' ' || ? || ' ')"

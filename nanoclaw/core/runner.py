@@ -157,9 +157,9 @@ class Runner:
         def end_in(tx: Transaction) -> None:
             last = self._on_end(turn, self._last_of(turn, ended, was_cut), tx)
             last = turn.journal.end(tx, last, over.final, turn.model_call.model, dropped)
-            shown = last.outbound.text if last.outbound and last.outbound.address == turn.address else ""
-            files = last.outbound.files if last.outbound else ()
-            named = ", ".join(file.rpartition("/")[2] for file in files)
+            out = last.outbound if last.outbound and not last.outbound.came else Outbound(turn.address, "")
+            shown = out.text if out.address == turn.address else ""
+            named = ", ".join(file.rpartition("/")[2] for file in out.files)
             self._clear_away(turn, tx, ended.reason)
             told = ended._replace(answer=shown if shown.strip() else named, reason=last.reason, files=())
             tx.after(lambda: then(told))

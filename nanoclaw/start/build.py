@@ -76,13 +76,14 @@ BUILT_IN: dict[str, str] = {
     "importer": "nanoclaw.plugins.importer.plugin:Importer",
     "claims": "nanoclaw.plugins.claims.plugin:Claims",
     "service": "nanoclaw.plugins.service.plugin:GatewayService",
+    "attention": "nanoclaw.plugins.attention.plugin:Attention",
     "conversations": "nanoclaw.plugins.conversations.plugin:ListOfConversations",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
-FOR_SETTINGS = ("calendar", "mailbox", "knowledge", "health")  # loaded only where config.toml names them
+FOR_SETTINGS = ("calendar", "mailbox", "knowledge", "health", "attention")  # loaded only where config.toml names them
 
 NARROWED = (
     *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),

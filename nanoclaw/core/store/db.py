@@ -195,10 +195,11 @@ class Transaction:
         already, unless there is a `remark`."""
         text = outbound.text.encode("utf-8", "replace").decode()  # SQLite refuses lone surrogates
         buttons = json.dumps([button._asdict() for button in outbound.buttons])
-        sql = "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons, at)"
+        sql = "INSERT INTO outbox (inbox, channel, chat, text, files, reply_to, due, buttons, at, came)"
         values = (inbox, *outbound.address, text, json.dumps(outbound.files), outbound.reply_to, self.now.isoformat())
         at = outbound.at.isoformat() if outbound.at else ""
-        rows = self.execute(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id", *values, buttons, at)
+        came = outbound.came.isoformat() if outbound.came else ""
+        rows = self.execute(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id", *values, buttons, at, came)
         row = int(rows[0][0])
         self.sent.append(outbound)
         is_news = is_news and (inbox is None or bool(remark))

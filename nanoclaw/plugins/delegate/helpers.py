@@ -326,15 +326,15 @@ class Helpers:
         """The report to the person, and in the same words to the model, whose turn it begins; to a conversation that
         has begun again since, and of one that the person ended, it is only told."""
         is_anew = self._host.conversations.of(row.parent).context != row.context
-        text = self.in_words(row)
+        text, now = self.in_words(row), self._host.now()
         if is_anew or row.reason == "cancelled":
             before = " before this conversation" if is_anew else ""
-            tx.send(Outbound(row.place, text, outside=row.outside), f"Helper {row.id} was begun{before}.")
+            tx.send(Outbound(row.place, text, outside=row.outside, came=now), f"Helper {row.id} was begun{before}.")
             return
-        message = UserMessage(text, self._host.now(), REPORT, outside=row.outside)
+        message = UserMessage(text, now, REPORT, outside=row.outside)
         inbound = Inbound(row.place, row.sender, f"{REPORT}-{row.id}", message, role="owner", conversation=row.parent)
         if tx.deliver(inbound, self._host.profile("person")) is not None:
-            tx.send(Outbound(row.place, text), is_news=False)
+            tx.send(Outbound(row.place, text, came=now), is_news=False)
 
     async def serve(self) -> None:
         """Tell what an earlier process left to tell, then run until cancelled."""

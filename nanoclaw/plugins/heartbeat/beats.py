@@ -58,6 +58,7 @@ class Beats:
         self._asked: dict[str, Sequence[Triaged]] = {}  # by the message's external id
         self._reports: dict[int, str] = {}  # by the turn
         self._told = list[str]()
+        self._by_hand = ""  # the last that was asked for, by the message's external id
         self.trouble = ""
         """Why the last beat that asked a model came to nothing."""
         self.is_awaited = False
@@ -112,7 +113,8 @@ class Beats:
         found, now = self._asked.pop(turn.external_id, ()), self._host.now()
         text = news(self._reports.pop(turn.id, ended.text if ended.reason == "answered" else ""))
         if text and tables.is_news(tx, text, now):
-            tx.send(Outbound(self.target(), text, outside=", ".join(turn.outside)), "From a heartbeat.")
+            came = None if self.is_awaited or turn.external_id == self._by_hand else now
+            tx.send(Outbound(self.target(), text, outside=", ".join(turn.outside), came=came), "From a heartbeat.")
             self._told.append(text)
         worked = ended.reason not in ("failed", "cancelled")
         self.trouble = "" if worked else ended.text or "It was stopped."
@@ -145,13 +147,14 @@ class Beats:
         beat = await self.beat()
         if beat.silent:
             return _outcome(beat, ())
+        self._by_hand = next(iter(self._asked), "")
         return f"{table(beat.found)}\n\nThe model has been asked; its report will follow."
 
     async def to_the_end(self, resume: Callable[[Callable[[Address], bool]], object]) -> str:
         """One beat to its end, in a process that serves nothing else; its result. `resume` goes on with what an earlier
         process left. Raises ScheduleError if its model gave no answer."""
         self.is_awaited = True
-        resume(_is_beats)
+        resume(lambda address: address.channel == CHANNEL)
         await self._host.conversations.free(CONVERSATION)
         beat = await self.beat()
         await self._host.conversations.free(CONVERSATION)
@@ -173,10 +176,6 @@ def news(answer: str) -> str:
     quiet = "|".join(Path(__file__).with_name("quiet.txt").read_text("utf-8").splitlines())
     clauses = re.split(r"[.!;:,。！，；：、—–]\s*|\b(?:and|und|et|y|e|и)\b", said.lower().replace("’", "'"))
     return "" if all(re.fullmatch(quiet, one.strip()) for one in clauses if one.strip()) else said
-
-
-def _is_beats(address: Address) -> bool:
-    return address.channel == CHANNEL
 
 
 def _outcome(beat: Beat, told: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from nanoclaw.clock import short_time
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Reply, Said
@@ -20,12 +22,12 @@ from nanoclaw.dollars import dollars
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.page.render import html
 from nanoclaw.plugins.page.server import given, text_in
+from nanoclaw.plugins.page.talk import MAIN
 from nanoclaw.usage_totals import Total, totals
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
 
-MAIN = Address("terminal", "main")
 DAYS, RECENT, CONVERSATIONS = 30, 15, 30
 """Days of the plots; lines of what was done, and conversations in which that is looked for."""
 
@@ -75,8 +77,10 @@ class Cards:
 
     def __init__(self, channel: PageChannel) -> None:
         self._channel, self._host = channel, channel.host
+        collected = partial(self._told, "Collected", "inbox", "waiting")
+        helpers = partial(self._told, "Helpers", "helpers", "helpers")
         self._views: Mapping[str, Sequence[Callable[[], Awaitable[PageCard | None]]]] = {
-            "today": (self._waiting, self._due, self._done, self._helpers, self._cost),
+            "today": (self._waiting, collected, self._due, self._done, helpers, self._cost),
             "knows": (self._facts, self._changes, self._rules, self._skills),
             "house": (self._status, self._findings, self._plot, self._models, self._context, self._grants, self._doors),
         }
@@ -153,9 +157,10 @@ class Cards:
         ]
         return PageCard("Done", rows, empty="Nothing was changed yet.")
 
-    async def _helpers(self) -> PageCard | None:
-        told = await self._reply("helpers")
-        return PageCard("Helpers", text=told.text) if (told.data or {}).get("helpers") else None
+    async def _told(self, title: str, command: str, about: str) -> PageCard | None:
+        """A command's own words, while it has anything to tell about."""
+        told = await self._reply(command)
+        return PageCard(title, text=told.text) if (told.data or {}).get(about) else None
 
     async def _cost(self) -> PageCard | None:
         return PageCard("Cost", text="\n".join(f"- {line}" for line in (await self._reply("budget")).text.splitlines()))
@@ -233,8 +238,7 @@ class Cards:
         return PageCard("Who is let in", rows, form=make)
 
     def _when(self, iso: str) -> str:
-        at, now = datetime.fromisoformat(iso).astimezone(self._host.now().tzinfo), self._host.now()
-        return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %d %b, %H:%M}"
+        return short_time(datetime.fromisoformat(iso), self._host.now())
 
 
 def _row(row: CardRow) -> dict[str, Any]:

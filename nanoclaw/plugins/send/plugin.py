@@ -181,7 +181,7 @@ class Send(Plugin):
         source, ids = f"hook:{name}", [f"hook/{name}/{one}" for one in known]
 
         def change(tx: Tx) -> bool:
-            outbound = Outbound(target, f"{name}: {told}", outside=source)
+            outbound = Outbound(target, f"{name}: {told}", outside=source, came=now)
             _, is_new = self._once(tx, outbound, ids, is_news=hook.do == "tell")
             if is_new and hook.do == "ask":
                 access, message = self._host.get("access"), UserMessage(text, now, ORIGIN, outside=source)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core.messages import CheckedCall
+from nanoclaw.core.messages import CheckedCall, Outbound
 from nanoclaw.core.plugin import Ask, Plugin, Turn, Verdict
 from nanoclaw.providers.scripted import call
-from tests.plugins.page.served import Browser, serving
+from tests.plugins.page.served import ON, Browser, serving
+from tests.program import MAIN
 
 
 async def cards(browser: Browser, view: str) -> dict[str, Any]:
@@ -42,6 +43,16 @@ async def test_today_tells_what_is_due_and_done_and_its_buttons_change_it(tmp_pa
             await events.until("item")
         undone, *_ = (await cards(browser, "today"))["Done"]["rows"]
         assert undone["text"] == f"{done['text'].replace('1', '2', 1)} (undone)"
+
+
+async def test_today_tells_what_waits_for_a_digest(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path, settings=f'{ON}[attention]\nhours = ["18:00"]\n') as served,
+        served.browser() as browser,
+    ):
+        news = Outbound(MAIN, "It rings.", came=served.app.clock())
+        await served.app.transactions.write(lambda tx: tx.send(news))
+        assert "It rings." in (await cards(browser, "today"))["Collected"]["text"]
 
 
 async def test_knows_keeps_a_fact_finds_it_and_renders_it_harmlessly(tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""The plugin: what nobody waits for is collected, and told in one message at the hours that the person chose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
+from typing import NamedTuple
+
+from nanoclaw.clock import short_time
+from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.plugin import Command, Ended, Filter, Hears, Host, Later, Plugin, Reply, Said, Turn, Tx
+
+MOST, CHARACTERS = 10, 300
+"""Messages of a digest, and characters of each: it fits into one message of every channel."""
+
+PAGE = 20
+"""Messages that /inbox shows, all of each."""
+
+COLLECTED = "what was collected"
+"""The source of a digest: others' text may be in it."""
+
+BY_THEMSELVES = ("delegate", "hook")
+"""Origins of turns that a helper's report or a webhook begins."""
+
+
+class AttentionSettings(NamedTuple):
+    """The hours at which what can wait comes in one message: news of the heartbeat, webhooks, finished helpers."""
+
+    hours: tuple[str, ...] = ()  # such as "8:00" and "18:00", in your time zone; empty: nothing waits
+
+    def check(self) -> None:
+        self.times()
+
+    def times(self) -> list[time]:
+        for hour in self.hours:
+            if not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", hour):
+                raise ConfigError(f'attention.hours are times of day such as "8:00" and "18:00", not {hour!r}.')
+        return sorted({time.fromisoformat(hour.zfill(5)) for hour in self.hours})
+
+
+class CollectedMessage(NamedTuple):
+    """A message that can wait: its row of the outbox, when it came, its chat (channel:chat), text and files."""
+
+    row: int
+    came: datetime
+    place: str
+    text: str
+    files: Sequence[str]
+
+
+class NothingShown:
+    """Shows nothing of an answer while it is made: it may wait."""
+
+    def feed(self, text: str) -> str:
+        return ""
+
+    def end(self) -> str:
+        return ""
+
+
+class Attention(Plugin):
+    name = "attention"
+    settings = AttentionSettings
+    hears: Mapping[str, Hears] = dict.fromkeys(("stream", "on_end"), Hears(origins=BY_THEMSELVES))
+    migrations = (
+        """CREATE TABLE attention_told (             -- of digests that are on their way, and of each chat's last one
+            outbox INTEGER PRIMARY KEY REFERENCES outbox ON DELETE CASCADE,
+            digest INTEGER NOT NULL,               -- the message that tells it: itself, where it was the only one
+            came TEXT NOT NULL
+        ) STRICT""",
+    )
+    marks = ("attention_told.came",)
+
+    def __init__(self, host: Host, settings: AttentionSettings) -> None:
+        self._host, self._times = host, settings.times()
+
+    # --- collecting --------------------------------------------------------------------------------------------------
+
+    def before_send(self, outbound: Outbound, why: str, tx: Tx) -> Later | None:
+        """Hold what can wait until the next of the hours; the first that is due then makes the digest of its chat."""
+        row, now = int(outbound.key), self._host.now()
+        sql = "SELECT 1 FROM attention_told WHERE outbox = ?"
+        if outbound.came is None or not self._times or tx.execute(sql, row):
+            return None
+        if (due := self._due(outbound.came)) > now.astimezone(UTC):
+            return Later(due)
+        items, digest = [one for one in self._waiting() if one.place == str(outbound.address)], row
+        if len(items) > 1:
+            digest = tx.send(self._digest(outbound.address, items), "What had come by itself, collected.")
+            self._host.records.told_together(tx, [one.row for one in items])
+        for old in {told for told, _ in self._told()}:
+            state, *_, place = self._host.records.sent(old)
+            if state in ("", "delivered") and place in ("", str(outbound.address)):
+                tx.execute("DELETE FROM attention_told WHERE digest = ?", old)
+        sql = "INSERT INTO attention_told VALUES (?, ?, ?) ON CONFLICT (outbox) DO UPDATE SET digest = excluded.digest"
+        for one in items:
+            tx.execute(sql, one.row, digest, one.came.isoformat())
+        return None if digest == row else Later(now)
+
+    def stream(self, turn: Turn) -> Filter | None:
+        return NothingShown() if self._times else None
+
+    def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
+        """The answer to a helper or a webhook can wait as well, unless the person has spoken meanwhile."""
+        began, spoke = turn.session.of_turn(turn.id, 2**63 - 1), self._host.records.last_spoke()
+        is_awaited = ended.reason != "answered" or (began and spoke and spoke > began[0].at)
+        if not self._times or ended.outbound is None or is_awaited:
+            return None
+        return ended._replace(outbound=ended.outbound._replace(came=self._host.now()))
+
+    def _due(self, came: datetime) -> datetime:
+        """The first of the hours after a time, on the person's clock."""
+        here = came.astimezone(self._host.now().tzinfo)
+        days = (here.date() + timedelta(days) for days in range(3))
+        hours = (datetime.combine(day, hour, here.tzinfo).astimezone(UTC) for day in days for hour in self._times)
+        return next(hour for hour in hours if hour > came.astimezone(UTC))
+
+    def _waiting(self) -> list[CollectedMessage]:
+        """All that no digest has told, also where one could not be sent and is not tried again."""
+        told = {one.row: digest for digest, one in self._told()}
+        failed = {digest for digest in told.values() if self._host.records.sent(digest)[0] == "failed"}
+        found = [self._item(*one) for one in self._host.records.unhurried().items() if one[0] not in told]
+        return sorted([one for digest, one in self._told() if digest in failed] + found)
+
+    def _told(self) -> Iterator[tuple[int, CollectedMessage]]:
+        for row, digest, came in self._host.read("SELECT outbox, digest, came FROM attention_told ORDER BY outbox"):
+            yield digest, self._item(row, datetime.fromisoformat(came))
+
+    def _item(self, row: int, came: datetime) -> CollectedMessage:
+        *_, text, files, place = self._host.records.sent(row)
+        return CollectedMessage(row, came, place, text.strip() or ", ".join(files), files)
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    def _digest(self, to: Address, items: Sequence[CollectedMessage]) -> Outbound:
+        from nanoclaw.message_split import cut
+
+        lines, is_cut = [f"{len(items)} messages that could wait:"], max(0, len(items) - MOST)
+        for number, one in enumerate(items[:MOST], 1):
+            piece = next(cut(one.text, CHARACTERS))
+            is_shorter = piece.body != one.text
+            is_cut += is_shorter
+            more = ("\n…" if piece.closing else " …") * is_shorter
+            lines.append(self._shown(number, one, piece.text.rstrip() + more, str(to)))
+        lines += [f"({is_cut} of them cut or left out: /inbox shows all.)"] * bool(is_cut)
+        files = dict.fromkeys(file for one in items for file in one.files)
+        return Outbound(to, "\n\n".join(lines), tuple(files), outside=COLLECTED)
+
+    def _shown(self, number: int, one: CollectedMessage, text: str, here: str) -> str:
+        to = f" · {one.place}" * (one.place != here)
+        return f"**{number} · {short_time(one.came, self._host.now())}{to}**\n{text}"
+
+    def banner(self) -> str:
+        waiting = self._waiting() if self._times else ()
+        return f"{self._wait(len(waiting))}: /inbox" if waiting else ""
+
+    def _wait(self, count: int) -> str:
+        now = self._host.now()
+        until = short_time(self._due(now), now)
+        return f"{count} message{'s wait' if count > 1 else ' waits'} for the digest at {until}"
+
+    def commands(self) -> Iterable[Command]:
+        told = "what waits for the next digest, and all that the last one told: /inbox 21 goes on there"
+        return [Command("inbox", told, self._inbox, private=True, cli=True)]
+
+    def _inbox(self, said: Said, tx: Tx) -> Reply:
+        waiting = self._waiting() if self._times else []
+        known = {one.row for one in waiting}
+        told = [one for _, one in self._told() if one.row not in known]
+        first = max(1, int(said.argument)) if said.argument.isdecimal() else 1
+        lines = [f"{self._wait(len(waiting))}." if waiting else "Nothing waits for a digest."]
+        for number, one in list(enumerate([*waiting, *told], 1))[first - 1 :][:PAGE]:
+            lines += ["In the last digest:"] * (number == len(waiting) + 1)
+            lines.append(self._shown(number, one, one.text, str(said.address)))
+        if (left := len(waiting) + len(told) - first + 1 - PAGE) > 0:
+            lines.append(f"({left} more: /inbox {first + PAGE})")
+        data = [{"text": one.text, "came": one.came.isoformat(), "to": one.place} for one in waiting]
+        return Reply("\n\n".join(lines), {"waiting": data})
