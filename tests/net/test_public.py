@@ -102,7 +102,7 @@ def test_whatever_python_knows_to_be_private_is_private_here_too() -> None:
     from ipaddress import _IPv4Constants, _IPv6Constants  # type: ignore[attr-defined]
 
     for net in (*_IPv4Constants._private_networks, *_IPv6Constants._private_networks):
-        if str(net) == "::ffff:0:0/96":
+        if net.network_address.packed.endswith(b"\xff\xff" + bytes(4)):  # ::ffff:0:0/96
             continue
         for number in (net[0], net[-1], net[net.num_addresses // 2]):
             assert not is_public(number), number

@@ -20,8 +20,13 @@ def certified(folder: Path, *names: str) -> tuple[Path, ssl.SSLContext]:
     def certificate(subject: str, of: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType) -> bytes:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
         made = x509.CertificateBuilder(issuer, name, of.public_key(), x509.random_serial_number(), begin, end)
-        signed = made.add_extension(extension, critical=False).sign(authority, hashes.SHA256())
-        return signed.public_bytes(serialization.Encoding.PEM)
+        made = made.add_extension(extension, critical=of is authority)
+        own, by = of.public_key(), authority.public_key()  # Python 3.13 asks for all of what follows
+        made = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(own), critical=False)
+        made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by), critical=False)
+        signs = of is authority
+        made = made.add_extension(x509.KeyUsage(not signs, *[False] * 4, signs, signs, False, False), critical=True)
+        return made.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     alternatives = [x509.IPAddress(ip_address(one)) if one[0].isdigit() else x509.DNSName(one) for one in names]
     (folder / "authority.pem").write_bytes(certificate("tests", authority, x509.BasicConstraints(True, None)))
