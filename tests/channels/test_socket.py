@@ -212,6 +212,17 @@ async def test_a_terminal_that_vanishes_before_it_showed_it_has_not_got_it(tmp_p
             await sending
 
 
+async def test_one_that_comes_while_a_message_is_on_its_way_gets_it_too(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        _, writer = await here.raw()
+        writer.write(hello())
+        await until(lambda: here.terminals.serves(Outbound(MAIN, "")))
+        sending = asyncio.create_task(here.terminals.send(Outbound(MAIN, "hi")))
+        async with here.chat() as terminal:
+            writer.write(b'{"shown": 1}\n')
+            assert await sending and terminal.sent.qsize() == 1
+
+
 async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = asyncio.Event()
     async with place(tmp_path) as here:

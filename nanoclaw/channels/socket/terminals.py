@@ -160,8 +160,10 @@ class Terminals:
     async def send(self, outbound: Outbound) -> str:
         """Raises ConnectionError if nobody has shown it."""
         await self._is_up.wait()
-        there = [terminal for terminal in self._terminals if terminal.serves(outbound)]
-        shown = await asyncio.gather(*(terminal.send(outbound) for terminal in there), return_exceptions=True)
+        there, shown = list[AttachedTerminal](), list[str | BaseException]()
+        while new := [one for one in self._terminals if one.serves(outbound) and one not in there]:  # or came meanwhile
+            there += new
+            shown += await asyncio.gather(*(one.send(outbound) for one in new), return_exceptions=True)
         self._answered(outbound.address, [outbound.reply_to])
         self._foot(outbound.address)
         for result in shown:

@@ -11,7 +11,6 @@ from nanoclaw.yes_no import yes_or_no
 
 Said = Literal["yes", "hour", "always", "no"]
 
-
 EXTENT_WORDS: dict[str, Said] = {
     **dict.fromkeys(("hour", "1h", "an hour", "for an hour", "for 1 hour"), "hour"),
     **dict.fromkeys(("always", "for good"), "always"),

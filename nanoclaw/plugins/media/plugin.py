@@ -20,7 +20,6 @@ CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace
 ANSWERS = "This answers a message of yours that repeats others' text, set in a block."
 SEND_BACK = "To send a file back, save it in the workspace and write on a line of its own: MEDIA:./its/path"
 
-
 GUESTS_MEGABYTES, DOCUMENT_CHARACTERS = 1_000, 12_000
 """The most of guests' files that is kept in all, and of an attached document that reaches the model."""
 

@@ -152,18 +152,13 @@ async def test_a_rewind_behind_a_summary_brings_back_what_it_stood_for(tmp_path:
 
 
 async def test_a_conversation_whose_question_is_open_is_not_changed(tmp_path: Path) -> None:
-    risky = call("exec", {"command": "rm *.txt"})
-    async with running(tmp_path, ScriptedProvider("One.", risky, "Noted.", "Kept.")) as program:
+    async with running(tmp_path, ScriptedProvider(call("exec", {"command": "rm *.txt"}), "Noted.")) as program:
         for number in range(5):
             (program.workspace / f"{number}.txt").write_text("x" * 400)
-        await program.ask("first")
-        question = await program.ask("delete them")
-        assert "Shall I do exactly this?" in question
+        await program.ask("delete them")
         for command in ("/retry", "/retry yes", "/edit", "/edit yes keep them", "/rewind", "/rewind 1 yes"):
             refused = "Question 1 is open here: answer it first, or drop it with /stop."
             assert await program.ask(command) == refused, command
-        await program.ask("/no 1")
-        assert await program.answer() == "Kept."
 
 
 async def test_a_conversation_goes_on_from_a_summary(tmp_path: Path) -> None:
