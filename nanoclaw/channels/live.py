@@ -217,10 +217,10 @@ class LiveAnswers:
 
     async def aclose(self) -> None:
         """End all that is under way. What runs on is shown again with its next words."""
-        while self._tasks:
-            for task in self._tasks:
+        while left := [task for task in self._tasks if not task.done()]:  # what has ended leaves the set a moment later
+            for task in left:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*left, return_exceptions=True)
 
     async def withdraw(self) -> None:
         """Erase what is shown of turns that run: the program ends, and they continue in the next one."""
