@@ -18,7 +18,7 @@ LASTS, USUAL = timedelta(hours=1), "30m"
 ELEVATED = Scope("*", "whatever would ask here and offer a yes for an hour")
 OPENS = (
     "While it is on, what would ask here and offer a yes for an hour, such as messages to others, is done unasked. "
-    "Still asked: whatever offers no yes for an hour, such as the card of a plan or actions that follow from others' "
+    "Still asked: whatever offers no yes for an hour, such as deletions, or actions that follow from others' "
     "text. Still refused: tools under [tools] deny. It does not apply to tasks, guests and other chats."
 )
 
@@ -116,14 +116,14 @@ class OwnerGrants:
         """A line for each conversation that is elevated, for /status."""
         now, there = self._host.now(), [one for one in self.all() if one.scope == ELEVATED.key]
         return "\n".join(
-            f"Elevated: {one.conversation} until {short_time(one.until, now)}, not asked" for one in there if one.until
+            f"Elevated, asks less: {one.conversation} until {short_time(one.until or now, now)}" for one in there
         )
 
     def show_elevated(self) -> None:
-        """Show that nothing is asked, where that is so."""
+        """Show that less is asked, where that is so."""
         for one in self.all():
             if one.scope == ELEVATED.key and one.until:
-                text = f"elevated until {short_time(one.until, self._host.now())}: not asked (/elevated off)"
+                text = f"elevated until {short_time(one.until, self._host.now())}: asks less (/elevated off)"
                 self._host.show(_place(one), StatusLines("elevated", text))
 
     # --- the commands ------------------------------------------------------------------------------------------------

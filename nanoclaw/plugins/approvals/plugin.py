@@ -56,7 +56,7 @@ class Approvals(Plugin):
     def commands(self) -> Iterable[Command]:
         answer = "answer a question: /answer 3 blue; /answer 3 shows it"
         grants = "what is not asked about: /grants, /grants revoke 2"
-        elevated = "no questions for a while: /elevated shows it, /elevated 30m, /elevated off"
+        elevated = "fewer questions for a while: /elevated shows it, /elevated 30m, /elevated off"
         return [
             self._answering("yes", "allow what was asked: /yes 3, /yes 3 hour"),
             self._answering("no", "refuse it: /no 3"),

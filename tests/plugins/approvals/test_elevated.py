@@ -40,7 +40,7 @@ async def test_it_says_what_it_opens_and_takes_the_policys_questions_as_yes(tmp_
         await home.say("/no 2")
         assert {await home.answer(), await home.answer()} == {"OK, I won't do it.", "You said no."}
         assert RAN == ["push", "rm x"]
-        assert list(lines(home)) == ["elevated until 12:30: not asked (/elevated off)", ""]
+        assert list(lines(home)) == ["elevated until 12:30: asks less (/elevated off)", ""]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_it_outlives_a_restart_with_its_end(tmp_path: Path) -> None:
         tmp_path, git("push"), "One.", git("push"), "You said no.", clock=clock, wakes=True, seconds=9_000
     ) as home:
         assert await home.ask("push") == "One."
-        assert list(lines(home)) == ["elevated until 12:30: not asked (/elevated off)"]
+        assert list(lines(home)) == ["elevated until 12:30: asks less (/elevated off)"]
         clock.now += timedelta(minutes=1)
         await home.say("push")
         told = {(await home.answer())[:13] for _ in range(2)}
@@ -122,7 +122,7 @@ async def test_it_is_in_status_until_when_and_no_more_when_it_is_over(tmp_path: 
     async with program(tmp_path) as home:
         assert "Elevated" not in await home.ask("/status")
         await home.ask("/elevated 30m")
-        assert "\nElevated: terminal:main until 12:30, not asked\n" in await home.ask("/status")
+        assert "\nElevated, asks less: terminal:main until 12:30\n" in await home.ask("/status")
         home.hand.now += timedelta(minutes=31)
         assert "Elevated" not in await home.ask("/status")
 
