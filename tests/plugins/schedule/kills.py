@@ -76,9 +76,9 @@ async def broken(kind: str, root: Path, kills: int) -> list[str]:
         said = [message.text for message in program.history if isinstance(message, AssistantMessage)]
         states = {state for (state,) in program.rows("SELECT state FROM occurrences ORDER BY id")}
     keys = {line.partition(" ")[0] for line in (root / "log").read_text().splitlines()}
-    return different(
-        keys=(len(keys), TEXTS[kind]), texts=(len(texts), TEXTS[kind]), said=(said, texts), states=(states, {"sent"})
-    )
+    # one that was killed twice amid its work tells so, and that it tries again
+    want = TEXTS[kind] + (kills > 1 and kind == "task" and any("I was interrupted while" in one for one in texts))
+    return different(keys=(len(keys), want), texts=(len(texts), want), said=(said, texts), states=(states, {"sent"}))
 
 
 STORIES = [Story(f"schedule: {kind}", partial(go_on, kind), partial(broken, kind)) for kind in TEXTS]

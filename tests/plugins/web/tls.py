@@ -20,12 +20,12 @@ def certified(folder: Path, *names: str) -> tuple[Path, ssl.SSLContext]:
     def certificate(subject: str, of: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType) -> bytes:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
         made = x509.CertificateBuilder(issuer, name, of.public_key(), x509.random_serial_number(), begin, end)
-        made = made.add_extension(extension, critical=of is authority)
+        signs = of is authority
+        use = x509.KeyUsage(not signs, False, False, False, False, signs, signs, False, False)
+        made = made.add_extension(extension, critical=signs).add_extension(use, critical=True)
         own, by = of.public_key(), authority.public_key()  # Python 3.13 asks for all of what follows
         made = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(own), critical=False)
         made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by), critical=False)
-        signs = of is authority
-        made = made.add_extension(x509.KeyUsage(not signs, *[False] * 4, signs, signs, False, False), critical=True)
         return made.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     alternatives = [x509.IPAddress(ip_address(one)) if one[0].isdigit() else x509.DNSName(one) for one in names]
