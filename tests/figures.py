@@ -221,8 +221,6 @@ def installed(root: Path) -> dict[str, dict[str, int]]:
 def measured(root: Path) -> dict[str, dict[str, int]]:
     """All figures that a test holds."""
     found = counted(root)
-    if sys.version_info[:2] != (3, 11):  # the others were counted with this one: newer ones inline some functions
-        return found
     for more in (of_message(root), installed(root), {"counts": {"settings keys": len(settings_keys())}}):
         for table, figures in more.items():
             found[table] = found.get(table, {}) | figures

@@ -17,6 +17,7 @@ def allowed(file: Path = figures.FILE) -> Figures:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="counted with 3.11: newer ones inline some functions")
 def test_no_figure_grew_and_lower_ones_are_written() -> None:
     found = measured(figures.REPOSITORY)
     if said := [*higher(allowed(), found), *lower(allowed(), found)]:

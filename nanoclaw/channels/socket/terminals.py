@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from operator import itemgetter
@@ -108,6 +109,7 @@ class Terminals:
         self._turning = dict[Address, str]()  # the message that each running turn began with, "" for none that is known
         self._status: dict[Address, dict[str, StatusLines]] = {}  # the lines that stand below each conversation
         self._footing: asyncio.TimerHandle | None = None
+        self._just = deque[Outbound](maxlen=20)  # what was shown last, of which the store may not know yet
         self._deliver: Deliver  # once it runs
 
     @property
@@ -164,6 +166,7 @@ class Terminals:
         while new := [one for one in self._terminals if one.serves(outbound) and one not in there]:  # or came meanwhile
             there += new
             shown += await asyncio.gather(*(one.send(outbound) for one in new), return_exceptions=True)
+        self._just.append(outbound)
         self._answered(outbound.address, [outbound.reply_to])
         self._foot(outbound.address)
         for result in shown:
@@ -344,7 +347,10 @@ class Terminals:
     async def _chat(self, line: ClientLine, address: Address, seen: object) -> None:
         """A chat; it gets first what others were shown after the last message that it has `seen`."""
         terminal = AttachedChat(line, address, midway=address in self._turning)
-        terminal.catch_up(self._host.shown_since(address, seen) if isinstance(seen, int) and 0 <= seen < LAST else ())
+        if isinstance(seen, int) and 0 <= seen < LAST:
+            stored = self._host.shown_since(address, seen)
+            last = max([seen, *(_row(one) for one in stored)])
+            terminal.catch_up([*stored, *(one for one in self._just if one.address == address and _row(one) > last)])
         if not self.serves(Outbound(address, "")):
             self._tell_waiting(terminal)
         for question in self._host.questions(address):
@@ -434,6 +440,12 @@ class Terminals:
                 if "stop" in await line.receive():
                     stop = UserMessage("/stop", self._clock())
                     await self._deliver(Inbound(address, "owner", os.urandom(8).hex(), stop))
+
+
+def _row(outbound: Outbound) -> int:
+    """The number of its row of the outbox, by which its key begins; 0 for one without."""
+    row = outbound.key.partition(".")[0]
+    return int(row) if row.isdecimal() else 0
 
 
 def _peer(writer: asyncio.StreamWriter) -> int | None:
