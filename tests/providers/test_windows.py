@@ -140,7 +140,7 @@ def test_a_server_tells_the_window_it_was_started_with(
     server: ModelServer, model: str, path: str, answer: dict[str, Any]
 ) -> None:
     server.script(failing(200, answer))
-    assert asyncio.run(served_window(model, server.base)) == 8192
+    assert asyncio.run(served_window(model, server.base, seconds=60)) == 8192
     assert server.asked[0].path == path
 
 
