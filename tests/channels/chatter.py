@@ -96,6 +96,10 @@ class Chatter:
             await self.say(said, inbound)
         elif text == "remind me":
             await self.say("It is set.", inbound)
+        elif inbound.is_edit:
+            waiting = [self.queue.get_nowait() for _ in range(self.queue.qsize())]
+            for one in waiting:
+                self.queue.put_nowait(inbound if one.external_id == inbound.external_id else one)
         else:
             self.queue.put_nowait(inbound)
 

@@ -144,7 +144,7 @@ class FakeView:
         self.seen: list[object] = []
         self.ready, self.left = asyncio.Event(), asyncio.Event()
 
-    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
+    async def run(self, submit: Callable[..., str], interrupt: Callable[[], None]) -> None:
         self.submit, self.interrupt = submit, interrupt
         self.ready.set()
         await self.left.wait()

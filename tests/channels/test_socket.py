@@ -21,6 +21,7 @@ from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
 from nanoclaw.channels.socket.terminals import Terminals
 from nanoclaw.commands.arguments import parsed
+from nanoclaw.core.channel import Deliver
 from nanoclaw.core.errors import ConfigError, StoreBusy, StoreError
 from nanoclaw.core.events import (
     Event,
@@ -97,6 +98,12 @@ class FakeHost:
 
 class Attached(FakeChannel):
     address = MAIN
+    says: Inbound | None = None
+
+    async def run(self, deliver: Deliver) -> None:
+        if self.says:
+            await deliver(self.says)
+        await super().run(deliver)
 
     def show(self, address: Address, event: Event) -> None:
         super().show(address, event)
@@ -271,7 +278,12 @@ async def test_what_is_said_comes_in_and_a_refusal_goes_back(tmp_path: Path) -> 
         assert answers[1:] == [{"accepted": "2"}]
         inbound = here.got.get_nowait()
         assert (inbound.address, inbound.sender, inbound.message.text) == (MAIN, "owner", "hi")
-        assert inbound.attachments[0].path == "/a.txt"
+        assert inbound.attachments[0].path == "/a.txt" and not inbound.is_edit
+        terminal = Attached()
+        terminal.says = inbound._replace(attachments=(), is_edit=True)
+        talking = asyncio.create_task(talk(await here.connect(), terminal))
+        assert await here.got.get() == terminal.says
+        talking.cancel()
 
 
 async def test_one_that_comes_in_the_midst_of_an_answer_does_not_see_its_half(tmp_path: Path) -> None:

@@ -457,6 +457,31 @@ def test_lines_that_a_stop_drops_return_to_the_line(start: Start) -> None:
     chat.expect(lambda screen: "\n".join(screen.shown.rstrip().splitlines()[-2:]) == "› and then this\n  and that")
 
 
+def test_alt_up_fetches_a_line_that_waits_and_what_was_begun_meanwhile_is_said_anew(start: Start) -> None:
+    chat = start()
+    chat.say("pause")
+    chat.expect("A moment.")
+    chat.say("frist")
+    chat.say("second")
+    chat.press("\x1b[1;3A")
+    chat.expect(lambda screen: screen.lines[-1].rstrip() == "› second")
+    chat.press(" thing\r")
+    chat.expect(lambda screen: [line.rstrip() for line in screen.lines].count("› second thing") == 1)
+    chat.go_on()
+    lines = chat.expect(lambda screen: "You said: second thing" in screen.text and idle(screen)).lines
+    assert "› second" not in [line.rstrip() for line in lines]
+    chat.say("pause")
+    chat.expect("A moment.")
+    chat.say("third")
+    chat.press("\x1b[1;3A")
+    chat.expect(lambda screen: screen.lines[-1].rstrip() == "› third")
+    chat.go_on()
+    chat.expect("You said: third")
+    chat.press(" too\r")
+    chat.expect("You said: third too")
+    assert [one["text"] for one in chat.delivered()][1:4] == ["frist", "second", "second thing"]
+
+
 def test_a_line_is_typed_in_an_editor(start: Start, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nprintf 'by hand' >> \"$1\"\n")

@@ -61,7 +61,7 @@ class _Client:
         """Raises ConnectionError if the line ends before it is known that the message was accepted."""
         identity = inbound.external_id
         files = [(file.path, file.name, file.mime) for file in inbound.attachments]
-        data = encoded({"said": inbound.message.text, "id": identity, "files": files})
+        data = encoded({"said": inbound.message.text, "id": identity, "files": files, "is_edit": inbound.is_edit})
         answer = self._handed_in[identity] = asyncio.get_running_loop().create_future()
         self._writer.write(data)
         if why := await answer:

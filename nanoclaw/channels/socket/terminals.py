@@ -233,7 +233,7 @@ class Terminals:
         ahead = self._open.setdefault(inbound.address, [])
         if isinstance(by, AttachedQuestion):
             by.ahead = [*ahead, *filter(None, [self._turning.get(inbound.address)])]
-        ahead.append(inbound.external_id)
+        ahead += [inbound.external_id] * (not inbound.is_edit)
         try:
             await self._deliver(inbound)
         except BaseException:
@@ -248,11 +248,7 @@ class Terminals:
         for terminal in self._terminals:
             if isinstance(terminal, AttachedQuestion):
                 terminal.answered(ids)
-        left = [one for one in self._open.get(address, ()) if one not in ids]
-        if left:
-            self._open[address] = left
-        else:
-            self._open.pop(address, None)
+        self._open[address] = [one for one in self._open.get(address, ()) if one not in ids]
 
     # --- the socket --------------------------------------------------------------------------------------------------
 
@@ -375,7 +371,8 @@ class Terminals:
         identity = text_of(frame, "id")[:64]
         message = UserMessage(text_of(frame, "said"), self._clock())
         try:
-            await self._hand_in(Inbound(address, "owner", identity, message, files_of(frame)), terminal)
+            is_edit, files = frame.get("is_edit") is True, files_of(frame)
+            await self._hand_in(Inbound(address, "owner", identity, message, files, is_edit=is_edit), terminal)
             line.send({"accepted": identity})
         except NanoclawError as error:
             line.send({"rejected": identity, "why": str(error)})

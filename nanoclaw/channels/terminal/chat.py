@@ -41,9 +41,9 @@ class Completes(NamedTuple):
 class TerminalView(Protocol):
     """The screen of a terminal chat: a window with a live part, or plain lines."""
 
-    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
-        """Read until the person leaves; hand on each message, and each Ctrl-C that does not merely clear a line.
-        `submit` gives the id of the message, '' if it is none."""
+    async def run(self, submit: Callable[..., str], interrupt: Callable[[], None]) -> None:
+        """Read until the person leaves; hand on each message, with the id of the one that it changes, and each Ctrl-C
+        that does not merely clear a line. `submit` gives the id of the message, '' if it is none."""
         ...
 
     def show(self, event: Event) -> None: ...
@@ -172,7 +172,7 @@ class Terminal:
         if isinstance(event, TurnEnded) and self._open.answer_due:
             asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up_waiting)
 
-    def _submit(self, text: str) -> str:
+    def _submit(self, text: str, changes: str = "") -> str:
         text = printable(text).strip()
         if text and text.lower().split()[0] in _LEAVE:
             self._view.leave()
@@ -180,17 +180,18 @@ class Terminal:
             self._by_hand = asyncio.create_task(self._run_by_hand(command, is_told=not text.startswith("!!")))
         elif text:
             self._warned = float("-inf")
-            return self._hand_in(text)
+            return self._hand_in(text, changes)
         return ""
 
-    def _hand_in(self, text: str) -> str:
+    def _hand_in(self, text: str, changes: str = "") -> str:
         from nanoclaw.channels.terminal.dropped_files import extract_files
 
         text, files = extract_files(text)
         for file in files:
             self._view.note(f"attached {file.name}")
-        inbound = Inbound(self.address, "owner", os.urandom(8).hex(), UserMessage(text, self._clock()), files)
-        self._open.add(inbound.external_id)
+        message, identity = UserMessage(text, self._clock()), changes or os.urandom(8).hex()
+        inbound = Inbound(self.address, "owner", identity, message, files, is_edit=bool(changes))
+        self._open.add(identity)
         if is_stop(text):
             self._open.stop()
             self._view.stopping()
@@ -282,7 +283,7 @@ class OpenMessages:
         return (bool(self._open) and not self._paused) or self._turning or self.answer_due
 
     def add(self, external_id: str) -> None:
-        self._open.append(external_id)
+        self._open += [external_id] * (external_id not in self._open)
 
     def drop(self, external_id: str) -> None:
         self._open = [one for one in self._open if one != external_id]
@@ -337,5 +338,4 @@ def _choose_view(
         return Lines()
     from nanoclaw.channels.terminal.window import Window
 
-    colour = not os.environ.get("NO_COLOR")
-    return Window(history_file, commands, waiting, colour=colour, words=completes.words, workspace=completes.workspace)
+    return Window(history_file, commands, waiting, completes, colour=not os.environ.get("NO_COLOR"))

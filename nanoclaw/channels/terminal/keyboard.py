@@ -46,6 +46,7 @@ def typing_keys(
     busy: Callable[[], bool],
     open_result: Callable[[], None],
     open_editor: Callable[[], None],
+    fetch_queued: Callable[[], None],
 ) -> KeyBindings:
     keys = KeyBindings()
     typing = has_focus(area)  # and not in the search of the history
@@ -84,13 +85,8 @@ def typing_keys(
         if running or not typed:
             interrupt()
 
-    @keys.add("c-o")
-    def _(event: KeyPressEvent) -> None:
-        open_result()
-
-    @keys.add("c-g", filter=typing)
-    def _(event: KeyPressEvent) -> None:
-        open_editor()
+    for names, act in ((("c-o",), open_result), (("c-g",), open_editor), (("escape", "up"), fetch_queued)):
+        keys.add(*names, filter=typing)(lambda event, act=act: act())
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:

@@ -30,7 +30,7 @@ class Lines:
         self._prompted = False
         self._typed = ""
 
-    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
+    async def run(self, submit: Callable[..., str], interrupt: Callable[[], None]) -> None:
         self._submit = submit
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, interrupt)

@@ -80,17 +80,15 @@ class ToolLines:
         self._running.clear()
         return lines
 
-    def live(self, frame: str, columns: int) -> Iterator[str]:
+    def live(self, frame: str, columns: int) -> list[str]:
         """The lines of what runs now. Characters that join others to one are left out: terminals do not agree on how
         wide that is, and what is drawn again and again must stay in its columns."""
-        yield from (line.translate(_JOINING) for line in self._lines(frame, columns))
-
-    def _lines(self, frame: str, columns: int) -> Iterator[str]:
         outer = [one for one in self._running if self._parent_of(one) is None]
-        if len(outer) > _MOST_RUNNING:
-            yield f"… {len(outer) - _MOST_RUNNING} more run"
+        left_out = len(outer) - _MOST_RUNNING
+        lines = [f"… {left_out} more run"] if left_out > 0 else []
         for one in outer[-_MOST_RUNNING:]:
-            yield from self._live(one, frame, columns)
+            lines += self._live(one, frame, columns)
+        return [line.translate(_JOINING) for line in lines]
 
     def _live(self, one: _Running, frame: str, columns: int) -> Iterator[str]:
         after = f" · {time.monotonic() - one.since:.0f} s"

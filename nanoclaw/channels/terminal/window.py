@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -23,7 +24,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar, TextArea
 
-from nanoclaw.channels.terminal.completions import Completions, Words
+from nanoclaw.channels.terminal.completions import Completions
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
 from nanoclaw.channels.terminal.tool_lines import ToolLine, ToolLines, cut
@@ -44,6 +45,9 @@ from nanoclaw.core.events import (
 )
 from nanoclaw.escapes import guard_streams, one_line, printable
 from nanoclaw.markdown.blocks import Blocks
+
+if TYPE_CHECKING:
+    from nanoclaw.channels.terminal.chat import Completes
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS = 0.25
@@ -79,14 +83,12 @@ class Window:
         self,
         history_file: Path,
         commands: Mapping[str, str],
-        waiting: frozenset[str] = frozenset(),
+        waiting: frozenset[str],
+        completes: Completes,
         *,
         colour: bool,
-        words: Words = dict,
-        workspace: Path | None = None,
     ) -> None:
-        """`words` are those that may stand behind commands; files of the workspace are completed behind @."""
-        self._words, self._workspace, self._footer = words, workspace, ""
+        self._completes, self._footer = completes, ""
         self._history_file, self._commands, self._waiting, self._colour = history_file, commands, waiting, colour
         self._output = PasteOutput.of_terminal()
         self._pastes = Pastes()
@@ -107,12 +109,13 @@ class Window:
         self._bar = ""
         self._noticed = ""  # the last notice, until something else happens
         self._queued: list[_Typed] = []  # while a turn runs
+        self._fetched: _Typed | None = None  # of these, the one that is in the line again
         self._unsaid = 0  # turns that have ended while their answer has not come
         self._thinking = False
         self._since: float | None = None  # when the wait for an answer began
         self._drawn: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
 
-    async def run(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> None:
+    async def run(self, submit: Callable[..., str], interrupt: Callable[[], None]) -> None:
         self._app = self._build(submit, interrupt)
         for line in typed_ahead(sys.stdin.fileno()):
             submit(line)
@@ -323,16 +326,26 @@ class Window:
         self._redraw()
 
     def _echo(self, typed: str) -> _Typed | None:
-        """A message that has to wait its turn stays in the live part until then."""
-        first = typed.strip().lower().partition(" ")[0]
+        """A message that has to wait its turn stays in the live part until then; one that was fetched back is changed
+        there, unless it has begun."""
+        first, (fetched, self._fetched) = typed.strip().lower().partition(" ")[0], (self._fetched, None)
         is_at_once = first == "stop" or first[:1] == "!" or (first.startswith("/") and first not in self._waiting)
         if self._since is not None and not is_at_once:
-            self._queued.append(_Typed(typed))
+            if fetched in self._queued and first[:1] != "/":
+                fetched.text = typed
+            else:
+                self._queued.append(fetched := _Typed(typed))
             self._redraw()
-            return self._queued[-1]
+            return fetched
         self._finish_blocks()
         self._print(_prompted(typed), "typed", _BOLD)
         return None
+
+    def _fetch_queued(self) -> None:
+        """Put the last line that waits where it can be changed; until that is sent, it waits as it is."""
+        found = self._queued[-1] if self._queued and self._queued[-1].text[:1] != "/" else None
+        if found and self.type(found.text):
+            self._fetched = found
 
     def _echo_queued(self, count: int) -> None:
         """The first of what waits has begun."""
@@ -342,9 +355,9 @@ class Window:
 
     # What changes
 
-    def _build(self, submit: Callable[[str], str], interrupt: Callable[[], None]) -> Application[None]:
+    def _build(self, submit: Callable[..., str], interrupt: Callable[[], None]) -> Application[None]:
         search = SearchToolbar()
-        completer = Completions(self._commands, self._words, self._workspace)
+        completer = Completions(self._commands, *self._completes)
         area = self._area = typing_area(self._history_file, completer, search, lambda: max(1, self._rows() // 3))
         footer = Pane(FormattedTextControl(lambda: [("class:dim", cut(self._footer, self._columns()))]), height=1)
         has_footer = Condition(lambda: bool(self._footer) and self._columns() >= _FOOTER_COLUMNS)
@@ -352,7 +365,7 @@ class Window:
         def accept(buffer: Buffer) -> bool:
             waits = self._echo(buffer.text)
             buffer.document = Document(self._pastes.whole(buffer.text))  # the history has it whole, too
-            identity = submit(buffer.text)
+            identity = submit(buffer.text, waits.id if waits else "")
             if waits:
                 waits.id = identity
             return False
@@ -377,7 +390,7 @@ class Window:
             ),
             key_bindings=typing_keys(
                 *(area, self._pastes, interrupt, self.leave, lambda: self._since is not None),
-                *(self._open_result, self._open_editor),
+                *(self._open_result, self._open_editor, self._fetch_queued),
             ),
             style=_STYLE if self._colour else None,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
@@ -400,11 +413,11 @@ class Window:
 
     def _state(self) -> StyleAndTextTuples:
         frame = _FRAMES[int(time.monotonic() / _TICK_SECONDS) % len(_FRAMES)]
-        lines = list(self._tools.live(frame, self._columns()))
+        lines = self._tools.live(frame, self._columns())
         if self._bar:
             lines.append(self._bar)
         elif self._since is not None and not self._tools:
-            lines.append(f"{frame} {'thinking… ' if self._thinking else ''}{_elapsed(self._since)}")
+            lines.append(f"{frame} {'thinking… ' if self._thinking else ''}{time.monotonic() - self._since:.0f} s")
         lines += [cut(line, self._columns()) for text in self._status.values() for line in printable(text).splitlines()]
         lines += [one_line(PROMPT + typed.text, 200) for typed in self._queued[-3:]]
         return [("class:dim", "\n".join(lines))] if lines else []
@@ -452,28 +465,25 @@ class Window:
         try:
             await buffer.open_in_editor()
         finally:
-            held, self._held = self._held or [], None
             self._output.mark_pastes(True)
-            if self._app and held:
-                self._app.renderer.erase()
-                self._output.write_raw("".join(held))
-                self._output.flush()
-            self._redraw()
+            self._print_held()
 
     async def _page(self) -> None:
         from nanoclaw.channels.terminal.pager import pager
 
         try:
             async with in_terminal():
-                try:
-                    await pager(tuple(self._results), self._output, _STYLE if self._colour else None).run_async()
-                finally:
-                    held, self._held = self._held or [], None
-                    self._output.write_raw("".join(held))
-                    self._output.flush()
+                await pager(tuple(self._results), self._output, _STYLE if self._colour else None).run_async()
         finally:
-            self._held = None
-            self._redraw()
+            self._print_held()
+
+    def _print_held(self) -> None:
+        held, self._held = self._held or [], None
+        if self._app and held:
+            self._app.renderer.erase()
+            self._output.write_raw("".join(held))
+            self._output.flush()
+        self._redraw()
 
     async def _tick(self) -> None:
         while True:
@@ -509,10 +519,6 @@ def _wrapped(text: str, columns: int) -> str:
     """Broken between words; a word that is wider than the screen stays whole."""
     wrapper = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
     return "\n".join("\n".join(wrapper.wrap(line)) for line in text.split("\n"))
-
-
-def _elapsed(since: float) -> str:
-    return f"{time.monotonic() - since:.0f} s"
 
 
 async def _warm_up() -> None:
