@@ -286,7 +286,8 @@ def _warnings(config: Config) -> Iterator[str]:
             "or take the table out."
         )
     for name in _gone().intersection(dict(leaves(config.table))):
-        yield f"{config.file}: {name} has no effect any more: take it out. Models are named in [models]."
+        instead = "Models are named in [models], tools that ask each time in [tools]."
+        yield f"{config.file}: {name} has no effect any more: take it out. {instead}"
     yield from (f"{config.file}: {said}" for said in config.files.missing())
     yield from secrets_file.readable_by_others(config.home, config.keys.written)
     yield from config.keys.lacking()

@@ -13,7 +13,7 @@ from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls,
 from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.card.background import NOT_WATCHED, BackgroundCommands, CardTurn
-from nanoclaw.plugins.card.calls import CallReader
+from nanoclaw.plugins.card.calls import far
 from nanoclaw.plugins.card.held import TABLES, HeldCommand, HeldCommands, digest
 from nanoclaw.plugins.card.wording import by, exact_losses, files_named, lost_words, named, numbered, quoted
 
@@ -41,10 +41,9 @@ NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none 
 
 
 class CardSettings(NamedTuple):
-    """The card: the question before many deletions, and before what costs money."""
+    """The card: the question before many deletions."""
 
     deletions: int = 3  # files that one turn may delete without asking
-    costly: tuple[str, ...] = ()  # tools that spend money, as names or patterns: ["mcp_shop_*"]
 
 
 class PlanCard(Plugin):
@@ -60,7 +59,6 @@ class PlanCard(Plugin):
     def __init__(self, host: Host, settings: CardSettings) -> None:
         self._host, self._most = host, settings.deletions
         self._turns = dict[int, CardTurn]()
-        self._calls = CallReader(host, settings.costly, settings.deletions)
         self._held = HeldCommands(host, lambda: self._watch)
         self.public: BackgroundCommands = BackgroundCommands(
             host, self._held, self._turns, lambda: self._watch, settings.deletions
@@ -106,7 +104,7 @@ class PlanCard(Plugin):
             known.before[call.id] = await self._watch.snapshot()
         if call.name == FILE_CHANGES:
             return self._question(call, turn)
-        words = self._calls.far(call, turn, known.deleted)
+        words = far(call, turn, self._host)
         return Ask(f"{words}?") if words else None
 
     async def _before_command(self, call: CheckedCall, known: CardTurn) -> Verdict:

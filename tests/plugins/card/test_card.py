@@ -8,11 +8,10 @@ import pytest
 
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, UserMessage
-from nanoclaw.core.plugin import Plugin, Refuse, Tool, Turn, Verdict
-from nanoclaw.core.tool import tool
+from nanoclaw.core.plugin import Plugin, Refuse, Turn, Verdict
 from nanoclaw.plugins.card.plugin import CHANGED, NOTED, SAID_NO
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from tests.program import NOON, FakeChannel, HandClock, Program, assert_legal, new_id, results, running, tools_plugin
+from tests.program import NOON, FakeChannel, HandClock, Program, assert_legal, new_id, results, running
 
 NAMES = [f"{name}.txt" for name in ("one", "two", "three", "four", "five")]
 
@@ -217,44 +216,6 @@ async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_thin
         fill(program, *(f"node_modules/{n}.js" for n in range(9)))
         assert (await program.ask("Go")).startswith("Well?")
         assert not any(one.is_error for one in results(program.history)), texts(program)
-
-
-async def test_money_and_more_deletions_by_a_server_are_asked_about(tmp_path: Path) -> None:
-    done: list[str] = []
-
-    def tools() -> list[Tool]:
-        async def mcp_shop_buy(item: str) -> str:
-            """Buys."""
-            done.append(item)
-            return "bought"
-
-        async def mcp_mail_delete_message(id: int) -> str:
-            """Deletes."""
-            done.append(f"mail {id}")
-            return "deleted"
-
-        async def taxi(to: str) -> str:
-            """Drives."""
-            done.append(to)
-            return "driven"
-
-        return [tool(mcp_shop_buy), tool(mcp_mail_delete_message), tool(taxi)]
-
-    mails = [call("mcp_mail_delete_message", {"id": n}) for n in range(4)]
-    steps: list[Say | str] = [*mails, call("taxi", {"to": "Rome"}), call("mcp_shop_buy", {"item": "tea"}), "Bought."]
-    settings = '[card]\ncostly = ["taxi"]\n'
-    extra = [tools_plugin(*tools())]
-    async with running(tmp_path, ScriptedProvider(*steps), settings=settings, extra=extra) as program:
-        assert (await program.ask("Go")).startswith("Delete more: use mcp_mail_delete_message with `id: 3`?")
-        assert done == ["mail 0", "mail 1", "mail 2"]
-        await program.ask("yes")
-        assert (await program.answer()).startswith("Pay: use taxi with `to: Rome`?")
-        assert done[3:] == ["mail 3"]
-        await program.ask("no")
-        assert (await program.answer()).startswith("Pay: use mcp_shop_buy with `item: tea`?")
-        await program.ask("yes")
-        assert await program.answer() == "Bought."
-        assert done[4:] == ["tea"]
 
 
 async def test_a_message_to_a_new_person_is_asked_about_while_nothing_else_is(tmp_path: Path) -> None:

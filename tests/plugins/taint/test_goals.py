@@ -377,7 +377,7 @@ async def test_whoever_asks_after_a_page_was_read_names_it_and_the_exact_act(
     given: dict[str, Any] = {key: str(value).replace("AWAY", str(away)) for key, value in arguments.items()}
     for _ in range(wraps):
         name, given = "call_tool", {"name": name, "arguments": given}
-    settings = f'[tools]\nask = ["list_dir"]\n[card]\ncostly = ["pay"]\n[files]\nwrite = ["{away}"]\n'
+    settings = f'[tools]\nask = ["list_dir", "pay"]\n[files]\nwrite = ["{away}"]\n'
     async with reading(tmp_path / "home", do(name, given), settings) as (home, _, _):
         (home.workspace / "large.txt").write_text("mine\n" * 5_000)
         (away / "large.txt").write_text("mine\n" * 5_000)
