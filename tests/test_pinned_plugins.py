@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.commands import plugin_text
 from nanoclaw.commands.greeting import urgent
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.packages.pins import PinFile
-from nanoclaw.packages.reading import File, Package
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start import third_party
 from nanoclaw.start.build import build, classes
@@ -95,8 +93,6 @@ def test_one_that_nobody_looked_at_is_not_run_said_everywhere_and_the_rest_start
     assert not any("run with your rights" in one["text"] for one in audit)
     shown = home.run("plugins", "show", "weather").out
     assert 'print("evil ran")' in shown and "evil ran\n" not in shown, "it is shown and not run"
-    assert "Hooks: tools, commands, sections, run" in shown
-    assert "Secrets in its settings: key\nTables: weather_watched\nImports: asyncio, functools" in shown
 
 
 def test_a_look_loads_it_and_a_changed_byte_unloads_it(home: Home) -> None:
@@ -181,7 +177,7 @@ def test_adding_shows_all_asks_copies_pins_and_enables(tmp_path: Path, home: Hom
     source = birds(tmp_path / "somewhere")
     (home.root / "config.toml").write_text("# mine\n[limits]\nrounds = 3\n")
     asked = home.run("plugins", "add", str(source), check=1)
-    assert "birds: Birds: a command." in asked.out and 'NAME = "heron"' in asked.out and "--yes" in asked.err
+    assert "The plugin birds\n" in asked.out and 'NAME = "heron"' in asked.out and "--yes" in asked.err
     assert not (home.root / "plugins").exists()
     assert "is pinned as it is" in home.run("plugins", "add", str(source), "--yes").out
     assert (home.root / "config.toml").read_text() == '# mine\n[limits]\nrounds = 3\n\n[plugins]\nenabled = ["birds"]\n'
@@ -239,21 +235,14 @@ def test_what_is_no_plugin_is_not_added(tmp_path: Path, home: Home, text: str, s
     assert not (home.root / "plugins").exists()
 
 
-def test_what_a_plugin_imports_is_told_before_it_runs_and_what_hides_is_named() -> None:
-    more = "from nanoclaw.core.app import App\nimport no_such_module.part, subprocess\nX = 'a\u202e'\n"
-    shown = "\n".join(plugin_text.lines(Package({"weather.py": File((more + WEATHER).encode())})))
-    assert "Imports: nanoclaw.core.app, no_such_module, subprocess, asyncio, " in shown
-    assert "\nNot installed: no_such_module\nImports beyond what plugins may use: nanoclaw.core.app\n" in shown
-    assert "X = 'a⟨U+202E⟩'" in shown
-
-
 def test_bytes_that_lie_there_already_are_shown_too_when_they_are_added(tmp_path: Path, home: Home) -> None:
     """Somebody put them there, and the owner has not seen them."""
     (home.root / "plugins").mkdir()
     for path in (home.root / "plugins" / "weather.py", tmp_path / "weather.py"):
-        path.write_text(EVIL)
+        path.write_text(f"{EVIL}X = 'a\u202e'\n")
     asked = home.run("plugins", "add", str(tmp_path / "weather.py"), check=1)
-    assert 'print("evil ran")' in asked.out and "Nobody is here to answer" in asked.err
+    assert 'print("evil ran")' in asked.out and "X = 'a⟨U+202E⟩'" in asked.out, "also what hides"
+    assert "Nobody is here to answer" in asked.err
     assert not (home.root / "plugins" / "pins.json").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import shutil
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
-from nanoclaw.commands import plugin_text
 from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import PROFILES, Plugin
+from nanoclaw.escapes import revealed
 from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
 from nanoclaw.packages.pins import PackagePin
@@ -75,7 +76,7 @@ def show(config: Config, options: Options) -> int:
     with _errors(name):
         code = third_party.read(path)
     why, pin = third_party.why_not(config, name, code), _pin(config, name)
-    text = "\n".join(plugin_text.lines(code, pin if why else None))
+    text = "\n".join(_lines(code, pin if why else None))
     if options.json:
         print(json.dumps({"name": name, "path": str(path), "not_loaded": why, **shown.as_data(code), "text": text}))
         return 0
@@ -124,7 +125,7 @@ def add(config: Config, options: Options) -> int:
     """Show a whole plugin, ask, copy it into the home, pin the version shown, and enable it."""
     with _errors(str(options.path)):
         package = _read(options.path)
-    name = plugin_text.read(package).name
+    name = _name(package)
     if not name.isidentifier() or not name.isascii() or name in build.BUILT_IN:
         why = "is a built-in plugin" if name in build.BUILT_IN else "must be a word of letters, digits and _"
         raise ConfigError(f"its name {name!r} {why}: give it another one in its text.")
@@ -137,7 +138,7 @@ def add(config: Config, options: Options) -> int:
     with suppress(PackageError):  # what can't be read is replaced
         is_there = there == target and third_party.read(target).sha256 == package.sha256
     if not is_there or pin is None or pin.sha256 != package.sha256:
-        print(*plugin_text.lines(package, pin), sep="\n", file=sys.stderr if options.json else sys.stdout)
+        print(*_lines(package, pin), sep="\n", file=sys.stderr if options.json else sys.stdout)
         where = f"replace {there}" if there else f"copy it to {target}"
         if not options.yes and not says_yes(f"Load this plugin from the next start on, and {where}?"):
             return 1
@@ -164,6 +165,36 @@ def remove(config: Config, options: Options) -> int:
     said = f"The plugin {name} is deleted. A running nanoclaw keeps it until its next start. {kept}"
     _say(options, {"name": name, "removed": True}, said)
     return 0
+
+
+def _name(package: Package) -> str:
+    """The name of the plugin in a package, which is not run for that. Raises ConfigError if there is none."""
+    if not (main := third_party.main_of(package.files.keys())):
+        raise ConfigError("there is no __init__.py in it")
+    for path in sorted(package.files, key=lambda one: one != main):
+        try:
+            tree = ast.parse(package.files[path].data) if path.endswith(".py") else ast.Module([], [])
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise ConfigError(f"{path} is not readable Python: {error}") from error
+        for one in ast.walk(tree):
+            if isinstance(one, ast.ClassDef) and any(ast.unparse(base).endswith("Plugin") for base in one.bases):
+                for part in one.body:
+                    match part:
+                        case ast.Assign([ast.Name("name")], ast.Constant(str(name))):
+                            return name
+                        case ast.AnnAssign(ast.Name("name"), _, ast.Constant(str(name))):
+                            return name
+    raise ConfigError('there is no class in it that is a Plugin and has a name = "…"')
+
+
+def _lines(package: Package, pin: PackagePin | None) -> Iterator[str]:
+    """The whole plugin; after an earlier review, what has changed since."""
+    try:
+        yield f"The plugin {revealed(_name(package))}"
+    except ConfigError as error:
+        yield f"It cannot be loaded: {revealed(str(error))}"
+    yield "A plugin runs with all rights of this program: only its text says what it does."
+    yield from shown.lines(package, pin)
 
 
 def _placed(config: Config, name: str) -> Path:
