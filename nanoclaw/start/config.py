@@ -286,8 +286,7 @@ def _warnings(config: Config) -> Iterator[str]:
             "or take the table out."
         )
     for name in _gone().intersection(dict(leaves(config.table))):
-        instead = "Models are named in [models], tools that ask each time in [tools]."
-        yield f"{config.file}: {name} has no effect any more: take it out. {instead}"
+        yield f"{config.file}: {name} has no effect any more: take it out. [models] names models, [tools] what asks."
     yield from (f"{config.file}: {said}" for said in config.files.missing())
     yield from secrets_file.readable_by_others(config.home, config.keys.written)
     yield from config.keys.lacking()
