@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from nanoclaw.outside_text import block
 from nanoclaw.plugins.conversations.export import as_json, as_markdown
 from nanoclaw.plugins.conversations.search import search
 from nanoclaw.plugins.conversations.titles import LONGEST, age, size, titled
+from nanoclaw.plugins.conversations.tree import DELETED, TABLE, trees
 from nanoclaw.plugins.conversations.ways import Ways
 
 TITLE = (
@@ -38,8 +39,9 @@ class ListOfConversations(Plugin):
         """CREATE TABLE IF NOT EXISTS titles_made (conversation TEXT PRIMARY KEY, context INTEGER NOT NULL,
             title TEXT NOT NULL) STRICT;  -- as an earlier plugin named it
         ALTER TABLE titles_made RENAME TO conversations_titles;  -- of a conversation's newest context""",
+        TABLE,
     )
-    marks = ("conversations_titles.conversation",)
+    marks = tuple(f"conversations_{one}" for one in ("titles.conversation", "branches.conversation", "branches.parent"))
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
@@ -57,6 +59,7 @@ class ListOfConversations(Plugin):
             command("sessions", told, self._sessions, cli=True),
             command("rename", "give this conversation a title", self._rename),
             waiting("branch", "a new conversation with all up to message N", self._ways.branch),
+            command("tree", "this conversation and its branches; /tree WORDS finds some, /tree all", self._tree),
             waiting("retry", again, self._ways.retry),
             waiting("edit", "other words in place of your last message", self._ways.edit),
             waiting("rewind", back, self._ways.rewind),
@@ -94,10 +97,7 @@ class ListOfConversations(Plugin):
 
     def _searched(self, argument: str) -> Reply:
         """Titles and messages with all these words; message 12 is the twelfth that the person wrote there."""
-        words = argument.casefold().split()
-        rows = titled(self._host.read, self._host.conversations.all())
-        named = [row for row in rows if all(word in row["title"].casefold() for word in words)]
-        found = search(self._host.records, words)
+        named, found = self._with(argument.casefold().split())
         lines = [
             f"- `{one['conversation']}` {one['message']}, {age(one['at'], self._host.now())}, {one['who']}:"
             f" {one['excerpt']}"
@@ -105,6 +105,31 @@ class ListOfConversations(Plugin):
         ]
         said = "\n".join([*map(self._line, named[:LISTED]), *lines]) or f"Nothing was said about “{argument}”. {USAGE}"
         return Reply(said, {"sessions": named, "found": found})
+
+    def _with(self, words: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Conversations with all these words in their title, and messages that have them."""
+        rows = titled(self._host.read, self._host.conversations.all())
+        named = [row for row in rows if all(word in row["title"].casefold() for word in words)]
+        return named, search(self._host.records, words)
+
+    async def _tree(self, said: Said) -> Reply:
+        """Branches of this conversation's tree, of all trees, or with words those in whose title or messages they are;
+        the others are folded away."""
+        rows = titled(self._host.read, self._host.conversations.all())
+        parents = dict(self._host.read("SELECT conversation, parent FROM conversations_branches"))
+        words, here = said.argument.casefold().split(), str(said.conversation)
+        if words in ([], ["all"]):
+            found = trees(rows, parents, lambda row: row["name"] in parents or row["name"] == here)
+            found = [one for one in found if words or here in {row["name"] for _, row in one}]
+        else:
+            named, said_there = self._with(words)
+            has = {row["name"] for row in named} | {one["conversation"] for one in said_there}
+            found = trees(rows, parents, lambda row: row["name"] in has)
+        lines = [
+            f"{'  ' * depth}{self._line(row)}{' ← here' * (row['name'] == here)}" for one in found for depth, row in one
+        ]
+        data = [{**row, "depth": depth} for one in found for depth, row in one]
+        return Reply("\n".join(lines) or f"No branch has “{said.argument}”.", {"tree": data})
 
     def _ran(self, said: Said, tx: Tx) -> str:
         """Make what the person ran by hand part of the conversation. No owner wrote its output."""
@@ -165,7 +190,9 @@ class ListOfConversations(Plugin):
         await conversations.free(conversation)
 
         def delete(tx: Tx) -> None:
-            tx.execute("DELETE FROM conversations_titles WHERE conversation = ?", key)
+            tx.execute(DELETED, key)
+            for table in ("titles", "branches"):
+                tx.execute(f"DELETE FROM conversations_{table} WHERE conversation = ?", key)
             conversations.erase(conversation, tx)
 
         await self._host.write(delete)

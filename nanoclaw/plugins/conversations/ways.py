@@ -13,6 +13,7 @@ from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, U
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.conversations.titles import age, titled
+from nanoclaw.plugins.conversations.tree import BRANCHED
 
 LISTED, NAMED = 10, ("terminal", "page")
 """Messages that /rewind shows; channels whose conversations are names that a person may choose."""
@@ -101,6 +102,7 @@ class Ways:
         number = next(number for number in range(2, len(taken) + 3) if f"{own}:{base}-{number}" not in taken)
         new = Address(own, f"{base}-{number}")
         self._host.conversations.add(new, turns, tx)
+        tx.execute(BRANCHED, str(new), str(said.conversation))
         return new
 
     def _opened(self, said: Said, new: Address, what: str, data: dict[str, Any], tx: Tx) -> Reply:

@@ -65,6 +65,31 @@ async def test_a_branch_of_an_older_context_and_of_what_a_summary_stands_for_is_
         assert said_to(model) == ["first", "One.", "second", "Two.", "once more"]
 
 
+async def test_the_tree_shows_what_began_from_what_and_folds_what_is_not_looked_for(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider(*(f"Answer {number}." for number in range(5)))) as program:
+        await program.ask("birds")
+        await program.ask("/branch")
+        await program.ask("herons", "main-2")
+        await program.ask("/branch", "main-2")
+        await program.ask("otters", "main-3")
+        await program.ask("/rename Rivers", "main-3")
+        await program.ask("/branch 1")
+        await program.ask("alone", "other")
+
+        def names(told: str) -> list[str]:
+            return [line.partition(" (2026")[0] + " ←" * line.endswith("← here") for line in told.splitlines()]
+
+        two, three = "  - `terminal:main-2`: birds (from 1)", "    - `terminal:main-3`: Rivers"
+        main, four = "- `terminal:main`: birds", "  - `terminal:main-4`: birds (from 1)"
+        assert sorted(names(await program.ask("/tree"))) == sorted([f"{main} ←", four, two, three])
+        assert names(await program.ask("/tree rivers", "other")) == [main, two, three]
+        assert names(await program.ask("/tree HERONS", "main-2")) == [main, f"{two} ←", three]
+        assert names(await program.ask("/tree", "other")) == ["- `terminal:other`: alone ←"]
+        assert "No branch has “wolves”." in await program.ask("/tree wolves")
+        await program.ask("/sessions delete main-2 yes")
+        assert f"\n{three[2:]}" in await program.ask("/tree all")
+
+
 async def test_a_chat_app_is_told_how_a_branch_is_reached(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider("Hi.")) as program:
         await program.ask("hello")
