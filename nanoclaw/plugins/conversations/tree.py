@@ -13,7 +13,7 @@ TABLE = """CREATE TABLE conversations_branches (  -- that /branch and /continue 
 BRANCHED = "INSERT OR REPLACE INTO conversations_branches (conversation, parent) VALUES (?, ?)"
 DELETED = """UPDATE conversations_branches SET parent =
     COALESCE((SELECT parent FROM conversations_branches WHERE conversation = ?1), '') WHERE parent = ?1"""
-"""What began from a conversation that is deleted hangs below the one that this began from."""
+"""Hang what began from a conversation that is deleted below the one that it began from."""
 
 Row = Mapping[str, Any]
 
