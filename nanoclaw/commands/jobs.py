@@ -12,7 +12,7 @@ def jobs(config: Config, options: Options) -> int:
 
 
 def line(options: Options) -> str:
-    """What stands behind /jobs."""
+    """The text behind /jobs."""
     flags = [flag for flag in ("task", "skip", "may_schedule", "plan") if getattr(options, flag)]
     words = [f"--{flag.replace('_', '-')}" for flag in flags]
     words += [f"--{name} {getattr(options, name)}" for name in ("to", "zone", "nag") if getattr(options, name)]
