@@ -76,5 +76,5 @@ def test_a_command_of_the_chat_is_one_of_the_shell(tmp_path: Path, has_gateway: 
         told = {name: home.run(*name.split(), "--help").out for name in ("send", "web", "web token", "memory")}
         assert all(one in told["send"] for one in ("--to", "--file", "--id", "--wait")) and "/pair" not in told["send"]
         for line in ("web token NAME", "web token --revoke", "web tokens", "web browsers", "web browser --revoke"):
-            assert line in told["web"] and line in told["web token"] and "clean 7" in told["memory"]
+            assert line in told["web"] and line in told["web token"] and "restore 3" in told["memory"]
         assert "did you mean 'forget'?" in home.run("memory", "forgt", "x", check=2).err

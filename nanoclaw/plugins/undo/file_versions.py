@@ -20,7 +20,7 @@ from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, re
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.undo.memory_history import BESIDES, MemoryHistory, outcome, when
+from nanoclaw.plugins.undo.memory_history import BESIDES, BY_HAND, MemoryHistory, is_memory, outcome, when
 from nanoclaw.snapshots.places import remove
 
 Report = Callable[[Effect], None]
@@ -106,7 +106,7 @@ class FileVersions:
             with also:
                 yield
         finally:
-            after = self.state(effect.target) if before is not None else None
+            after = self._after(effect.target) if before is not None else None
             with suppress(OSError):  # then an empty folder is left by /undo
                 for folder in missing if after else ():
                     self._make_folder()
@@ -116,6 +116,13 @@ class FileVersions:
     def _made(self, folder: Path) -> Path:
         """The mark of a folder that came with a file; its name says none of its words."""
         return self._folder / f"made-{sha256(os.fsencode(folder)).hexdigest()}"
+
+    def _after(self, name: str) -> str | None:
+        """For a memory file, a copy of its new state is kept too, so that edits by hand become versions."""
+        if is_memory(self.root, name):
+            with suppress(WorkspaceError):
+                return self.keep(name)
+        return self.state(name)
 
     @contextmanager
     def of(
@@ -160,13 +167,24 @@ class FileVersions:
             self._write(tx, partial(self._records.mark_undone, effect=one))
 
     def undo(self, tx: Tx | None = None) -> Effect:
-        """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, if there is none, the
-        file is another since, or its copy is not kept any more."""
-        for effect in self.memory.all():
-            if effect.state != "undone":
+        """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing, if
+        there is none or its copy is not kept any more."""
+        for effect in [each for each in self.memory.standing() if each.kind != BESIDES][:1]:
+            if effect.tool == BY_HAND:
+                self.keep(effect.target)  # what was typed can be brought back
+                self._put(effect.target, self._content(effect))
+                self._write(tx, partial(self._records.add, effect=effect._replace(state="undone"), at=self.clock()))
+            else:
                 self.revert(effect, tx)
-                return effect
+            return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
+
+    def restore(self, effect: Effect, tx: Tx | None = None) -> None:
+        """Make a memory file what it was right after a change: a further change."""
+        told = f"{effect.target} is again what it was at {when(effect)}"
+        content = self._content(effect._replace(before=effect.after))
+        with self.of(Effect("/memory restore", "file", effect.target, told), tx=tx):
+            self._put(effect.target, content)
 
     def mentions(self, has_words: Callable[[str], bool]) -> int:
         """Count the copies, and the recent lines about changes, that have the words."""

@@ -1,7 +1,12 @@
-"""The history of memory files: those changes of the audit log that are theirs."""
+"""The history of memory files: the changes of the audit log, and between them what another hand changed.
+
+An edit by hand has no line in the log: it shows where a file is not what the change before made of it.
+"""
 
 from __future__ import annotations
 
+import os
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +17,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.records import Records
     from nanoclaw.plugins.undo.file_versions import FileVersions
 
+BY_HAND = "by hand"
 BESIDES = "besides"  # kind of what a change of a memory file changed in another one, under the same words
 
 
@@ -28,12 +34,32 @@ def outcome(effect: Effect) -> str:
 
 
 class MemoryHistory:
+    """Lists are newest first."""
+
     def __init__(self, versions: FileVersions, records: Records) -> None:
         self._versions, self._records = versions, records
 
-    def all(self) -> list[Effect]:
-        """The changes, the newest first, with those that were undone."""
-        return [effect for effect in self._logged() if effect.kind != BESIDES]
+    def standing(self) -> list[Effect]:
+        """Changes that make memory files what they are: each begins where the one before ended."""
+        found, begins = list[Effect](), dict[str, str | None]()
+        for effect in self._logged():
+            name = effect.target
+            if effect.state == "undone":
+                continue
+            is_newest = name not in begins
+            became = self._versions.state(name) if is_newest else begins[name]
+            if became is not None and became != effect.after:
+                at = self._changed_at(name, effect) if is_newest else effect.at
+                text = f"{name} was changed by another hand"
+                found.append(Effect(BY_HAND, "file", name, text, "done", effect.after, became, at=at))
+            found.append(effect)
+            begins[name] = effect.before
+        return _newest_first(found)
+
+    def all(self, count: int = 10) -> list[Effect]:
+        """The same with those that were undone."""
+        undone = (effect for effect in self._logged() if effect.state == "undone")
+        return _newest_first([each for each in [*self.standing(), *undone] if each.kind != BESIDES])[:count]
 
     def besides(self, effect: Effect) -> list[Effect]:
         """The part of a change that is in another file."""
@@ -44,18 +70,38 @@ class MemoryHistory:
         return [line for each in (effect, *self.besides(effect)) for line in self._diff(each)]
 
     def _diff(self, effect: Effect) -> list[str]:
-        contents = [self._versions.version(effect.target, each) for each in (effect.before, effect.after)]
-        if contents[0] is None or contents[1] is None:
+        lines = [_lines(self._versions.version(effect.target, each)) for each in (effect.before, effect.after)]
+        if lines[0] is None or lines[1] is None:
             return ["(no copy of it is kept any more)"]
         import difflib
 
-        before, after = (content.decode("utf-8", "replace").splitlines() for content in contents if content is not None)
-        compared = difflib.unified_diff(before, after, n=0, lineterm="")
+        compared = difflib.unified_diff(lines[0], lines[1], n=0, lineterm="")
         return [f"{line[0]} {line[1:]}" for line in compared if line[:3] not in ("---", "+++") and line[0] in "+-"]
+
+    def blame(self, name: str, line: str) -> str:
+        wanted = _bare(line)
+        for effect in self.standing():
+            if effect.target != name:
+                continue
+            before, after = (
+                [_bare(each) for each in _lines(self._versions.version(name, sha256)) or ()]
+                for sha256 in (effect.before, effect.after)
+            )
+            if wanted in after and wanted not in before:
+                return f"{when(effect)}, {'another hand' if effect.tool == BY_HAND else effect.tool}"
+        return ""
 
     def _logged(self) -> list[Effect]:
         effects = self._records.of_files("done", "failed", "undone")
         return [effect for effect in effects if is_memory(self._versions.root, effect.target)]
+
+    def _changed_at(self, name: str, after: Effect) -> datetime:
+        now = self._versions.clock()
+        try:
+            changed = datetime.fromtimestamp(os.lstat(self._versions.root / name).st_mtime, now.tzinfo)
+        except OSError:  # it was deleted
+            return now
+        return max(min(changed, now), after.at or now)
 
 
 def is_memory(root: Path, path: str) -> bool:
@@ -63,3 +109,15 @@ def is_memory(root: Path, path: str) -> bool:
     name = name_beneath(root, path)
     folder, _, file = name.rpartition("/")
     return name.casefold() == "memory.md" or (folder == "memory" and file.endswith(".md"))
+
+
+def _newest_first(effects: list[Effect]) -> list[Effect]:
+    return sorted(effects, key=lambda effect: effect.at.timestamp() if effect.at else 0.0, reverse=True)
+
+
+def _lines(content: bytes | None) -> list[str] | None:
+    return None if content is None else content.decode("utf-8", "replace").splitlines()
+
+
+def _bare(line: str) -> str:
+    return line.strip().lstrip("-*+ ")
