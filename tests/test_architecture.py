@@ -278,7 +278,7 @@ def names_of_plugins(package: Modules) -> list[str]:
     return found
 
 
-OF_PLUGINS = frozenset({"job", "helper", "exec", "process"})
+OF_PLUGINS = frozenset({"job", "helper", "exec", "process", "rehearsal"})
 NO_WORD = re.compile(r"heartbeat|incognito|approvals|sandbox|memory_")
 WORDS = frozenset({"conversations", "files", "knowledge", "message", "question", "rules"})  # columns, too
 STILL_NAMED = frozenset({"core/plugin.py", "core/prompt_snapshot.py"})

@@ -16,7 +16,7 @@ from tests.program import MAIN, running
 
 OLDER = (
     *("start", "note", "search", "review", "yes", "no", "grants", "elevated", "taint", "pins", "unpin", "receipts"),
-    *("show", "why", "skill", "held", "link", "cron", "heartbeat", "resume"),
+    *("show", "why", "skill", "held", "link", "cron", "rehearse", "heartbeat", "resume"),
 )
 
 
@@ -55,7 +55,7 @@ async def test_parts_and_older_names_answer_and_are_told_with_the_whole(tmp_path
         for asked in ("/memory search plumber", "/memory plumber"):
             assert "the plumber came" in await program.ask(asked)
         await program.ask("/pin Never run `git push`")
-        same = ("/undo receipts", "/receipts"), ("/pin", "/pins")
+        same = ("/undo receipts", "/receipts"), ("/pin", "/pins"), ("/cron rehearse 1", "/jobs rehearse 1")
         assert all([await program.ask(one) == await program.ask(other) != "" for one, other in same])
 
 

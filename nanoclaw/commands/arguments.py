@@ -77,6 +77,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--may-schedule: the task may make jobs itself",
         "--plan: the task does nothing before you approve its plan",
     ),
+    "jobs rehearse": (
+        *("jobs.jobs", "what a job would send: nothing is sent or changed"),
+        *("ID", "--at WHEN: as if it were then; default: its next time"),
+    ),
     "mcp": ("mcp.listed", "the configured MCP servers, which bring tools, and what is known about each", JSON),
     "mcp add": (
         *("mcp.add", "add a server: nanoclaw mcp add NAME -- COMMAND ARGUMENT…, or with --url", "NAME", JSON),

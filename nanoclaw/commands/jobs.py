@@ -1,4 +1,4 @@
-"""`nanoclaw jobs add`: a reminder or a task, as the line in the chat that does the same."""
+"""`nanoclaw jobs add` and `rehearse`: reminders and tasks, as the line in the chat that does the same."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from nanoclaw.start.config import Config
 
 
 def jobs(config: Config, options: Options) -> int:
-    return carry_out(config, "jobs", line(options), as_json=False)
+    name, _, argument = line(options).partition(" ")
+    return carry_out(config, name, argument, as_json=False, asks_model=name == "rehearse")
 
 
 def line(options: Options) -> str:
-    """The text behind /jobs."""
+    """The command without its slash."""
+    if options.command == "jobs rehearse":
+        return f"rehearse {options.id} {options.at}"
     flags = [flag for flag in ("task", "skip", "may_schedule", "plan") if getattr(options, flag)]
     words = [f"--{flag.replace('_', '-')}" for flag in flags]
     words += [f"--{name} {getattr(options, name)}" for name in ("to", "zone", "nag") if getattr(options, name)]
-    return " ".join(["add", *words, _said(options.said)])
+    return " ".join(["jobs add", *words, _said(options.said)])
 
 
 def _said(said: list[str]) -> str:

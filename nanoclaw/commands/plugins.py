@@ -16,15 +16,22 @@ OF_TALK = -1
 """Instead of an exit status: the command is a message of the conversation, and nothing was done."""
 
 
-def carry_out(config: Config, name: str, argument: str, *, as_json: bool, only_reads: bool = False) -> int:
-    """Carry out a command: through the running process, or in this one. One that `only_reads` needs no free disk
-    space."""
+def carry_out(
+    config: Config, name: str, argument: str, *, as_json: bool, asks_model: bool = False, only_reads: bool = False
+) -> int:
+    """Carry out a command: through the running process, or in this one, which looks for a model if it `asks_model`. One
+    that `only_reads` needs no free disk space."""
     from nanoclaw.commands.greeting import print_left_out, print_unfired
     from nanoclaw.commands.inspecting import app_over_copy
     from nanoclaw.commands.talking import program, said
 
     async def here() -> int:
-        async with app_over_copy(config) if only_reads else program(config, "") as app:
+        model = ""
+        if asks_model:
+            from nanoclaw.providers.choose import choose_model
+
+            model = await choose_model(config)
+        async with app_over_copy(config) if only_reads else program(config, model) as app:
             print_left_out(app)
             if (told := await reply(app, command, as_json=as_json)) is None:
                 return OF_TALK

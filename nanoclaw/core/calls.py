@@ -176,6 +176,9 @@ class Toolbox:
         verdict = await self.chain.before_tool(checked, turn, None if given else tool)
         if isinstance(verdict, Refuse):
             return Judged(call, checked, failed(call, verdict.text))
+        if not profile.acts and checked.reach != "none":
+            told = "This is a rehearsal: it was not done. Go on as if it had been."
+            return Judged(call, checked, failed(call, told)._replace(is_error=False))
         judged = Judged(call, checked, answer=given)  # first asked for a yes, then to choose
         for some in ([ask for ask in verdict if not ask.options], *([ask] for ask in verdict if ask.options)):
             if not some:

@@ -87,6 +87,7 @@ class Profile(NamedTuple):
     limits: Limits | None = None  # None: those of the configuration
     can_ask: bool = True  # somebody can be asked to choose; else the default is taken
     can_allow: bool = True  # somebody is there to say yes; else what asks for one is refused
+    acts: bool = True  # False: a rehearsal, in which calls with effects are only told
     keeps: bool = True  # False: nothing of it is stored when it has ended
     wait: float = 0.0  # somebody waits so many seconds for a sign of the model, and then gives up; 0.0: as it takes
     words: str = ""  # for a person, such as "task {}" with its chat; '' for one that a person begins
@@ -115,6 +116,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile("helper", mode="minimal", purpose="helpers", blocks=False),
         Profile("incognito", only=frozenset(), can_ask=False, can_allow=False),
+        Profile("rehearsal", mode="minimal", purpose="tasks", can_ask=False, can_allow=False, acts=False, keeps=False),
     )
 }
 
@@ -148,8 +150,6 @@ def load_profile(text: str) -> Profile:
         fields = json.loads(text)
         limits, only = fields.pop("limits"), fields.pop("only")
         only = None if only is None else frozenset(only)
-        if not fields.pop("acts", True):  # a rehearsal of an earlier version
-            return GUEST
         return Profile(**fields, limits=Limits(**limits) if limits else None, only=only)
     except (ValueError, TypeError, KeyError):
         return GUEST
@@ -239,7 +239,7 @@ class Turn(Protocol):
     def outside(self) -> tuple[str, ...]: ...  # sources of others' text since the owner's last message; () is clean
     @property
     def usage(self) -> Usage: ...
-    def now(self) -> datetime: ...
+    def now(self) -> datetime: ...  # a rehearsal has a clock of its own
     def later(self, change: Callable[[Tx], object]) -> None: ...  # make something part of the turn's next transaction
     def show(self, event: Event) -> None: ...  # where it was asked for
     # Send a summary in place of all up to a row, and begin the prompt anew for what `query` says.

@@ -143,7 +143,8 @@ class RunningTurn:
         return self.model_call.usage
 
     def now(self) -> datetime:
-        return self._parts.clock()
+        """The current time; in a rehearsal that of its message."""
+        return self._parts.clock() if self.profile.acts else self.inbound.message.at
 
     def begin_again(self, upto: int, summary: str, query: str) -> None:
         """Send a summary in place of all messages up to a row; files are read and notes recalled again for `query`."""

@@ -155,9 +155,10 @@ OWN = Profile("person", "minimal", only=frozenset({"look"}))
         (deliver("job"), [], "job"),
         (deliver("heartbeat"), [], "heartbeat"),
         (deliver("subagent"), [], "helper"),
+        (deliver("job", PROFILES["rehearsal"]), [], "rehearsal"),
         (deliver("subagent", OWN), [], "person"),
     ],
-    ids=["terminal", "chat", "guest", "group", "task", "heartbeat", "helper", "profile of its own"],
+    ids=["terminal", "chat", "guest", "group", "task", "heartbeat", "helper", "rehearsal", "profile of its own"],
 )
 async def test_every_hook_is_asked_on_every_way_in(
     tmp_path: Path, way: Callable[[Program], Awaitable[None]], accepted: list[str], profile: str
@@ -304,8 +305,9 @@ def test_a_profile_that_nobody_knows_any_more_is_that_of_a_guest(text: str) -> N
     assert load_profile(text) == PROFILES["guest"]
 
 
-def test_who_may_be_asked_and_who_sees_all() -> None:
+def test_who_may_be_asked_who_acts_and_who_sees_all() -> None:
     assert {name for name, profile in PROFILES.items() if profile.can_ask} == {"person", "guest", "job", "helper"}
+    assert {name for name, profile in PROFILES.items() if not profile.acts} == {"rehearsal"}
     assert {name for name, profile in PROFILES.items() if profile.mode == "full"} == {"person", "incognito"}
 
 
@@ -334,3 +336,22 @@ async def test_a_call_is_refused_that_its_profile_is_not_open_to(
             shown = [message for message in program.history if isinstance(message, ToolResult)]
             assert {result.name for result in shown if not result.is_error} == allowed
     assert {spec.name for spec in model.requests[0].tools} == allowed
+
+
+async def test_a_rehearsal_tells_what_it_would_do_and_does_nothing(tmp_path: Path) -> None:
+    done = list[str]()
+
+    async def send(text: str) -> str:
+        """Sends."""
+        done.append(text)
+        return "sent"
+
+    tools = [tool(send, open_to=("rehearsal",))]
+    with ScriptedProvider(call("send", {"text": "x"}), "I would.") as model:
+        async with bare(tmp_path, model, tools=tools) as program:
+            inbound = Inbound(MAIN, "", "1", UserMessage("go", NOON, "job"), role="owner")
+            program.app.transactions.write_now(lambda tx: tx.deliver(inbound, PROFILES["rehearsal"]))
+            assert await program.answer() == "I would."
+            (result,) = [message for message in model.requests[1].history if isinstance(message, ToolResult)]
+            assert not result.is_error and "rehearsal" in result.text
+    assert done == []

@@ -2,12 +2,16 @@
 
 import json
 import re
+import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from nanoclaw.installation import start_command
 from tests.journeys.command import SECONDS, Home, Running
+from tests.model_server import ModelServer, call_delta, delta, events, says
 
 OFF = f"(Reminders and tasks come while `{start_command()} gateway`, or a chat, runs.)"
 
@@ -73,6 +77,48 @@ def test_the_next_times_of_a_job(home: Home) -> None:
     assert home.run("cron", "next", "1", "-n", "2").out.count("1 Jan 20") == 2
 
 
+def kept(home: Home) -> dict[str, list[Any]]:
+    """Rows that a home holds of jobs, of what they said, and of what it cost."""
+    with closing(sqlite3.connect(home.root / "state.db")) as db:
+        return {
+            table: db.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("jobs", "occurrences", "inbox", "outbox", "sessions", "messages", "usage")
+        }
+
+
+def test_a_rehearsal_shows_what_would_be_sent_changes_nothing_and_is_accounted_for(
+    home: Home, server: ModelServer
+) -> None:
+    home.run("cron", "add", "every day at 8", "take the pills")
+    shown = home.run("cron", "rehearse", "1", "--at", "Mon 08:00").out
+    assert "Mon " in shown
+    assert "08:00 Europe/Berlin (nothing is sent or changed):" in shown
+    assert "Reminder 1: take the pills" in shown
+    assert server.asked == []
+    home.run("cron", "add", "every day at 8", "write the report", "--task")
+    later = json.dumps({"action": "remove", "id": 1})
+    server.script(events(call_delta(0, "c1", "cron", later), delta("tool_calls")), says("The report is written."))
+    before = kept(home)
+    shown = home.run("cron", "rehearse", "2", "--at", "Mon 08:00").out
+    assert "The report is written." in shown
+    assert "Not done, as this is a rehearsal:\n- cron action='remove', id=1" in shown
+    assert "2 model calls" in shown
+    assert "08:00 (Monday)" in server.asked[0].body.decode()
+    after = kept(home)
+    assert len(after.pop("usage")) == len(before.pop("usage")) + 2
+    assert after == before
+    server.script(says("By the other model."))
+    assert "By the other model." in home.run("--model", "openai/other", "-m", "/rehearse 2").out
+    assert server.asked[-1].json["model"] == "other", "the model that runs is not loaded twice"
+
+
+def test_a_rehearsal_that_comes_to_no_answer_is_an_error_to_a_script(home: Home) -> None:
+    home.configure("http://127.0.0.1:9")
+    home.run("cron", "add", "every day at 8", "write the report", "--task")
+    failed = home.run("cron", "rehearse", "1", check=1)
+    assert "(It failed: The model gave no answer" in failed.err and failed.out == ""
+
+
 def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> None:
     with closing(Running(home, "gateway")) as gateway:
         gateway.expect("serves")
@@ -81,8 +127,11 @@ def test_with_a_gateway_it_talks_to_that_and_run_fires_at_once(home: Home) -> No
         assert OFF not in made.err
         with closing(Running(home)) as terminal:
             terminal.expect("attached")
-            terminal.say("/cron next 1")
-            terminal.expect("in 3 days")
+            day = datetime.now(UTC) + timedelta(days=5)  # "tomorrow" is asked back when it is night
+            terminal.say(f"/cron rehearse 1 {day:%Y-%m-%d} 09:00")
+            terminal.expect("09:00")
+            terminal.expect("nothing is sent or changed")
+            assert "Reminder 1: call mum" in home.run("cron", "rehearse", "1").out
             assert "Runs now" in home.run("cron", "run", "1").out
             terminal.expect("Reminder 1: call mum")
             terminal.say("done 1")

@@ -95,7 +95,7 @@ class PlanCard(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Ask about a call that goes far, and look what is there before a command."""
-        if not turn.id:
+        if not turn.id or not turn.profile.acts:
             return None
         known = await self._of(turn)
         if call.name == "exec" or (call.name == "process" and call.arguments.get("action") == "input"):

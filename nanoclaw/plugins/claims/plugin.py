@@ -33,13 +33,13 @@ class Claims(Plugin):
 
     def stream(self, turn: Turn) -> Filter | None:
         """Holds back the answer to a request that takes a tool until one had an effect."""
-        if turn.origin != "person" or wanted(_asked(turn)[0]) != "order":
+        if turn.origin != "person" or not turn.profile.acts or wanted(_asked(turn)[0]) != "order":
             return None
         is_over = turn.effects or self._is_planned(turn)
         return None if is_over else _HeldBack(lambda text: not self._fact(text, turn))
 
     async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
-        if turn.origin != "person" or not answer.text.strip() or answer.files:
+        if turn.origin != "person" or not turn.profile.acts or not answer.text.strip() or answer.files:
             return None
         if fact := self._fact(answer.text, turn):
             said = TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")

@@ -1,7 +1,7 @@
 """Search of what was said in earlier conversations: an index like that of the notes, derived from the store.
 
 The owner's own words and the answers to them are found, but no results of tools, no text that others wrote, nothing of
-guests and groups, and no turn with a profile of its own (incognito).
+guests and groups, and no turn with a profile of its own (incognito, a rehearsal).
 """
 
 from __future__ import annotations

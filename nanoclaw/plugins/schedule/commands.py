@@ -68,7 +68,7 @@ class JobCommands:
                 return told
             case "pause" | "resume" | "run":
                 return str(getattr(service, action)(tx, number(rest)))
-        raise ScheduleError(f"/jobs list, add, next, remove, pause, resume or run ID: not {action!r}")
+        raise ScheduleError(f"/jobs list, add, next, remove, pause, resume, run or rehearse ID: not {action!r}")
 
     def _of(self, said: Said) -> JobService:
         return self._service if said.profile in EVERYWHERE else self._service.within(said.address)

@@ -18,19 +18,21 @@ from nanoclaw.core.plugin import (
     Plugin,
     Profile,
     Reply,
+    Said,
     Section,
     Tool,
     Turn,
     Tx,
 )
 from nanoclaw.plugins.schedule import requests
-from nanoclaw.plugins.schedule.tables import BY_CODE, CHANNEL, MARKS, MIGRATIONS, REMOVED
+from nanoclaw.plugins.schedule.tables import BY_CODE, CHANNEL, MARKS, MIGRATIONS, REHEARSAL, REMOVED
 from nanoclaw.plugins.schedule.tool import cron_tool
 from nanoclaw.silence_token import spoken
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.schedule.commands import JobCommands
     from nanoclaw.plugins.schedule.job_service import JobService
+    from nanoclaw.plugins.schedule.rehearsal import Rehearsals
 
 CAPABILITY = "Later: set reminders and tasks with cron, never by a file or a promise."
 
@@ -43,7 +45,7 @@ class Schedule(Plugin):
     migrations = MIGRATIONS
     marks = MARKS
     hears: Mapping[str, Hears] = {
-        "on_end": Hears(channels=(CHANNEL,)),
+        "on_end": Hears(channels=(CHANNEL, REHEARSAL)),
         "before_model": Hears(origins=("person",)),
     }
     stamp = "the profile alone"
@@ -65,18 +67,29 @@ class Schedule(Plugin):
 
         return JobCommands(self._host, self.public)
 
+    @cached_property
+    def _rehearsals(self) -> Rehearsals:
+        from nanoclaw.plugins.schedule.rehearsal import Rehearsals
+
+        return Rehearsals(self._host, self.public)
+
     def tools(self) -> Iterable[Tool]:
         return [self._tool]
 
     def commands(self) -> Iterable[Command]:
         remind = "set a reminder: /remind tomorrow at 9: call Anna; nag 10m x6 at its end repeats it until done"
-        jobs = "reminders and tasks; /jobs add [task] WHEN: TEXT, and next, remove, pause, resume or run ID"
+        jobs = "reminders and tasks; /jobs add [task] WHEN: TEXT, and next, remove, pause, resume, run or rehearse ID"
+        rehearse = "what a job would send: /rehearse 3, or /rehearse 3 tomorrow at 9"
         return [
             Command("remind", remind, lambda said, tx: self._said.remind(said, tx), "time", EVERYBODY, cli=True),
             Command(
                 "jobs", jobs, lambda said, tx: self._said.jobs(said, tx), "time", EVERYBODY, cli=True, also=("cron",)
             ),
+            Command("rehearse", rehearse, self._rehearse, waits=True, private=True, cli=True, part_of="jobs"),
         ]
+
+    async def _rehearse(self, said: Said) -> str:
+        return await self._rehearsals.rehearse(said)
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         is_open = profile.name in self._tool.open_to and (profile.only is None or self._tool.name in profile.only)
@@ -143,7 +156,9 @@ class Schedule(Plugin):
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         from nanoclaw.plugins.schedule import tasks
 
-        if found := self.public.jobs.task(turn.external_id):
+        if turn.address.channel == REHEARSAL:
+            self._rehearsals.end(ended, turn, tx)
+        elif found := self.public.jobs.task(turn.external_id):
             tools = self._host.tools(turn.profile)
             touched = any(call.name in tools and tools[call.name].reach == "outside" for call in turn.calls)
             tasks.end(tx, *found, self._unsent(tx, found[0].target, ended, turn), turn, touched=touched)

@@ -5,6 +5,7 @@ from __future__ import annotations
 CHANNEL = "job"
 """The channel of the conversations in which tasks run; their chat is the job's number."""
 
+REHEARSAL = "rehearsal"
 """The channel of the conversations in which jobs are played."""
 
 BY_CODE = "request-"

@@ -43,8 +43,8 @@ class Web(Plugin):
         return WebSearch(self._settings, self._host.environment)
 
     def tools(self) -> Iterable[Tool]:
-        """`reach` is none: nothing of the person's is changed. What an address carries out is for guards to judge, as
-        their `before_tool` sees all of it."""
+        """`reach` is none: nothing of the person's is changed, so a rehearsal reads too. What an address carries out is
+        for guards to judge, whose `before_tool` sees all of it."""
         searching = tool(self._web_search, reach="none", examples=_SEARCH, open_to=OPEN_TO)
         can_search = self._settings.search != "ddgs" or find_spec("ddgs") is not None
         reading = tool(self._web_fetch, reach="none", examples=_FETCH, open_to=OPEN_TO)

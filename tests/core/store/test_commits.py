@@ -15,6 +15,7 @@ from nanoclaw.core.channel import Hints
 from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import ModelRequest, UserMessage
+from nanoclaw.core.plugin import Said
 from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
@@ -339,3 +340,33 @@ async def test_what_a_change_brings_about_is_written_after_all_that_was_kept_wit
     await asyncio.wait([first, *others])
     await asyncio.wait(tasks)
     assert accounts.after == ["first", "now", "second", "later"]
+
+
+async def test_a_rehearsal_ends_when_nothing_of_it_is_left(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> str:
+        disk.free.clear()
+        disk.reached.clear()
+        return "The report is written."
+
+    async with running(tmp_path, ScriptedProvider(answer)) as program:
+        await program.ask("/cron add --task every day at 8: write the report")
+        await program.app.conversations.idle()
+        program.app.store.committer = ThreadPoolExecutor(1)
+        disk = disk_of(program.app.store)
+        rehearsing = asyncio.create_task(
+            program.app.commands.for_said("rehearse", Said("1", MAIN, MAIN, "me", "owner"))
+        )
+        while disk.free.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await asyncio.to_thread(disk.reached.wait)
+        for _ in range(9):
+            await asyncio.sleep(0)
+        was_told = rehearsing.done()
+        disk.free.set()
+        assert not was_told
+        assert "The report is written." in (await rehearsing).text
+        left = [program.rows(f"SELECT count(*) FROM {table} {where}") for table, where in LEFT]
+        assert left == [[(0,)]] * 3
+
+
+LEFT = (("inbox", "WHERE channel = 'rehearsal'"), ("turns", ""), ("sessions", "WHERE key LIKE 'rehearsal%'"))

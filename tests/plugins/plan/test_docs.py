@@ -50,6 +50,6 @@ async def test_the_list_looks_as_it_is_shown_and_the_task_is_one_that_shows_its_
         assert await program.ask("/todo") == STEPS
         (command,) = re.findall(r"^```sh\nnanoclaw (.*)\n```$", PAGE, re.MULTILINE)
         said = parsed(shlex.split(command))
-        assert "is set" in await program.ask(f"/jobs {line(said)}")
+        assert "is set" in await program.ask(f"/{line(said)}")
         assert "is set" in await program.ask(re.findall("`(/jobs add .*)`", PAGE)[0])
         assert program.rows("SELECT kind, plans FROM jobs") == [("task", 1), ("task", 1)]
