@@ -20,9 +20,9 @@ suite: .venv/dev | tests/__pycache__
 tests/__pycache__:
 	-@$(BIN)/pytest -n 0 --collect-only -q >/dev/null
 
-live: .venv/chat .venv/dev .venv/semantic
+live: .venv/chat .venv/dev .venv/semantic .venv/bots
 	$(BIN)/nanoclaw local pull $(LIVE_MODEL)
-	NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -n 0 -m live
+	NANOCLAW_TEST_BOTS="$(CURDIR)/.venv/bots/bin/python" NANOCLAW_TEST_MODEL="$${NANOCLAW_HOME:-$$HOME/.nanoclaw}/models/$(LIVE_MODEL)-instruct-q4_k_m.gguf" $(BIN)/pytest -n 0 -m live
 
 browser: .venv/dev .venv/browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo "Install Chromium first."; exit 1; }
@@ -81,6 +81,12 @@ install: .venv/chat
 
 .venv/semantic: .venv/pip pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --editable '.[semantic]'
+	touch $@
+
+# other programs' reading of Telegram's Bot API, to hold ours against: apart, as they pin what nanoclaw does not
+.venv/bots: .venv/pip
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet python-telegram-bot==22.8 'aiogram==3.31.*' || { rm -r $@; exit 1; }
 	touch $@
 
 .PHONY: chat test suite live browser sandbox lint types figures torture docs bench install

@@ -1,11 +1,15 @@
-"""The Telegram server of the tests refuses what Telegram refuses."""
+"""The Telegram server of the tests refuses what Telegram refuses, and two libraries of others understand it."""
 
 import asyncio
 import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +18,19 @@ import pytest
 from PIL import Image
 
 from tests.examples import examples
-from tests.live.telegram_chats import Chat, Person
+from tests.live import telegram_bots
+from tests.live.telegram_chats import Chat, Message, Person
 from tests.live.telegram_methods import NOT_MODIFIED
 from tests.live.telegram_schema import make
-from tests.live.telegram_server import TelegramServer
+from tests.live.telegram_server import How, TelegramServer
 from tests.live.telegram_text import TextRefused, part, read
 
 TEXTS = examples(__file__, "telegram_server.jsonl")
 
 ANNA, FORUM = 48151623, -1001234567890
+
+BOTS = os.environ.get("NANOCLAW_TEST_BOTS", sys.executable)
+"""A Python that has the two libraries."""
 
 
 class Bot:
@@ -210,3 +218,93 @@ def test_a_reply_shows_what_it_answers_and_a_quote_must_be_in_it() -> None:
 def test_the_schema_is_what_its_script_makes(tmp_path: Path) -> None:
     make.make(tmp_path / "made.json")
     assert (tmp_path / "made.json").read_bytes() == make.TARGET.read_bytes()
+
+
+def has(library: str) -> bool:
+    module = {"python-telegram-bot": "telegram", "aiogram": "aiogram"}[library]
+    return subprocess.run([BOTS, "-c", f"import {module}"], capture_output=True).returncode == 0
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("library", ["python-telegram-bot", "aiogram"])
+async def test_a_bot_written_with_a_library_of_others_understands_the_server(library: str) -> None:
+    if not has(library):
+        pytest.skip(f"{BOTS} has no {library}: install it there, or name another Python in NANOCLAW_TEST_BOTS")
+    async with TelegramServer() as server:
+        command = (BOTS, str(Path(telegram_bots.__file__)), library, server.api_base, server.token)
+        process = await asyncio.create_subprocess_exec(*command)
+        try:
+            await visit(server)
+        finally:
+            process.kill()
+            await process.wait()
+
+
+def polled(server: TelegramServer, times: int) -> bool:
+    return len(server.asked("getUpdates")) >= times
+
+
+async def visit(server: TelegramServer) -> None:
+    """Anna tries everything that the bot can do."""
+    anna = server.person(ANNA, "Anna", "anna_b")
+    forum = server.group(FORUM, "House", forum=True)
+    await server.until(lambda: server.asked("getUpdates"), 30)
+    assert [command["command"] for command in server.commands['{"type": "default"}']] == ["menu"]
+
+    said = server.say(anna, "hi 😀 @nano_test_bot")
+    answer = await server.next()
+    await server.until(lambda: server.asked("deleteMessage"))
+    assert server.sent(anna) == [answer]
+    assert (answer.text, answer.edits, answer.reply_to) == ("hi 😀 @nano_test_bot mention", 1, said.id)
+    assert [one["type"] for one in answer.entities] == ["bold", "mention"]
+    assert part(answer.text, answer.entities[0]) == "hi 😀 @nano_test_bot"
+    assert said.reactions == ["👀"]
+    assert [action.action for action in server.actions] == ["typing"]
+    await server.next()  # the one that was deleted
+
+    server.edit(said, "hello")
+    assert (await server.next()).text == "edited to hello"
+
+    shown = server.photo(anna, image(), "look")
+    back, again = await server.next(), await server.next()
+    assert (back.text, back.reply_to) == (f"{len(image())} bytes", shown.id)
+    assert back.file and back.file.content == image()
+    assert (again.text, again.file) == ("again", shown.file)
+
+    server.document(anna, b"\r\n\0list", "Liste für Anna.txt", "text/plain")
+    listed = await server.next()
+    assert listed.file and (listed.file.name, listed.file.content) == ("Liste für Anna.txt", b"\r\n\0list")
+
+    server.say(anna, "/menu")
+    menu: Message = await server.next()
+    pressed = server.press(menu, "Yes", anna)
+    await server.until(lambda: menu.edits)
+    assert (menu.text, menu.buttons) == ("pressed y", [])
+    assert (server.callbacks[pressed] or {})["text"] == "noted"
+
+    server.say(anna, "/media")
+    voice, audio, video = [await server.next() for _ in range(3)]
+    assert [draft.text for draft in server.drafts] == ["recording"]
+    assert (voice.fields["voice"]["duration"], voice.file and voice.file.content) == (2, telegram_bots.OGG)
+    assert (audio.fields["audio"]["title"], audio.fields["audio"]["file_name"]) == ("Song", "song.mp3")
+    assert (video.fields["video"]["width"], video.file and video.file.content) == (64, telegram_bots.ANY)
+
+    server.say(anna, "/long")
+    assert (await server.next()).text.lower() == "refused: message is too long"
+    server.fail("sendMessage", 1, 429, retry_after=3)
+    server.say(anna, "/flood")
+    assert (await server.next()).text == "wait: 3"
+
+    hows: tuple[How, ...] = (502, 409, "reset")
+    for how in hows:
+        enough = len(server.asked("getUpdates")) + 1
+        server.fail("getUpdates", 1, how)
+        await server.until(partial(polled, server, enough), 20)
+    assert {502, 409} <= {one.status for one in server.asked("getUpdates")}
+
+    topic = server.topic(forum, "Garden", anna)
+    assert (await server.next(forum)).text == "topic Garden"
+    server.say(anna, "water", forum, topic=topic)
+    wet = await server.next(forum)
+    await server.until(lambda: wet.edits)
+    assert (wet.text, wet.topic) == ("water", topic)
