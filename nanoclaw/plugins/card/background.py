@@ -1,16 +1,14 @@
 """Commands that run on in the background: judged by the disk when they end, whenever that is.
 
 What happens while another call runs is that call's, as nobody can tell two programs apart by what they leave; what
-happens between calls is the background's. The state before is on disk, so that a crash hides nothing.
+happens between calls is the background's.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.card.losses import Lost
     from nanoclaw.plugins.card.watch import CommandWatch
     from nanoclaw.snapshots.listing import FileListing
-    from nanoclaw.snapshots.saved import SavedListing
 
 NOT_WATCHED = frozenset({"process", "delegate", "question"})
 """Calls that only wait, or whose work is calls of their own: what happens while they run is not theirs."""
@@ -55,7 +52,7 @@ class CardTurn:
 class _Begun(NamedTuple):
     """A command that runs: the files as they were, and how many of them it may delete (`free`)."""
 
-    saved: SavedListing
+    before: FileListing
     name: str
     free: int
 
@@ -72,7 +69,7 @@ class BackgroundCommands:
         deletions: int,
     ) -> None:
         self._host, self._held, self._turns, self._made_watch = host, held, turns, watch
-        self._deletions = deletions
+        self._deletions, self._begun = deletions, dict[int, _Begun]()
 
     @property
     def _watch(self) -> CommandWatch:
@@ -82,20 +79,6 @@ class BackgroundCommands:
         """True for a file that has what it had when it `was` listed before a command, as after it was put back."""
         return self._watch.is_again(path, was)
 
-    @cached_property
-    def _begun(self) -> dict[int, _Begun]:
-        """Those that run, and those of an earlier program that were not judged yet."""
-        from nanoclaw.snapshots.saved import SavedListing
-
-        folder, found = self._watch.folder / "begun", dict[int, _Begun]()
-        for path in folder.iterdir() if folder.is_dir() else ():
-            try:
-                saved = SavedListing.load(path)
-                found[int(path.name)] = _Begun(saved, str(saved.note["name"]), int(saved.note["free"]))
-            except (OSError, ValueError, LookupError, TypeError):  # a draft, or damaged
-                path.unlink(missing_ok=True)
-        return found
-
     @property
     def names(self) -> list[str]:
         """Those that run, in words."""
@@ -103,46 +86,35 @@ class BackgroundCommands:
 
     def copies(self) -> frozenset[str]:
         """Names of the copies that they may need."""
-        return frozenset[str]().union(*(one.saved.names for one in self._begun.values()))
+        from nanoclaw.snapshots.copies import name_of
 
-    def forget(self) -> None:
-        self._begun.clear()
+        return frozenset(name_of(found) for one in self._begun.values() for found in one.before.files.values())
 
     # --- from start to end -------------------------------------------------------------------------------------------
 
     async def began(self, process: int, command: str, turn: int, call: str) -> None:
         """Keep what is there, just before a command is started by a call."""
-        from nanoclaw.snapshots.saved import SavedListing
-
         known = self._turns.get(turn)
         if known is None or call in known.allowed:
             return
         before, made = await self._watch.snapshot(), known.made | known.written(self._watch.root)
         before = before._replace(files={path: at for path, at in before.files.items() if path not in made})
-        path, name = self._watch.folder / "begun" / str(process), f"process {process} ({quoted(command)})"
-        free = self._deletions - known.deleted
-        try:
-            saved = await asyncio.to_thread(SavedListing.keep, path, before, {"name": name, "free": free})
-        except OSError as error:
-            self._host.log.warning("what process {} deletes will not be reported: {}", process, error)
-        else:
-            self._begun[process] = _Begun(saved, name, free)
+        name = f"process {process} ({quoted(command)})"
+        self._begun[process] = _Begun(before, name, self._deletions - known.deleted)
 
     def dropped(self, process: int) -> None:
         """Take back that a command began."""
-        if begun := self._begun.pop(process, None):
-            begun.saved.drop()
+        self._begun.pop(process, None)
 
     async def pass_over(self, before: FileListing) -> None:
         """Leave out what happened since: it is the work of a call that has ended."""
         if not self._begun:
             return
+        from nanoclaw.snapshots.listing import passed_over
+
         after = await self._watch.snapshot()
-        for one in [*self._begun.values()]:
-            try:
-                await asyncio.to_thread(one.saved.pass_over, before, after)
-            except OSError as error:
-                self._host.log.warning("after a crash {} may be blamed for another call: {}", one.name, error)
+        for process, one in self._begun.items():
+            self._begun[process] = one._replace(before=passed_over(one.before, before, after))
 
     async def ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
         """Judge a command that has ended, and restore what it took away where that goes too far; words about that. A
@@ -162,24 +134,28 @@ class BackgroundCommands:
                 await self._host.write(lambda tx: self._held.drop([one.id for one in held], tx))
             words = "; ".join(one.words for one in held)
             return _told(words, [*map(self._watch.name, failed)], is_kept=asks)
-        if (begun := self._begun.get(process)) is None:
+        if process not in self._begun:
             return ""
-        after, saved = await self._watch.snapshot(), begun.saved
+        from nanoclaw.snapshots.listing import passed_over
+
+        after = await self._watch.snapshot()
+        begun = self._begun[process]
+        began = begun.before
         for known in [*self._turns.values()]:
             if known.runs_a_call():
                 known.others.append(begun.name)
                 for before in {id(one): one for one in known.before.values()}.values():
-                    await asyncio.to_thread(saved.pass_over, before, after)
-        losses = await self._watch.compare(saved.listing, set(), after)
+                    began = passed_over(began, before, after)
+        losses = await self._watch.compare(began, set(), after)
         if not self._watch.goes_far(losses, begun.free):
             self.dropped(process)
             await self._record(command, conversation, losses.lost)
-            await self.pass_over(saved.listing)  # what is this one's is none of the others'
+            await self.pass_over(began)  # what is this one's is none of the others'
             return ""
         who = by(command, [one.name for number, one in self._begun.items() if number != process])
         done = await self._held.put_back(-process, command, who, losses.lost, losses.beside, asks=asks)
         self.dropped(process)
-        await self.pass_over(saved.listing)
+        await self.pass_over(began)
         return _told(done.words, done.left, is_kept=done.is_kept)
 
     async def _record(self, command: str, conversation: Address, lost: Sequence[Lost]) -> None:

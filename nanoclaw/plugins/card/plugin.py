@@ -81,7 +81,6 @@ class PlanCard(Plugin):
 
     def reload(self) -> None:
         self._watch.forget()
-        self.public.forget()
 
     # --- a message ---------------------------------------------------------------------------------------------------
 

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
 from nanoclaw.core.messages import ModelRequest
-from nanoclaw.core.plugin import Tool
-from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Answer, Say, call
 from tests.kills import Story, Watch, alive, asked, different, is_busy, is_there, say
-from tests.program import Program, results, tools_plugin
+from tests.program import Program, results
 
-FREE, ALL = 3, 6
-"""Deletions that need no card, and all that the model makes."""
+ALL = 6
+"""Files that the model deletes."""
 LOST = [f"{number}.txt" for number in range(ALL)]
 """Files that a command takes away, of which there are copies."""
-COMMANDS = {
+STEPS: dict[str, list[Say]] = {
     "a command": [call("exec", {"command": "r=rm; $r *.txt"})],
     "a command in the background": [
         call("exec", {"command": "r=rm; $r *.txt", "background": True}),
         call("process", {"action": "wait", "id": 1}),
     ],
 }
-STEPS: dict[str, list[Say]] = {"calls": [call("mcp_x_delete", {"number": n}) for n in range(ALL)], **COMMANDS}
-"""How the model deletes all: one thing after the other, with one command, with one that runs beside the talk."""
+"""How the model deletes all: with one command, with one that runs beside the talk."""
 
 
 def begun(kind: str, root: Path, watch: Watch | None) -> AbstractAsyncContextManager[Program]:
@@ -38,22 +33,9 @@ def begun(kind: str, root: Path, watch: Watch | None) -> AbstractAsyncContextMan
 
     if not (root / "home").exists():
         (root / "home" / "workspace").mkdir(parents=True)
-        for name in LOST if kind in COMMANDS else ():
+        for name in LOST:
             (root / "home" / "workspace" / name).write_text(name * 50)
-    return alive(root, watch, model, extra=[tools_plugin(delete(root))], wakes=True)
-
-
-def delete(root: Path) -> Tool:
-    async def mcp_x_delete(number: int) -> str:
-        """Leaves a mark, which says whether it was too early."""
-        with closing(sqlite3.connect(root / "home" / "state.db")) as db:
-            sql = "SELECT count(*) FROM approvals_asks WHERE answer = 'yes' AND by = 'owner'"
-            ((is_allowed,),) = db.execute(sql).fetchall()
-        with (root / "marks").open("a") as file:
-            file.write(f"{number} {'right' if is_allowed or number < FREE else 'early'}\n")
-        return "deleted"
-
-    return tool(mcp_x_delete)
+    return alive(root, watch, model, wakes=True)
 
 
 async def go_on(kind: str, answer: str, root: Path, watch: Watch | None) -> None:
@@ -70,44 +52,16 @@ async def go_on(kind: str, answer: str, root: Path, watch: Watch | None) -> None
 async def broken(kind: str, answer: str, root: Path, kills: int) -> list[str]:
     async with begun(kind, root, None) as program:
         steps, cards = len(program.rows("SELECT 1 FROM card_held")), len(program.rows("SELECT 1 FROM approvals_asks"))
-    look: Callable[[Path, int, int, bool], list[str]] = _of_calls if kind == "calls" else _of_command
-    found = look(root, kills, cards, answer == "yes")
-    if kind == "a command in the background" and kills < 2 and not (answer == "yes" and cards):
-        found += different(kept=(_kept(root), ALL))
-    asked = ALL - FREE if kind == "calls" else 1
-    return found + different(
-        steps=(steps, 0),
-        cards=(cards, min(cards, asked) if kills else asked),
-        begun=(_begun(root) if kills < 2 else [], []),
-    )
-
-
-def _of_calls(root: Path, kills: int, cards: int, is_yes: bool) -> list[str]:
-    marks = (root / "marks").read_text().splitlines() if (root / "marks").exists() else []
-    numbers = [int(mark.split()[0]) for mark in marks]
-    done = len({number for number in numbers if number >= FREE})
-    return different(
-        early=([mark for mark in marks if mark.endswith("early")], []),
-        twice=(len(numbers), len(set(numbers))),
-        done=(done, (done if kills else ALL - FREE) if is_yes else 0),
-    )
-
-
-def _of_command(root: Path, kills: int, cards: int, is_yes: bool) -> list[str]:
-    """What was killed before it was noted what the command took is not put back, and what was begun after a yes is not
-    done again."""
-    wanted = {True: {0} if not kills else {0, ALL}, False: {ALL} if cards or not kills else {0, ALL}}
     kept = _kept(root)
-    return [] if kept in wanted[is_yes] else [f"{kept} of {ALL} files are left in place of {wanted[is_yes]}"]
+    wanted = {0 if answer == "yes" else ALL} if not kills or (cards and answer == "no") else {0, ALL}
+    if kills and not cards and kind == "a command in the background":
+        wanted = {*range(ALL + 1)}  # it was killed with the program, and what it had done stays
+    found = [] if kept in wanted else [f"{kept} of {ALL} files are left in place of {wanted}"]
+    return found + different(steps=(steps, 0), cards=(cards, min(cards, 1) if kills else 1))
 
 
 def _kept(root: Path) -> int:
     return sum((root / "home" / "workspace" / name).exists() for name in LOST)
-
-
-def _begun(root: Path) -> list[Path]:
-    """Copies of what a command may take, which are gone when it is judged."""
-    return list((root / "home" / "snapshots" / "begun").glob("*"))
 
 
 STORIES = [
