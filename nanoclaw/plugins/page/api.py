@@ -1,4 +1,4 @@
-"""An API that others know: `/v1/chat/completions` and `/v1/models`, as clients of OpenAI speak. It is a channel of its
+"""An API that others know: `/v1/chat/completions`, `/v1/audio/transcriptions` and `/v1/models`. It is a channel of its
 own: each token has its conversations there, of which the history here counts, not the one that a client sends."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -65,6 +65,7 @@ class ApiChannel:
             Route("/v1/models", self._guarded(self._models)),
             Route("/v1/models/{name}", self._guarded(self._models)),
             Route("/v1/chat/completions", self._guarded(self._completions), methods=["POST"]),
+            Route("/v1/audio/transcriptions", self._guarded(self._transcriptions), methods=["POST"]),
         ]
 
     # --- the channel -------------------------------------------------------------------------------------------------
@@ -102,6 +103,8 @@ class ApiChannel:
             try:
                 name = await self._tokens.name_in(request.headers.get("authorization", ""))
                 self.alive = self._host.now()
+                if self._host.is_frozen():
+                    raise RequestRefused(503, "Everything is frozen by /panic, until /resume.")
                 return await work(request, name)
             except RequestRefused as refusal:
                 refused = refusal
@@ -127,15 +130,10 @@ class ApiChannel:
         said = _last_said(body.get("messages"))
         name = request.headers.get("x-conversation") or body.get("user") or "main"
         if not isinstance(name, str) or len(name) > MOST_NAME:
-            raise RequestRefused(400, f"The name of a conversation is a text of at most {MOST_NAME} characters.")
-        if self._host.is_frozen():
-            raise RequestRefused(503, "Everything is frozen by /panic, until /resume.")
+            raise _wrong(f"The name of a conversation is a text of at most {MOST_NAME} characters.")
         address = Address(NAME, f"{token}/{quote(name, safe=' @')}")
-        frame = {
-            "id": f"chatcmpl-{secrets.token_hex(12)}",
-            "created": int(self._host.now().timestamp()),
-            "model": MODEL,
-        }
+        created = int(self._host.now().timestamp())
+        frame = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": created, "model": MODEL}
         if body.get("stream"):
             options = body.get("stream_options")
             has_usage = isinstance(options, dict) and bool(options.get("include_usage"))
@@ -148,6 +146,18 @@ class ApiChannel:
         finally:
             working.cancel()
             leaving.cancel()
+
+    async def _transcriptions(self, request: Request, token: str) -> Response:
+        """What is said in a sound file, by the model that writes down voice notes, whichever the request names."""
+        if not self._host.setting("models.transcription").name:
+            raise RequestRefused(404, "No model for transcription is configured: [models] transcription names one.")
+        fields = _form(request.headers.get("content-type", ""), await request.body())
+        name, sound = fields.get("file", ("", b""))
+        kind = fields.get("response_format", ("", b"json"))[1].decode("ascii", "replace")
+        if not name or not sound or kind not in ("json", "text"):
+            raise _wrong("`file` must be a sound file with its name, `response_format` json or text.")
+        text = (await self._host.models.transcribe("", name, sound)).strip()
+        return PlainTextResponse(f"{text}\n") if kind == "text" else JSONResponse({"text": text})
 
     async def _answer(self, address: Address, text: str, pictures: _Pictures) -> AsyncIterator[str | TurnEnded]:
         """Pieces of the answer as they come, then its end with all of it; closed before that, the turn is stopped."""
@@ -297,6 +307,10 @@ def _usage(ended: TurnEnded) -> dict[str, Any]:
     return {**of_prompt, "completion_tokens": used.output_tokens, "total_tokens": total}
 
 
+def _wrong(told: str) -> RequestRefused:
+    return RequestRefused(400, told)
+
+
 def _check_model(name: object) -> None:
     if name != MODEL:
         raise RequestRefused(
@@ -307,14 +321,12 @@ def _check_model(name: object) -> None:
 def _last_said(messages: object) -> tuple[str, _Pictures]:
     """The last message of the user, with its pictures. Raises RequestRefused."""
     if not isinstance(messages, list) or not messages:
-        raise RequestRefused(400, "`messages` must be a list with at least one message of the user.")
+        raise _wrong("`messages` must be a list with at least one message of the user.")
     of_user = [one for one in messages if isinstance(one, dict) and one.get("role") == "user"]
     content = of_user[-1].get("content") if of_user else None
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(parts, list):
-        raise RequestRefused(
-            400, "`messages` must have a message of the user, whose content is a text or a list of parts."
-        )
+        raise _wrong("`messages` must have a message of the user, whose content is a text or a list of parts.")
     texts, pictures = list[str](), list[tuple[str, bytes]]()
     for part in parts:
         match part:
@@ -323,13 +335,21 @@ def _last_said(messages: object) -> tuple[str, _Pictures]:
             case {"type": "image_url", "image_url": {"url": str(url)}}:
                 pictures.append(_picture(url))
             case _:
-                raise RequestRefused(
-                    400, "A part of a message is a text, or an image_url with a data URL; nothing else is taken."
-                )
+                raise _wrong("A part of a message is a text, or an image_url with a data URL; nothing else is taken.")
     text = "\n".join(texts)
     if not text.strip() and not pictures:
-        raise RequestRefused(400, "The last message of the user is empty.")
+        raise _wrong("The last message of the user is empty.")
     return text, pictures
+
+
+def _form(kind: str, body: bytes) -> dict[str, tuple[str, bytes]]:
+    """Fields of a form by name, each with the name of its file, '' for none, and what it says."""
+    fields, boundary = dict[str, tuple[str, bytes]](), re.search(r'boundary="?([^\s";]{1,200})', kind)
+    for part in body.split(b"--" + boundary[1].encode())[1:-1] if boundary else ():
+        head, _, data = part.removesuffix(b"\r\n").partition(b"\r\n\r\n")
+        named = dict(re.findall(r'\b(name|filename)="([^"\r\n]*)"', head.decode("utf-8", "replace")))
+        fields[named.get("name", "")] = named.get("filename", ""), data
+    return fields
 
 
 def _picture(url: str) -> tuple[str, bytes]:
@@ -339,7 +359,5 @@ def _picture(url: str) -> tuple[str, bytes]:
     except binascii.Error:
         data = b""
     if not found or not data:
-        raise RequestRefused(
-            400, "A picture must be a data URL such as data:image/png;base64,…: nothing is fetched from elsewhere."
-        )
+        raise _wrong("A picture must be a data URL such as data:image/png;base64,…: nothing is fetched from elsewhere.")
     return found[1].lower(), data

@@ -16,7 +16,7 @@ from nanoclaw.commands.plugins import reply
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.core.messages import Address, UserMessage
 from nanoclaw.providers.scripted import Hang, Step, call
-from tests.plugins.page.served import Served, serving
+from tests.plugins.page.served import ON, Served, serving
 from tests.program import NOON, HandClock
 
 openai = pytest.importorskip("openai")
@@ -107,6 +107,34 @@ async def test_closing_the_connection_stops_the_turn(tmp_path: Path, stream: boo
         turn = served.app.sessions.of(conversation).last_turn()
         assert turn and turn.reason == "cancelled"
         assert (await chat.create(model="nanoclaw", messages=HELLO)).choices[0].message.content == "Here."
+
+
+async def test_a_sound_file_is_written_down_as_voice_notes_are(tmp_path: Path) -> None:
+    sound = b"RIFF\r\n--x\r\n\x00\xff"
+    heard = list[tuple[str, bytes]]()
+
+    async def hear(name: str, given: bytes) -> str:
+        heard.append((name, given))
+        return " Buy oat milk "
+
+    for name, settings in (("one", ON), ("two", f'{ON}[models]\ntranscription = "scripted/model"\n')):
+        async with (
+            serving(tmp_path, settings=settings) as served,
+            openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key=await token(served, name)) as program,
+        ):
+            served.model.transcribe = hear  # type: ignore[attr-defined]
+            make, file = program.audio.transcriptions.create, ("büro note.wav", sound)
+            if settings == ON:
+                with pytest.raises(openai.NotFoundError, match="No model for transcription is configured"):
+                    await make(model="whisper-1", file=file)
+                continue
+            assert (await make(model="whisper-1", file=file)).text == "Buy oat milk"
+            assert await make(model="nanoclaw", file=file, response_format="text") == "Buy oat milk\n"
+            with pytest.raises(openai.BadRequestError, match="json or text"):
+                await make(model="nanoclaw", file=file, response_format="srt")
+            with pytest.raises(openai.BadRequestError, match="must be a sound file"):
+                await make(model="nanoclaw", file=("empty.wav", b""))
+    assert heard == [("büro note.wav", sound)] * 2
 
 
 async def test_a_turn_that_fails_is_an_error_and_is_not_asked_again(tmp_path: Path) -> None:
