@@ -331,7 +331,7 @@ def gateway(config: Config, options: Options) -> int:
                 print(f"nanoclaw gateway: {app.in_words()}. Ctrl-C ends it.", flush=True)
                 if page and options.command == "web":
                     qr = f"\n{page.drawn(page.links()[-1])}" if options.qr else ""
-                    print(f"Open this link in your browser: {page.link()}{qr}", flush=True)
+                    print(f"Open this link in your browser: {page.links()[0]}{qr}", flush=True)
 
             app.spawn(announce(), "core")
             await app.run(wakes=True)

@@ -79,10 +79,12 @@ class Cards:
         self._channel, self._host = channel, channel.host
         collected = partial(self._told, "Collected", "inbox", "waiting")
         helpers = partial(self._told, "Helpers", "helpers", "helpers")
+        context = partial(self._told, "What the model is sent", "context")
+        grants = partial(self._told, "What it may do without asking", "grants")
         self._views: Mapping[str, Sequence[Callable[[], Awaitable[PageCard | None]]]] = {
             "today": (self._waiting, collected, self._due, self._done, helpers, self._cost),
             "knows": (self._facts, self._changes, self._rules, self._skills),
-            "house": (self._status, self._findings, self._plot, self._models, self._context, self._grants, self._doors),
+            "house": (self._status, self._findings, self._plot, self._models, context, grants, self._doors),
         }
 
     def routes(self) -> list[Route]:
@@ -105,7 +107,8 @@ class Cards:
     async def _shown(self, card: PageCard) -> dict[str, Any]:
         """A card as JSON, its Markdown as HTML."""
         found = card._replace(text=await run_in_threadpool(html, card.text) if card.text else "")._asdict()
-        return {**found, "form": card.form and card.form._asdict(), "rows": [_row(one) for one in card.rows]}
+        rows = [{**one._asdict(), "acts": [act._asdict() for act in one.acts]} for one in card.rows]
+        return {**found, "form": card.form and card.form._asdict(), "rows": rows}
 
     async def _do(self, request: Request) -> Response:
         """Carry out a command of a card, and tell what it said."""
@@ -157,10 +160,10 @@ class Cards:
         ]
         return PageCard("Done", rows, empty="Nothing was changed yet.")
 
-    async def _told(self, title: str, command: str, about: str) -> PageCard | None:
-        """A command's own words, while it has anything to tell about."""
+    async def _told(self, title: str, command: str, about: str = "") -> PageCard | None:
+        """A command's own words, while it has anything to tell `about`."""
         told = await self._reply(command)
-        return PageCard(title, text=told.text) if (told.data or {}).get(about) else None
+        return PageCard(title, text=told.text) if not about or (told.data or {}).get(about) else None
 
     async def _cost(self) -> PageCard | None:
         return PageCard("Cost", text="\n".join(f"- {line}" for line in (await self._reply("budget")).text.splitlines()))
@@ -215,12 +218,6 @@ class Cards:
     async def _models(self) -> PageCard | None:
         return PageCard("Models", text=self._host.models.listing("").text)
 
-    async def _context(self) -> PageCard | None:
-        return PageCard("What the model is sent", text=(await self._reply("context")).text)
-
-    async def _grants(self) -> PageCard | None:
-        return PageCard("What it may do without asking", text=(await self._reply("grants")).text)
-
     async def _doors(self) -> PageCard | None:
         """Browsers and programs that are let in."""
         browsers = (await self._reply("web", "browsers")).data or {}
@@ -239,10 +236,6 @@ class Cards:
 
     def _when(self, iso: str) -> str:
         return short_time(datetime.fromisoformat(iso), self._host.now())
-
-
-def _row(row: CardRow) -> dict[str, Any]:
-    return {**row._asdict(), "acts": [one._asdict() for one in row.acts]}
 
 
 def _cost(total: Total) -> str:

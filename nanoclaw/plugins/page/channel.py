@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Joined, Notice, TurnBegan, TurnEnded
-from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage
+from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage, is_stop
 from nanoclaw.core.plugin import Host
 from nanoclaw.net.loopback import is_loopback
 from nanoclaw.plugins.page.sessions import SignIns
@@ -51,7 +51,7 @@ class PageChannel:
         self.live = LiveTurns(self.stream.publish, self.transcript)
         self.alive: datetime | None = None
         self.admitted: set[str] = set()
-        """Ids of messages that a browser which is signed in is handing in."""
+        """Ids of messages that a browser which is signed in is handing in; the sender says whose it is."""
         self.port = 0
         self.listening = asyncio.Event()
         self._deliver: Deliver | None = None
@@ -96,7 +96,6 @@ class PageChannel:
         access = self.host.get("access")
         if access is None or access.role(NAME, SENDER) is not None:
             return
-
         here = Address(NAME, "main")
         await self.host.write(lambda tx: access.accounts.admit(tx, here, SENDER, "owner", "the page"))
 
@@ -111,14 +110,10 @@ class PageChannel:
         shown = "127.0.0.1" if address in ("0.0.0.0", "::") else f"[{address}]" if ":" in address else address
         return f"http://{shown}:{self.port or self._settings.port}/"
 
-    def link(self) -> str:
-        """An address that lets one browser in."""
-        return f"{self.url}#{self.sessions.new_code()}"
-
-    def links(self) -> list[str]:
-        """The same, then under each further name, which has TLS: whichever is used first lets in."""
-        own = self.link()
-        return [own, *(f"https://{name}/#{own.partition('#')[2]}" for name in self._settings.hosts)]
+    def links(self, code: str = "") -> list[str]:
+        """Addresses that let one browser in, under each name of the page; all but the first have TLS."""
+        code = code or self.sessions.new_code()
+        return [f"{self.url}#{code}", *(f"https://{name}/#{code}" for name in self._settings.hosts)]
 
     def drawn(self, link: str) -> str:
         """A link for the camera of a phone, or why there is none."""
@@ -138,13 +133,15 @@ class PageChannel:
         return [item for place, item in self._said.values() if place == key]
 
     async def say(
-        self, key: str, id_: str, text: str, files: Sequence[Attachment] = (), *, is_shown: bool = True
+        self, key: str, id_: str, text: str, files: Sequence[Attachment] = (), *, is_shown: bool = True, guest: str = ""
     ) -> None:
-        """Hand in what the person said in a conversation, or what a button did."""
+        """Hand in what the person, or a guest, said in a conversation, or what a button did."""
         if self._deliver is None:
             raise ChannelError("the page is only about to start: try again.")
         now = self.host.now()
         self.alive = now
+        if guest and text[:1] != "/" and not is_stop(text):
+            text = f"[guest] {text}"
         names = [one.name for one in files]
         item = {"id": f"i{id_}", "kind": "said", "text": text, "names": names, "at": now.isoformat()}
         if text.split(None, 1)[:1] and text.split(None, 1)[0].lower() in CHANGING:
@@ -157,7 +154,8 @@ class PageChannel:
             self._said[id_] = key, item
         self.admitted.add(id_)
         try:
-            await self._deliver(Inbound(address_of(key), SENDER, id_, UserMessage(text, now), tuple(files)))
+            sender = guest or SENDER
+            await self._deliver(Inbound(address_of(key), sender, id_, UserMessage(text, now), tuple(files)))
         finally:
             self.admitted.discard(id_)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Reply, Said, Tx
 from nanoclaw.installation import install_command
 from nanoclaw.plugins.page import tokens
-from nanoclaw.plugins.page.sessions import FILES, LINES, MIGRATION, PLACES, SignIns
+from nanoclaw.plugins.page.sessions import FILES, GUEST_DAYS, GUESTS, LINES, MIGRATION, PLACES, SignIns
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
@@ -45,9 +46,9 @@ class Page(Plugin):
     name = NAME
     settings = PageSettings
     secrets = ("password",)
-    migrations = (MIGRATION, LINES, tokens.MIGRATION, FILES, PLACES)
+    migrations = (MIGRATION, LINES, tokens.MIGRATION, FILES, PLACES, GUESTS)
     marks = (
-        *(f"page_browsers.{one}" for one in ("sha256", "agent", "made", "used")),
+        *(f"page_browsers.{one}" for one in ("sha256", "agent", "made", "used", "only")),
         *("page_lines.kind", "page_lines.at", "page_files.id", "page_files.mime", "page_files.at"),
         "page_drafts.conversation",
         *(f"page_tokens.{one}" for one in ("name", "sha256", "made", "used")),
@@ -91,6 +92,10 @@ class Page(Plugin):
                 raise ConfigError(f"web {said.argument.strip()} lacks {lack}. Try nanoclaw web --help.")
             case ["token", name]:
                 return self.tokens.made(name)
+            case ["guest", *name] if self.public:
+                return await self._guest(self.public, " ".join(name) or str(said.conversation))
+            case ["guest", *_]:
+                raise ConfigError(OFF)
             case _:
                 raise ConfigError(f"web {said.argument.strip()} is not understood. Try nanoclaw web --help.")
         if self.public is None:
@@ -100,15 +105,26 @@ class Page(Plugin):
         qr = [self.public.drawn(links[-1])] if said.argument.strip() else []
         return Reply("\n".join([*links, *qr]), {"url": links[0]})
 
+    async def _guest(self, page: PageChannel, name: str) -> Reply:
+        key = name if ":" in name else f"terminal:{name}"
+        if key not in {one.key for one in self._host.conversations.all()}:
+            raise ConfigError(f"there is no conversation {name!r}: /sessions lists those there are.")
+        links = page.links(await self._host.write(partial(self.sign_ins.invite, key)))
+        told = f"It lets one browser read and write in {key} alone, for {GUEST_DAYS} days: `nanoclaw web browsers`."
+        return Reply("\n".join([*links, told]), {"url": links[0], "conversation": key})
+
     # --- who is signed in --------------------------------------------------------------------------------------------
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
-        """The owner's role, for what a browser that is signed in hands in, and for nothing else."""
+        """The role of the owner or of a guest, for what a browser that is signed in hands in, and for nothing else."""
         if self.public is None or inbound.address.channel != NAME or inbound.external_id not in self.public.admitted:
             return None
+        conversation = self.conversation_of(inbound.address)
+        if inbound.sender != "owner":
+            return inbound._replace(role="guest", name="a guest", conversation=conversation)
         if access := self._host.get("access"):
             access.accounts.meet(tx, inbound.address, inbound.sender)
-        return inbound._replace(role="owner", conversation=self.conversation_of(inbound.address))
+        return inbound._replace(role="owner", conversation=conversation)
 
     def conversation_of(self, address: Address) -> Address | None:
         if address.channel != NAME:

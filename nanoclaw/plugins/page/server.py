@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -45,8 +45,11 @@ HEADERS = {
 }
 OPEN = ("/api/login",)
 """Paths besides the static files that a browser may ask for before it is signed in."""
-LARGE = ("/api/files", "/v1/chat/completions")
+LARGE = ("/api/files", "/v1/chat/completions", "/v1/audio/transcriptions")
 """Paths that take files."""
+OF_GUESTS = ("/api/start", "/api/stream", "/api/talk", "/api/say", "/api/output", "/api/text")
+"""Paths that a guest may ask for, besides files that were sent in their conversation."""
+ONE_ONLY = "A guest sees and writes one conversation only."
 
 Names = Callable[[], Iterable[str]]
 
@@ -109,6 +112,9 @@ class Guard:
         if browser is None:
             return _sentence(401, "This browser is not signed in: nanoclaw web prints a link.")
         scope["state"]["browser"] = browser
+        asked = QueryParams(scope["query_string"]).get("c", browser.only)
+        if browser.only and (asked != browser.only or not (path in OF_GUESTS or path.startswith("/files/"))):
+            return _sentence(403, ONE_ONLY)
         return None
 
 
@@ -173,14 +179,17 @@ def application(
     names, with their port, under which it may be asked."""
 
     async def static(request: Request) -> Response:
-        return _static(request.path_params.get("name", "index.html"))
+        if (name := request.path_params.get("name", "index.html")) not in _files():
+            raise HTTPException(404, "There is no such file.")
+        data, kind = _files()[name]
+        return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
 
     async def login(request: Request) -> Response:
         if sessions.is_locked:
             return _sentence(429, "Too many wrong codes: try again in a minute.")
-        if not sessions.takes(text_in(await given(request), "code", 1_000), password):
+        code, agent = text_in(await given(request), "code", 1_000), request.headers.get("user-agent", "")
+        if not (token := await sessions.sign_in(code, password, agent)):
             return _sentence(403, "This link was used already, or is too old. nanoclaw web prints a new one.")
-        token = await sessions.sign_in(request.headers.get("user-agent", ""))
         answer = JSONResponse({})
         is_secure = (request.headers.get("origin") or "").startswith("https:")
         answer.set_cookie(COOKIE, token, DAYS * 86_400, path="/", secure=is_secure, httponly=True, samesite="strict")
@@ -202,13 +211,6 @@ def _files() -> dict[str, tuple[bytes, str]]:
     found = (resources.files("nanoclaw.plugins.page") / "static").iterdir()
     kinds = {file.name: (file, TYPES.get(file.name.rpartition(".")[2], "")) for file in found}
     return {name: (file.read_bytes(), kind) for name, (file, kind) in kinds.items() if kind}
-
-
-def _static(name: str) -> Response:
-    if name not in _files():
-        raise HTTPException(404, "There is no such file.")
-    data, kind = _files()[name]
-    return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
 
 
 class Server(uvicorn.Server):

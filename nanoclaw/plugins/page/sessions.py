@@ -16,7 +16,8 @@ from nanoclaw.escapes import one_line
 COOKIE = "nanoclaw"
 DAYS = 90
 """After so many without use a browser has to sign in again."""
-CODE_MINUTES = 10
+CODE_MINUTES, GUEST_DAYS = 10, 7
+"""For which a code is open, and a guest's link with what it opened."""
 MOST_CODES = 5
 TRIES, TRIES_SECONDS = 10, 60.0
 """Most wrong codes in a minute; then nobody can try until it is over."""
@@ -51,25 +52,36 @@ FILES = """CREATE TABLE page_files (  -- that were dropped into the page, kept f
 ) STRICT;
 CREATE TABLE page_drafts (conversation TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT"""
 
+GUESTS = """ALTER TABLE page_browsers  -- only: the conversation of a guest, whose link has no agent until it is opened
+ADD COLUMN only TEXT NOT NULL DEFAULT ''"""
+
 BROWSERS = {"Edg/": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
 SYSTEMS = dict.fromkeys(("iPhone", "iPad", "Android", "Windows"), "") | {"Mac OS": "macOS", "Linux": "Linux"}
 """By a part of how a browser calls itself, its name and that of its system; '' is the part itself."""
 
 
 class Browser(NamedTuple):
-    """One that is signed in; `agent` is how it calls itself."""
+    """One that is signed in; `agent` is how it calls itself, `only` the conversation that a guest may see."""
 
     id: int
     agent: str
     made: datetime
     used: datetime
+    only: str
 
     @property
     def name(self) -> str:
         """Names that a person knows, such as "Firefox on Linux"."""
+        if self.only and not self.agent:
+            return f"a link for a guest of {self.only}, not opened yet"
         browser = next((name for sign, name in BROWSERS.items() if sign in self.agent), "a browser")
         system = next((name or sign for sign, name in SYSTEMS.items() if sign in self.agent), "")
-        return f"{browser} on {system}" if system else browser
+        name = f"{browser} on {system}" if system else browser
+        return f"a guest of {self.only}, {name}" if self.only else name
+
+    @property
+    def until(self) -> datetime:
+        return self.made + timedelta(days=GUEST_DAYS) if self.only else self.used + timedelta(days=DAYS)
 
 
 class SignIns:
@@ -83,7 +95,7 @@ class SignIns:
     def new_code(self) -> str:
         """A code that lets one browser in, within ten minutes."""
         code = secrets.token_urlsafe(24)
-        self._codes[_digest(code)] = self._clock() + timedelta(minutes=CODE_MINUTES)
+        self._codes[digest_of(code)] = self._clock() + timedelta(minutes=CODE_MINUTES)
         while len(self._codes) > MOST_CODES:
             del self._codes[next(iter(self._codes))]
         return code
@@ -94,30 +106,50 @@ class SignIns:
         self._wrong = [then for then in self._wrong if then > since]
         return len(self._wrong) >= TRIES
 
-    def takes(self, code: str, password: str = "") -> bool:
+    def _takes(self, code: str, password: str) -> bool:
         """True for a code that is open, which ends with this, and for the password, if one is set."""
-        until = self._codes.pop(_digest(code), None)
+        until = self._codes.pop(digest_of(code), None)
         is_right = until is not None and self._clock() < until
         if not is_right and password:
-            is_right = hmac.compare_digest(_digest(code), _digest(password))
+            is_right = hmac.compare_digest(digest_of(code), digest_of(password))
         if not is_right:
             self._wrong.append(self._clock())
         return is_right
 
-    async def sign_in(self, agent: str) -> str:
-        """Let a browser in; the value of its cookie."""
-        token, now = secrets.token_urlsafe(32), self._clock().isoformat()
-        values = _digest(token), one_line(agent, 200), now, now
-        sql = "INSERT INTO page_browsers (sha256, agent, made, used) VALUES (?, ?, ?, ?)"
-        await self._host.write(lambda tx: tx.execute(sql, *values))
-        return token
+    async def sign_in(self, code: str, password: str, agent: str) -> str:
+        """Let a browser in that has an open code, a guest's link or the password; its cookie's value, '' for others."""
+        token, now, agent = secrets.token_urlsafe(32), self._clock(), one_line(agent, 200) or "a browser"
+
+        def sign(tx: Tx) -> str:
+            sql = "SELECT id FROM page_browsers WHERE sha256 = ? AND only <> '' AND agent = '' AND made > ?"
+            since = (now - timedelta(days=GUEST_DAYS)).isoformat()
+            if guest := tx.execute(sql, digest_of(code), since):
+                sql = "UPDATE page_browsers SET sha256 = ?, agent = ?, used = ? WHERE id = ?"
+                tx.execute(sql, digest_of(token), agent, now.isoformat(), *guest[0])
+            elif self._takes(code, password):
+                self._add(tx, token, agent)
+            else:
+                return ""
+            return token
+
+        return await self._host.write(sign)
+
+    def invite(self, conversation: str, tx: Tx) -> str:
+        """A code that lets one guest into one conversation."""
+        self._add(tx, code := secrets.token_urlsafe(24), "", conversation)
+        return code
+
+    def _add(self, tx: Tx, token: str, agent: str, only: str = "") -> None:
+        now = self._clock().isoformat()
+        sql = "INSERT INTO page_browsers (sha256, agent, made, used, only) VALUES (?, ?, ?, ?, ?)"
+        tx.execute(sql, digest_of(token), agent, now, now, only)
 
     async def browser(self, token: str) -> Browser | None:
         """The browser with this cookie, None for none that may come in."""
         if not token or len(token) > 200:
             return None
-        now, (found, *_) = self._clock(), (*self._read("sha256 = ?", _digest(token)), None)
-        if found is None or now - found.used > timedelta(days=DAYS):
+        now, (found, *_) = self._clock(), (*self._read("sha256 = ?", digest_of(token)), None)
+        if found is None or now > found.until or not (found.agent or not found.only):
             return None
         if now - found.used > timedelta(hours=1):
             sql = "UPDATE page_browsers SET used = ? WHERE id = ?"
@@ -125,14 +157,14 @@ class SignIns:
         return found
 
     def all(self) -> list[Browser]:
-        """Those that are signed in, the newest first."""
-        return self._read("used > ?", (self._clock() - timedelta(days=DAYS)).isoformat())
+        """Those that are signed in, and links of guests, the newest first."""
+        return [one for one in self._read("?", 1) if self._clock() < one.until]
 
-    def _read(self, which: str, value: str) -> list[Browser]:
-        sql = f"SELECT id, agent, made, used FROM page_browsers WHERE {which} ORDER BY id DESC"
+    def _read(self, which: str, value: object) -> list[Browser]:
+        sql = f"SELECT id, agent, made, used, only FROM page_browsers WHERE {which} ORDER BY id DESC"
         return [
-            Browser(id_, agent, datetime.fromisoformat(made), datetime.fromisoformat(used))
-            for id_, agent, made, used in self._host.read(sql, value)
+            Browser(id_, agent, datetime.fromisoformat(made), datetime.fromisoformat(used), only)
+            for id_, agent, made, used, only in self._host.read(sql, value)
         ]
 
     def listed(self) -> Reply:
@@ -154,9 +186,9 @@ class SignIns:
 
         return Reply(f"{found.name} is signed out.", {"id": found.id}, revoke)
 
-    def is_open(self, id_: int) -> bool:
-        return bool(self._host.read("SELECT 1 FROM page_browsers WHERE id = ?", id_))
+    def is_open(self, browser: Browser) -> bool:
+        return any(self._clock() < one.until for one in self._read("id = ?", browser.id))
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -7,6 +7,7 @@ import json
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import takewhile
 from typing import Any
 
 KEPT, KEPT_BYTES = 5_000, 8_000_000
@@ -21,7 +22,7 @@ class EventStream:
     def __init__(self) -> None:
         self.life = secrets.token_hex(4)
         self._last = 0
-        self._kept: deque[tuple[int, bytes]] = deque()
+        self._kept: deque[tuple[int, str, bytes]] = deque()  # number, conversation and line
         self._bytes = 0
         self._readers: set[asyncio.Event] = set()
         self._is_closed = False
@@ -35,16 +36,16 @@ class EventStream:
         self._last += 1
         data = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
         line = b"id: %s\ndata: %s\n\n" % (self.at.encode(), data)
-        self._kept.append((self._last, line))
+        self._kept.append((self._last, event.get("c", ""), line))
         self._bytes += len(line)
         while len(self._kept) > KEPT or (self._bytes > KEPT_BYTES and len(self._kept) > 1):
-            self._bytes -= len(self._kept.popleft()[1])
+            self._bytes -= len(self._kept.popleft()[2])
         for reader in self._readers:
             reader.set()
 
-    async def read(self, last: str, is_open: Callable[[], bool] = lambda: True) -> AsyncIterator[bytes]:
-        """Lines for one browser, from the event after `last` on. Where that is not known any more, or is of
-        another life, the browser is told to load afresh first. Ends when it `is_open` no longer, or all is closed."""
+    async def read(self, last: str, is_open: Callable[[], bool], only: str = "") -> AsyncIterator[bytes]:
+        """Lines for one browser, of one conversation or all, from the event after `last` on; it is told to load afresh
+        where that is not known any more. Ends when it `is_open` no longer, or all is closed."""
         news = asyncio.Event()
         self._readers.add(news)
         try:
@@ -59,8 +60,8 @@ class EventStream:
                 if self._kept and self._kept[0][0] > sent + 1:  # it was too slow
                     sent = self._last
                     yield b"id: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
-                elif lines := self._after(sent):
-                    sent = self._last
+                elif self._last > sent:
+                    lines, sent = self._after(sent, only), self._last
                     yield b"".join(lines)
                     continue
                 try:
@@ -80,13 +81,9 @@ class EventStream:
         for reader in self._readers:
             reader.set()
 
-    def _after(self, sent: int) -> list[bytes]:
-        found = list[bytes]()
-        for number, line in reversed(self._kept):
-            if number <= sent:
-                break
-            found.append(line)
-        return found[::-1]
+    def _after(self, sent: int, only: str) -> list[bytes]:
+        news = list(takewhile(lambda one: one[0] > sent, reversed(self._kept)))[::-1]
+        return [line for _, key, line in news if not only or key == only]
 
     def _number(self, last: str) -> int | None:
         """The number of an id of this life, if all after it is still kept."""

@@ -18,9 +18,9 @@ from nanoclaw.beneath.paths import open_for_reading
 from nanoclaw.core.messages import Address, AssistantMessage, Attachment, Message, ToolCall, ToolResult
 from nanoclaw.core.plugin import Said, Tx
 from nanoclaw.escapes import one_line
-from nanoclaw.plugins.page.channel import conversation_of
+from nanoclaw.plugins.page.channel import conversation, conversation_of
 from nanoclaw.plugins.page.render import html
-from nanoclaw.plugins.page.server import browser_of, given, text_in
+from nanoclaw.plugins.page.server import ONE_ONLY, browser_of, given, text_in
 from nanoclaw.plugins.page.transcript import LAST
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class Talk:
         ]
 
     async def _start(self, request: Request) -> Response:
-        return JSONResponse({"at": self._channel.stream.at, "agent": browser_of(request).agent})
+        return JSONResponse({"at": self._channel.stream.at, "only": browser_of(request).only})
 
     async def _stream(self, request: Request) -> Response:
-        last, browser = request.query_params.get("last", ""), browser_of(request)
-        last = request.headers.get("last-event-id") or last
-        lines = self._channel.stream.read(last, lambda: self._channel.sessions.is_open(browser.id))
+        browser = browser_of(request)
+        last = request.headers.get("last-event-id") or request.query_params.get("last", "")
+        lines = self._channel.stream.read(last, lambda: self._channel.sessions.is_open(browser), browser.only)
         return StreamingResponse(lines, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     async def _list(self, request: Request) -> Response:
@@ -92,13 +92,16 @@ class Talk:
             raise HTTPException(400, "There is no such place in a conversation.") from None
         known = {one["id"] for one in live}
         waiting = [one for one in self._channel.waiting(key) if one["id"] not in known]
-        state = {"runs": mark is not None, "draft": self._drafted(key), "at": self._channel.stream.at}
+        draft = "" if browser_of(request).only else self._drafted(key)
+        state = {"runs": mark is not None, "draft": draft, "at": self._channel.stream.at}
         return JSONResponse({**page._asdict(), **state, "live": [*live, *waiting]})
 
     async def _say(self, request: Request) -> Response:
-        found = await given(request)
+        found, browser = await given(request), browser_of(request)
         key, id_ = key_of(text_in(found, "c", 400)), text_in(found, "id", 64)
         text = text_in(found, "text")
+        if browser.only not in ("", key):
+            raise HTTPException(403, ONE_ONLY)
         files = self._attached(found.get("files", []))
         if not (text.strip() or files) or not re.fullmatch(r"[\w-]{8,64}", id_):
             raise HTTPException(400, "There is nothing to say.")
@@ -106,7 +109,8 @@ class Talk:
             raise HTTPException(
                 400, f"Only a terminal runs {text.split()[0]} by your own hand: leave out the ! to ask for it."
             )
-        await self._channel.say(key, id_, text, files, is_shown=text.strip() != "/stop")
+        guest = f"guest-{browser.id}" if browser.only else ""
+        await self._channel.say(key, id_, text, files, is_shown=text.strip() != "/stop", guest=guest)
         return JSONResponse({})
 
     def _drafted(self, key: str) -> str:
@@ -138,8 +142,10 @@ class Talk:
 
     async def _file(self, request: Request) -> Response:
         """A file that was sent, if it may be opened still; all but pictures is downloaded."""
-        *_, files, _ = self._host.records.sent(request.path_params["row"])
+        *_, files, place = self._host.records.sent(request.path_params["row"])
         number = request.path_params["number"]
+        if browser_of(request).only not in ("", conversation(conversation_of(place))):
+            raise HTTPException(403, ONE_ONLY)
         try:
             with open_for_reading(self._host.reach, files[number]) as file:
                 data = await asyncio.to_thread(file.read, self._channel.most_bytes)

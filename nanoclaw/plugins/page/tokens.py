@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 import secrets
 from datetime import datetime, timedelta
@@ -11,7 +10,7 @@ from typing import Any
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Host, Reply, Tx
-from nanoclaw.plugins.page.sessions import TRIES, TRIES_SECONDS
+from nanoclaw.plugins.page.sessions import TRIES, TRIES_SECONDS, digest_of
 
 MIGRATION = """CREATE TABLE page_tokens (  -- of the API
     id INTEGER PRIMARY KEY,
@@ -22,7 +21,8 @@ MIGRATION = """CREATE TABLE page_tokens (  -- of the API
 ) STRICT"""
 USAGE = (
     "`nanoclaw web token NAME` makes a token, `nanoclaw web token --revoke NAME` ends it, `nanoclaw web tokens` lists;"
-    " `nanoclaw web browsers` lists who is signed in, `nanoclaw web browser --revoke NUMBER` signs one out."
+    " `nanoclaw web browsers` lists who is signed in, `nanoclaw web browser --revoke NUMBER` signs one out;"
+    " `nanoclaw web guest NAME` makes a link to one conversation."
 )
 _NAME = re.compile(r"[\w.-]{1,40}")
 _MAKES, _UNKNOWN = "`nanoclaw web token NAME` makes one.", "invalid_api_key"
@@ -57,7 +57,7 @@ class ApiTokens:
         kind, _, token = header.partition(" ")
         if kind.lower() != "bearer" or not token.strip():
             raise RequestRefused(401, f"A token is needed, as Authorization: Bearer …; {_MAKES}", _UNKNOWN)
-        digest, now = _digest(token.strip()), self._host.now()
+        digest, now = digest_of(token.strip()), self._host.now()
         name, used = self._known.get(digest, ("", None))
         if not name:
             self._wrong = [then for then in self._wrong if then > now - timedelta(seconds=TRIES_SECONDS)]
@@ -82,7 +82,7 @@ class ApiTokens:
         token, now = f"nc-{secrets.token_urlsafe(32)}", self._host.now().isoformat()
         sql = "INSERT INTO page_tokens (name, sha256, made) VALUES (?, ?, ?)"
         told = f"{token}\nThis is shown once. Who has it talks as you: `nanoclaw web token --revoke {name}` ends it."
-        return Reply(told, {"name": name, "token": token}, lambda tx: tx.execute(sql, name, _digest(token), now))
+        return Reply(told, {"name": name, "token": token}, lambda tx: tx.execute(sql, name, digest_of(token), now))
 
     def revoke(self, name: str) -> Reply:
         if not self._host.read("SELECT 1 FROM page_tokens WHERE name = ?", name):
@@ -106,7 +106,3 @@ class ApiTokens:
             f"{name}: made {made[:10]}, {'used ' + used[:10] if used else 'not used yet'}" for name, made, used in rows
         ]
         return Reply("\n".join(lines) or f"There are no tokens. {_MAKES}", {"tokens": found})
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -39,7 +39,7 @@ class Served:
         async with httpx.AsyncClient(base_url=self.url, headers={"origin": self.url}) as client:
             browser = Browser(client)
             if signed_in:
-                assert (await browser.sign_in(self.page.link())).status_code == 200
+                assert (await browser.sign_in(self.page.links()[0])).status_code == 200
             yield browser
 
 

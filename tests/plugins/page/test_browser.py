@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.commands.plugins import reply
 from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
 from nanoclaw.plugins.browse.chromium import executable, lack
 from nanoclaw.providers.scripted import Hang, call
@@ -40,7 +42,7 @@ async def opened(
         page, faults, asked = await context.new_page(), list[str](), list[str]()
         page.on("pageerror", lambda error: faults.append(str(error)))
         context.on("request", lambda request: asked.append(request.url))
-        await page.goto(served.page.link())
+        await page.goto(served.page.links()[0])
         await page.locator("#side a, textarea").first.wait_for(state="attached")
         await page.goto(f"{served.url}/#/talk/{at}")
         await page.locator("textarea").wait_for()
@@ -87,7 +89,10 @@ async def test_a_person_talks_in_two_tabs_and_reloads(tmp_path: Path, width: int
 async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.async_playwright").Axe()
     writes, hang = call("write_file", {"path": "bird.txt", "content": "pelican"}), Hang("half")
-    async with serving(tmp_path, writes, HOSTILE, HOSTILE, hang) as served, opened(served, width, scheme) as page:
+    async with (
+        serving(tmp_path, writes, HOSTILE, HOSTILE, hang, "Welcome.") as served,
+        opened(served, width, scheme) as page,
+    ):
 
         async def check(name: str) -> None:
             await page.wait_for_timeout(300)  # colours fade in
@@ -116,6 +121,18 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
             await page.goto(f"{served.url}/#/{view}")
             await page.locator(".card").first.wait_for()
             await check(view)
+        await page.goto(f"{served.url}/#/talk/{KEY}")
+        await page.get_by_label("This conversation").click()
+        await page.get_by_text("Let a guest in").click()
+        await page.get_by_text("A link for one guest").wait_for()
+        await check("a link for a guest")
+        await page.context.clear_cookies()
+        link = json.loads(str(await reply(served.app, f"/web guest {KEY}", as_json=True)))["url"]
+        await page.goto(f"{served.url}/?guest#{link.partition('#')[2]}")
+        await page.get_by_text("Shared with you").wait_for()
+        assert await page.locator("#side, .more, .clip, .mic").filter(visible=True).count() == 0
+        await say(page, "Hello from a guest", "Welcome.")
+        await check("a guest")
         await page.context.clear_cookies()
         await page.goto(f"{served.url}/?again")
         await page.locator(".sign-in").wait_for()

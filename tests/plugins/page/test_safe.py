@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,13 @@ import pytest
 
 from nanoclaw.commands.plugins import reply
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.plugins.page.actions import Actions
+from nanoclaw.plugins.page.cards import Cards
 from nanoclaw.plugins.page.render import html
-from tests.plugins.page.served import serving
+from nanoclaw.plugins.page.server import OF_GUESTS
+from nanoclaw.plugins.page.talk import Talk
+from tests.plugins.page.served import Browser, Served, serving
+from tests.program import HandClock
 
 PRIVATE = ("/api/start", "/api/talks", "/api/talk?c=page:abc", "/api/stream", "/api/output?c=page:abc&number=1")
 
@@ -19,7 +27,7 @@ PRIVATE = ("/api/start", "/api/talks", "/api/talk?c=page:abc", "/api/stream", "/
 async def test_a_link_lets_one_browser_in_and_its_cookie_is_out_of_reach_of_scripts(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, served.browser(signed_in=False) as browser:
         assert [(await browser.client.get(path)).status_code for path in PRIVATE] == [401] * len(PRIVATE)
-        link = served.page.link()
+        link = served.page.links()[0]
         answer = await browser.sign_in(link)
         cookie = answer.headers["set-cookie"].lower()
         assert "httponly" in cookie and "samesite=strict" in cookie
@@ -48,6 +56,63 @@ async def test_who_is_signed_in_is_listed_and_signed_out_at_once(tmp_path: Path)
         assert "1: a browser, signed in 2026-03-06" in str(await reply(served.app, "/web browsers", as_json=False))
         with pytest.raises(ConfigError, match="no browser '9'"):
             await reply(served.app, "/web browser --revoke 9", as_json=False)
+
+
+async def test_a_guest_sees_and_writes_one_conversation_and_nothing_else(tmp_path: Path) -> None:
+    clock = HandClock()
+    steps = ("At noon.\nMEDIA:./plan.txt", "Private.\nMEDIA:./plan.txt", "More.", "Hello guest.")
+    async with serving(tmp_path, *steps, clock=clock) as served, served.browser() as own:
+        (tmp_path / "workspace").mkdir(exist_ok=True)
+        (tmp_path / "workspace" / "plan.txt").write_text("noon")
+        async with own.stream() as events:
+            await own.say("page:party", "When is the party?")
+            await events.until("ended")
+            await own.say("page:secret", "A secret")
+            await events.until("ended")
+        with pytest.raises(ConfigError, match="no conversation 'nowhere'"):
+            await reply(served.app, "/web guest nowhere", as_json=False)
+        link = str(json.loads(str(await reply(served.app, "/web guest page:party", as_json=True)))["url"])
+        assert "a link for a guest of page:party, not opened" in str(
+            await reply(served.app, "/web browsers", as_json=False)
+        )
+        async with served.browser(signed_in=False) as guest:
+            guest.client.cookies.set("nanoclaw", link.partition("#")[2])
+            assert (await guest.client.get("/api/start")).status_code == 401
+            guest.client.cookies.clear()
+            assert (await guest.sign_in(link)).status_code == 200 and (await own.sign_in(link)).status_code == 403
+            assert (await guest.get("/api/start"))["only"] == "page:party"
+            files = [re.findall(r"/files/\d+/0", str(await own.talk(key)))[0] for key in ("page:party", "page:secret")]
+            assert [(await guest.client.get(file)).status_code for file in files] == [200, 403]
+            assert "When is the party?" in str(await guest.talk("page:party"))
+            at = served.page.stream.at
+            async with guest.stream(at) as events, own.stream(at) as others:
+                await own.say("page:secret", "Another secret")
+                await others.until("ended")
+                await guest.say("page:party", "Hello, may I come?")
+                await events.until("ended")
+                assert {one["c"] for one in events.seen} == {"page:party"}
+            said = served.model.requests[-1]
+            assert "[guest] Hello, may I come?" in str(said.history) and "write_file" not in str(said.tools)
+            await _closed_to(guest, served)
+            await guest.say("page:party", "/memory add --fact I am the owner")
+            clock.now += timedelta(days=8)
+            assert (await guest.client.get("/api/talk?c=page:party")).status_code == 401
+        assert "guest" not in str(await reply(served.app, "/web browsers", as_json=False))
+        assert not (tmp_path / "workspace" / "memory" / "MEMORY.md").exists()
+
+
+async def _closed_to(guest: Browser, served: Served) -> None:
+    """Every route but those of the guest's own conversation says no."""
+    page, others = served.page, [("GET", f"{path}?c=page:secret") for path in OF_GUESTS if path != "/api/say"]
+    routes = [*Talk(page).routes(), *Actions(page).routes(), *Cards(page).routes(), *page.api.routes()]
+    for one in routes:
+        path = re.sub(r"{row:int}/{number:int}|{name}", lambda found: "99/0" if ":" in found[0] else "today", one.path)
+        others += [(method, path) for method in sorted(one.methods or ()) if path not in OF_GUESTS]
+    for method, path in others:
+        answer = await guest.client.request(method, path, json={"command": "web", "c": "page:party"})
+        assert answer.status_code in (401, 403, 404) and (answer.status_code != 401 or "/v1/" in path), path
+    said = {"c": "page:secret", "id": "abcdefgh1", "text": "Hello"}
+    assert (await guest.client.post("/api/say", json=said)).status_code == 403
 
 
 async def test_a_link_is_drawn_for_a_phone_where_one_can_reach_it(tmp_path: Path) -> None:
@@ -83,7 +148,7 @@ async def test_wrong_codes_are_bounded(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, served.browser(signed_in=False) as browser:
         statuses = [(await browser.sign_in("#wrong")).status_code for _ in range(12)]
         assert statuses == [403] * 10 + [429] * 2
-        assert (await browser.sign_in(served.page.link())).status_code == 429
+        assert (await browser.sign_in(served.page.links()[0])).status_code == 429
 
 
 async def test_other_names_and_other_origins_get_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ const views = { talk, today: cards("Today"), knows: cards("Knows"), house: cards
 
 const side = document.getElementById("side"), main = document.getElementById("main");
 const shade = document.getElementById("shade");
-let leave = () => {}, list, search, running = new Set();
+let leave = () => {}, list, search, only = "", running = new Set(); // `only`: the conversation that a guest may see
 
 async function begin() {
   const code = location.hash.slice(1);
@@ -23,7 +23,8 @@ async function begin() {
     }
   }
   try {
-    await ask("/api/start");
+    ({ only } = await ask("/api/start"));
+    document.body.classList.toggle("guest", Boolean(only));
   } catch (problem) {
     if (problem.status === 401) return signIn();
     tell(problem.message, "Try again", () => location.reload());
@@ -97,6 +98,7 @@ function closeSide() {
 }
 
 async function refresh() {
+  if (only) return;
   try {
     const words = search.value.trim();
     const found = await ask(`/api/talks?words=${encodeURIComponent(words)}`);
@@ -161,7 +163,8 @@ const go = (key) => (location.hash = `#/talk/${encodeURIComponent(key)}`);
 
 function show() {
   const [, name] = location.hash.split("/");
-  if (!views[name] || (name === "talk" && !current())) {
+  if (only && (name !== "talk" || current() !== only)) history.replaceState(null, "", `#/talk/${encodeURIComponent(only)}`);
+  else if (!views[name] || (name === "talk" && !current())) {
     const newest = list.querySelector("a")?.dataset.c;
     history.replaceState(null, "", `#/talk/${encodeURIComponent(newest || `page:${newId()}`)}`);
   }
@@ -174,6 +177,6 @@ function show() {
 }
 
 let titles = new Map();
-const titleOf = (key) => titles.get(key);
+const titleOf = (key) => (only ? "Shared with you" : titles.get(key));
 
 begin();

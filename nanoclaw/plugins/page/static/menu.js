@@ -1,6 +1,7 @@
 // What can be done to a conversation, by the commands that a terminal has, too.
 
 import { ask, make, tell } from "./dom.js";
+import { copy } from "./items.js";
 
 /** Carry out a command; asks first where something was done since that would stay. Undefined if the person said no. */
 export async function act(key, command, more = {}) {
@@ -41,6 +42,10 @@ export function menu(app) {
     app.go(found.opened);
     tell(plain(found.html));
   });
+  const share = tried(async () => {
+    const told = plain((await ask("/api/do", { command: `web guest ${app.key}` })).html);
+    tell("A link for one guest, who sees and writes this conversation alone.", "Copy it", () => copy(told.match(/https?:\S+#[\w-]+/g).at(-1)));
+  });
   const remove = tried(async () => {
     if (!confirm(`Delete “${app.title()}” for good? What it cost and did stays on record.`)) return;
     const { html } = await act(app.key, "delete");
@@ -67,6 +72,7 @@ export function menu(app) {
       make("label", { for: "again-with" }, "Ask the last message again, of another model"), models,
       make("label", { for: "day" }, "Go to a day"), day,
       item("Go on in a new one, with a summary", goOn),
+      item("Let a guest in …", share),
       save("Save as Markdown", "markdown"),
       save("Save as JSON", "json"),
       item("Delete …", remove)));
