@@ -148,7 +148,7 @@ class ApiChannel:
             leaving.cancel()
 
     async def _transcriptions(self, request: Request, token: str) -> Response:
-        """What is said in a sound file, by the model that writes down voice notes, whichever the request names."""
+        """Write down what is said in a sound file, by the model for voice notes, whichever the request names."""
         if not self._host.setting("models.transcription").name:
             raise RequestRefused(404, "No model for transcription is configured: [models] transcription names one.")
         fields = _form(request.headers.get("content-type", ""), await request.body())
