@@ -234,10 +234,9 @@ class Records(NamedTuple):
 
     # --- the audit log: lists are newest first -----------------------------------------------------------------------
 
-    def effects(self, conversation: Address, count: int, before: Effect | None = None) -> list[Effect]:
-        """The last ones of a conversation, or the last before one."""
-        first = before.id if before else 2**63 - 1
-        return self._effects("address = ? AND id < ? ORDER BY id DESC LIMIT ?", str(conversation), first, count)
+    def effects(self, conversation: Address, count: int) -> list[Effect]:
+        """The last ones of a conversation."""
+        return self._effects("address = ? ORDER BY id DESC LIMIT ?", str(conversation), count)
 
     def of_files(self, *states: str) -> list[Effect]:
         """Those in these states that left something to undo, in all conversations, as far as they are recent."""

@@ -50,15 +50,13 @@ def test_undo_takes_back_the_newest_change_and_receipts_say_so(tmp_path: Path) -
     async def story(home: Program, model: ScriptedProvider) -> None:
         await home.ask("write it")
         plan = home.workspace / "notes/plan.txt"
-        assert (
-            await home.ask("/undo") == "notes/plan.txt is as it was before (2026-03-06 12:00, edited notes/plan.txt)."
-        )
+        assert await home.ask("/undo") == "notes/plan.txt put back as before (2026-03-06 12:00, edited notes/plan.txt)."
         assert plan.read_text() == "one\n"
         assert await home.ask("/receipts") == (
             "- 2026-03-06 12:00 wrote notes/plan.txt\n- 2026-03-06 12:00 edited notes/plan.txt (undone)"
         )
         assert await home.ask("/receipts 1") == "- 2026-03-06 12:00 edited notes/plan.txt (undone)"
-        assert await home.ask("/undo") == "notes/plan.txt was removed again (2026-03-06 12:00, wrote notes/plan.txt)."
+        assert await home.ask("/undo") == "notes/plan.txt removed again (2026-03-06 12:00, wrote notes/plan.txt)."
         assert not plan.exists()
         assert await home.ask("/undo") == "There is nothing to undo in this conversation."
 
@@ -79,9 +77,9 @@ def test_several_are_taken_back_the_newest_first_and_what_commands_did_is_named(
     async def story(home: Program, model: ScriptedProvider) -> None:
         await home.ask("go")
         assert (await home.ask("/undo 9")).splitlines() == [
-            "a.txt is as it was before (2026-03-06 12:00, wrote a.txt).",
-            "memory/2026-03-06.md was removed again (2026-03-06 12:00, noted “pelican”).",
-            "a.txt was removed again (2026-03-06 12:00, wrote a.txt).",
+            "a.txt put back as before (2026-03-06 12:00, wrote a.txt).",
+            "memory/2026-03-06.md removed again (2026-03-06 12:00, noted “pelican”).",
+            "a.txt removed again (2026-03-06 12:00, wrote a.txt).",
             "Not undoable: ran `touch b.txt`.",
             "3 of 9 undone.",
         ]
@@ -110,7 +108,7 @@ def test_a_file_that_another_hand_changed_since_is_left_alone_and_stands_in_no_o
         assert told[1:] == ["/undo 2 goes on to the change before."]
         assert (home.workspace / "b.txt").exists()
         told = (await home.ask("/undo 2")).splitlines()
-        assert told[0] == "b.txt was removed again (2026-03-06 12:00, wrote b.txt)."
+        assert told[0] == "b.txt removed again (2026-03-06 12:00, wrote b.txt)."
         assert told[1].startswith("c.txt was changed by something else since")
         assert told[2:] == ["1 of 2 undone."]
         assert (home.workspace / "c.txt").read_text() == "by hand"
@@ -172,7 +170,7 @@ def test_an_effect_cut_off_by_a_kill_stays_begun_and_is_told_as_such(tmp_path: P
             "- 2026-03-06 12:00 wrote a.txt\n- 2026-03-06 12:00 used pull_the_plug {} (unknown outcome)"
         )
         assert (await home.ask("/undo")).splitlines() == [
-            "a.txt was removed again (2026-03-06 12:00, wrote a.txt).",
+            "a.txt removed again (2026-03-06 12:00, wrote a.txt).",
             "Not undoable: used pull_the_plug {} (unknown outcome).",
         ]
 

@@ -28,7 +28,7 @@ from nanoclaw.usage_totals import Total, totals
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
 
-DAYS, RECENT, CONVERSATIONS = 30, 15, 30
+DAYS, RECENT, EFFECTS, CONVERSATIONS = 30, 15, 500, 30
 """Days of the plots; lines of what was done, and conversations in which that is looked for."""
 
 SAYS = {"jobs", "note", "memory", "search", "pin", "undo", "grants", "skills", "budget", "answer", "processes", "web"}
@@ -151,7 +151,7 @@ class Cards:
         if (undo := self._host.get("undo")) is None:
             return None
         for one in self._host.conversations.all()[:CONVERSATIONS]:
-            effects = records.effects(Address(*one.key.partition(":")[::2]), RECENT)
+            effects = undo.folded(records.effects(Address(*one.key.partition(":")[::2]), EFFECTS))
             found += [(did.at, undo.outcome(did), one.key) for did in effects if did.at and did.state != "begun"]
         newest = sorted(found, reverse=True)[:RECENT]
         rows = [

@@ -20,7 +20,7 @@ from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, re
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.undo.memory_history import BESIDES, BY_HAND, MemoryHistory, is_memory, outcome, when
+from nanoclaw.plugins.undo.memory_history import BESIDES, BY_HAND, MemoryHistory, folded, is_memory, outcome, when
 from nanoclaw.snapshots.places import remove
 
 Report = Callable[[Effect], None]
@@ -35,7 +35,7 @@ class FileVersions:
     Whoever has a transaction open gives it; without one each change makes its own.
     """
 
-    outcome = staticmethod(outcome)
+    folded, outcome = staticmethod(folded), staticmethod(outcome)
 
     def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
         """Limits of age and size of the copies; the oldest are deleted first."""
@@ -227,16 +227,13 @@ class FileVersions:
 
     def _content(self, effect: Effect) -> bytes | None:
         """The file as it was; None when there was none."""
-        if not effect.before:
-            return None
-        with suppress(OSError):
-            content = (self._folder / effect.before).read_bytes()
-            if sha256(content).hexdigest() == effect.before:
-                return content
-        raise WorkspaceError(
-            f"{effect.target} is not put back: its copy from {when(effect)} is no longer kept "
-            f"({self._days} days, {self._most_bytes / 1e6:.0f} MB)."
-        )
+        content = self.version(effect.target, effect.before or "")
+        if content is None:
+            raise WorkspaceError(
+                f"{effect.target} is not put back: its copy from {when(effect)} is no longer kept "
+                f"({self._days} days, {self._most_bytes / 1e6:.0f} MB)."
+            )
+        return content if effect.before else None
 
     def _put(self, name: str, content: bytes | None) -> None:
         try:

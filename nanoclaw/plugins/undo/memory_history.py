@@ -6,7 +6,9 @@ An edit by hand has no line in the log: it shows where a file is not what the ch
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,23 @@ def outcome(effect: Effect) -> str:
     marks = {"begun": " (unknown outcome)", "failed": " (failed)", "undone": " (undone)", "done": ""}
     is_back = effect.kind == "command" and effect.state == "undone"
     return f"{effect.text}{' (what it deleted was put back)' if is_back else marks[effect.state]}"
+
+
+def folded(effects: Iterable[Effect]) -> list[Effect]:
+    """The effects, where what a command did to several files is one."""
+    found = list[Effect]()
+    for is_one, group in groupby(effects, lambda e: e.tool == "exec" and e.kind == "file" and (e.state, did(e))):
+        each = list(group)
+        if is_one and len(each) > 1:
+            names, more = sorted(one.target for one in each), f" and {len(each) - 3:,} more" * (len(each) > 3)
+            each = [each[0]._replace(text=f"{len(each):,} files ({', '.join(names[:3])}{more}) {did(each[0])}")]
+        found += each
+    return found
+
+
+def did(effect: Effect) -> str:
+    """Its text without what it was done to."""
+    return effect.text.removeprefix(f"{effect.target} ")
 
 
 class MemoryHistory:
@@ -96,12 +115,9 @@ class MemoryHistory:
         return [effect for effect in effects if is_memory(self._versions.root, effect.target)]
 
     def _changed_at(self, name: str, after: Effect) -> datetime:
-        now = self._versions.clock()
-        try:
-            changed = datetime.fromtimestamp(os.lstat(self._versions.root / name).st_mtime, now.tzinfo)
-        except OSError:  # it was deleted
-            return now
-        return max(min(changed, now), after.at or now)
+        now, path = self._versions.clock(), self._versions.root / name
+        changed = os.lstat(path).st_mtime if os.path.lexists(path) else now.timestamp()
+        return max(min(datetime.fromtimestamp(changed, now.tzinfo), now), after.at or now)
 
 
 def is_memory(root: Path, path: str) -> bool:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
-from nanoclaw.core.messages import Address, Effect, Inbound
+from nanoclaw.core.messages import Effect, Inbound
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Turn, Tx
 from nanoclaw.plugins.undo.file_versions import FileVersions
-from nanoclaw.plugins.undo.memory_history import outcome, when
+from nanoclaw.plugins.undo.memory_history import did, folded, outcome, when
 
 SHOWN = 20  # lines of /receipts, where no number is given
 FILES = 4  # so many files are named in the line after a turn
 DAYS, MOST_BYTES = 30, 200_000_000  # copies are kept for so long, and so much of them in all
-LOOKED_AT = 500  # effects looked at for what can be undone, and all of a command that goes on there
-TOLD = 20  # so many files that were put back are named
+ALL = 2**31  # effects of a conversation: a command may have thousands
 PLAIN = "undo", "undo that", "undo it", "undo this", "please undo that", "mach das rückgängig", "撤销"
 BY_OTHERS = ("job", "job removal", "calendar", "mailbox")  # kinds of effects that other plugins undo
 
@@ -68,7 +68,7 @@ class Undo(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model once what the person has undone."""
-        undone = [effect.text for effect in self._records.undone(turn.conversation)]
+        undone = [effect.text for effect in folded(self._records.undone(turn.conversation))]
         if not undone or self._told_in == turn.id:
             return None
         self._told_in = turn.id
@@ -84,11 +84,9 @@ class Undo(Plugin):
     # --- commands ----------------------------------------------------------------------------------------------------
 
     def _receipts(self, said: Said, tx: Tx) -> str:
-        effects = self._records.effects(said.conversation, _number("receipts", said.argument, SHOWN))
-        return (
-            "\n".join(f"- {when(one)} {outcome(one)}" for one in reversed(effects))
-            or "Nothing was changed in this conversation."
-        )
+        effects = folded(reversed(self._records.effects(said.conversation, ALL)))
+        told = [f"- {when(one)} {outcome(one)}" for one in effects[-_number("receipts", said.argument, SHOWN) :]]
+        return "\n".join(told) or "Nothing was changed in this conversation."
 
     def _undo(self, said: Said, tx: Tx) -> str:
         count = _number("undo", said.argument, 1)
@@ -96,25 +94,23 @@ class Undo(Plugin):
             if one.turn and one.conversation == said.conversation and not one.ask.asks_back:
                 number, does = one.number, "your choice" if one.ask.options else f"/yes {one.number}"
                 return f"Question {number} is open, and nothing of it is done: {does} does it, /no {number} doesn't."
-        undone, told, passed, left, kept = list[str](), list[str](), list[str](), count, 0
+        undone, told, passed, left, kept = list[Effect](), list[str](), list[str](), count, 0
         last: Effect | None = None  # was taken back, or could not be
-        for effect in self._lately(said.conversation):
+        for effect in self._records.effects(said.conversation, ALL):
             costs = int(last is None or not _is_of_one_command(last, effect))  # all that a command did counts as one
             if left < costs:
                 break
             did_nothing = effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
             if did_nothing or effect.state == "undone":
                 continue
+            failed = list[str]()
             try:
                 became = self._take_back(tx, effect)
             except WorkspaceError as error:  # one that cannot be taken back must not stand before the others for ever
-                told += [*passed, str(error)]
-                passed, left, kept, last = [], left - costs, kept + costs, effect
-                continue
-            if became:
-                undone.append(became)
-                told += passed
-                passed, left, last = [], left - costs, effect
+                became, failed, kept = "", [str(error)], kept + costs
+            if became or failed:
+                undone += [effect._replace(text=became)] if became else []
+                told, passed, left, last = [*told, *passed, *failed], [], left - costs, effect
             elif effect.before is None or effect.before != effect.after:
                 passed.append(f"Not undoable: {effect.text}{' (unknown outcome)' * (effect.state == 'begun')}.")
         if left == count:
@@ -123,28 +119,14 @@ class Undo(Plugin):
             told.append("/undo 2 goes on to the change before.")
         elif left + kept:
             told.append(f"{count - left - kept} of {count} undone.")
-        if len(undone) > TOLD:
-            undone[TOLD:] = [f"{len(undone) - TOLD:,} more changes of it were taken back."]
-        return "\n".join([*undone, *told])
-
-    def _lately(self, conversation: Address) -> Iterator[Effect]:
-        """The last effects, and all of the command that the first of them are of."""
-        effects = self._records.effects(conversation, LOOKED_AT)
-        while effects:
-            yield from effects
-            more = self._records.effects(conversation, LOOKED_AT, before=effects[-1])
-            effects = more if more and _is_of_one_command(effects[-1], more[0]) else []
+        return "\n".join([*(one.text for one in folded(undone)), *told])
 
     def _take_back(self, tx: Tx, effect: Effect) -> str:
-        """Undo one effect; says what happened to it, "" when it cannot be undone.
-
-        Raises WorkspaceError if it could be, but not at present.
-        """
+        """Undo one effect, and say so; "" if it cannot be undone. Raises WorkspaceError if it can't be at present."""
         if effect.state == "done" and effect.kind in BY_OTHERS:
-            try:
+            said = ""
+            with suppress(NanoclawError):  # the job is over
                 said = self._by_others(tx, effect)
-            except NanoclawError:  # the job is over
-                return ""
             if said:
                 self._records.mark_undone(tx, effect)
             return said
@@ -153,8 +135,8 @@ class Undo(Plugin):
         self._versions.revert(effect, tx)
         if effect.before and (taint := self._host.get("taint")):
             taint.came_back(effect.target, effect.before, tx)
-        became = "was removed again" if effect.before == "" else "is as it was before"
-        return f"{effect.target} {became} ({when(effect)}, {effect.text})."
+        became = "removed again" if effect.before == "" else "put back as before"
+        return f"{effect.target} {became} ({when(effect)}, {did(effect)})."
 
     def _by_others(self, tx: Tx, effect: Effect) -> str:
         """Let the plugin that did it undo it; '' if it isn't there."""
@@ -169,8 +151,9 @@ def line_after_turn(effects: Sequence[Effect]) -> str:
     """The line after a turn: its effects in words; '' for none."""
     done = [one for one in effects if one.state == "done" and (one.before is None or _has_changed(one))]
     kinds = Counter(effect.kind for effect in done)
-    files = list(dict.fromkeys(effect.text for effect in done if effect.kind == "file"))
-    back = sum(one.kind == "command" and one.state == "undone" for one in effects)
+    files = list(dict.fromkeys(effect.text for effect in folded(done) if effect.kind == "file"))
+    is_carried_out = any(one.tool == "file_changes" and one.state == "done" for one in effects)
+    back = sum(one.kind == "command" and one.state == "undone" for one in effects if not is_carried_out)
     parts = [f"put back what {back} command{'s' * (back > 1)} deleted"] * bool(back) + files[:FILES]
     if len(files) > FILES:
         parts.append(f"{len(files) - FILES} more")

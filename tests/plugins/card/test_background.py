@@ -87,7 +87,7 @@ async def test_what_other_calls_do_meanwhile_is_theirs(tmp_path: Path) -> None:
         assert "put back" not in "".join(texts(program))
         assert "five.txt deleted by" in "".join(t for (t,) in program.rows("SELECT text FROM ledger"))
         await program.say("/undo")
-        await program.answer_with("is as it was before")  # its end may have begun a turn, before anybody waited for it
+        await program.answer_with("put back as before")  # its end may have begun a turn, before anybody waited for it
         assert there(program) == ["three.txt", "five.txt"]
 
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import AssistantMessage, ToolCall
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.card.test_card import NAMES, fill, rm, texts, there
@@ -236,7 +237,7 @@ async def test_one_undo_brings_back_what_one_command_took(tmp_path: Path, count:
         fill(program)
         assert (await program.ask("Go")).startswith("Done.")
         assert there(program) == NAMES[count:]
-        assert "is as it was before" in await program.ask("/undo")
+        assert "put back as before" in await program.ask("/undo")
         assert there(program) == NAMES
 
 
@@ -307,20 +308,21 @@ async def test_lines_for_a_process_are_asked_about_where_there_is_no_copy(tmp_pa
         assert (program.workspace / ".git/HEAD").exists()
 
 
-async def test_one_undo_brings_back_more_than_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nanoclaw.plugins.undo.plugin.LOOKED_AT", 2)
-    monkeypatch.setattr("nanoclaw.plugins.undo.plugin.TOLD", 3)
+async def test_many_files_of_one_command_are_told_in_one_line_and_one_undo_brings_them_back(tmp_path: Path) -> None:
     steps = [call("write_file", {"path": "kept.md", "content": "kept"}), call("exec", ALL_GONE)]
-    async with running(tmp_path, ScriptedProvider(*steps, "Well?", "Gone.")) as program:
-        fill(program)
+    async with running(tmp_path, ScriptedProvider(*steps, "Well?", "Gone.", "Yes.")) as program:
+        fill(program, *NAMES, *(f"{number:02}.txt" for number in range(35)))
         assert "/undo brings the files back." in await program.ask("Go")
         await program.ask("yes")
         await program.answer()
-        assert there(program) == []
-        told = await program.ask("/undo")
-        assert told.count("is as it was before") == 3 and "\n2 more changes of it were taken back." in told
+        forty, by = "40 files (00.txt, 01.txt, 02.txt and 37 more)", "deleted by `r=rm; $r -f *.txt`"
+        (line,) = [event.text for _, event in program.channel.events if isinstance(event, Receipt)]
+        assert line == f"wrote kept.md; {forty} {by}; made the file changes that you allowed"
+        assert f"{forty} {by}" in await program.ask("/receipts")
+        assert await program.ask("/undo") == f"{forty} put back as before (2026-03-06 12:00, {by})."
+        await program.ask("Are they back?")
+        assert f"so it is as it was before: {forty} {by}" in str(program.history)
         assert there(program) == NAMES
-        assert (program.workspace / "kept.md").exists()
 
 
 async def test_folders_nested_by_the_thousand_can_be_deleted(tmp_path: Path) -> None:

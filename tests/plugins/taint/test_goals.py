@@ -134,7 +134,7 @@ async def test_what_undo_brings_back_is_others_text_again(tmp_path: Path) -> Non
     async with reading(tmp_path, page) as (home, _, _):
         await home.ask(f"Save it.\n{do('read_page', {})}")
         await home.ask(do("write_file", {"path": "notes.md", "content": "mine, and as long as what was there before"}))
-        assert "is as it was before" in await home.ask("/undo")
+        assert "put back as before" in await home.ask("/undo")
         assert f"notes.md: {EVIL}" in await home.ask("/taint")
 
 

@@ -29,5 +29,5 @@ def test_a_command_that_failed_was_run_all_the_same_and_is_told_as_failed(tmp_pa
 def test_many_files_are_counted(tmp_path: Path) -> None:
     calls = tuple(("append_file", {"path": f"{number}.txt", "content": "x"}) for number in (1, 2, 3, 4, 5, 6, 1))
     home = talk(tmp_path, ("go", (Say(calls=calls), "Done.")), ("Undo that.", ()))
-    assert "1.txt is as it was before" in home.answers[1]  # plain words give the command
+    assert "1.txt put back as before" in home.answers[1]  # plain words give the command
     assert home.receipts == ["added to 1.txt; added to 2.txt; added to 3.txt; added to 4.txt; 2 more"]
