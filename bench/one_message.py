@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 import tempfile
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
 
@@ -49,7 +50,8 @@ class Tracer:
 def _function(frame: FrameType) -> tuple[str, str] | None:
     """File and name of a function of ours; None for any other."""
     code = frame.f_code
-    is_ours = code.co_filename.startswith(PACKAGE) and code.co_name != "<module>"
+    is_import = not code.co_flags & CO_OPTIMIZED or code.co_qualname == "<genexpr>"  # a module, or a class's body
+    is_ours = code.co_filename.startswith(PACKAGE) and not is_import
     return (code.co_filename, code.co_qualname) if is_ours else None
 
 
@@ -58,6 +60,7 @@ async def traced() -> tuple[Tracer, Tracer, int]:
     provider = ScriptedProvider(*(call("list_dir", {"path": "."}), "done") * 2)
     with tempfile.TemporaryDirectory() as folder:
         async with running(Path(folder), provider) as program:
+            await asyncio.sleep(0)  # what serves has begun to
             first, second = Tracer(), Tracer()
             for tracer, words in ((first, "what is here?"), (second, "and now?")):
                 sys.setprofile(tracer)

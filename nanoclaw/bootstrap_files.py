@@ -68,19 +68,20 @@ def read(
 
 def fit(files: Mapping[str, BootstrapFile], file_limit: int, total_limit: int) -> dict[str, BootstrapFile]:
     """The same files, each within its limit and all within theirs."""
-    single = {name: _cut(file, file_limit, "file_truncated") for name, file in files.items()}
-    shares = fair_shares([len(file.text) for file in single.values()], total_limit)
-    return {
-        name: _cut(files[name], share, "total_budget_truncated") if share < len(file.text) else file
-        for (name, file), share in zip(single.items(), shares, strict=True)
-    }
+    sizes = [min(len(file.text), file_limit) for file in files.values()]
+    found = dict[str, BootstrapFile]()
+    for file, size, share in zip(files.values(), sizes, fair_shares(sizes, total_limit), strict=True):
+        text, problem = file.text, "total_budget_truncated" if share < size else "file_truncated"
+        is_cut = share < len(text)
+        found[file.name] = file._replace(text=cut(file.name, text, share), problem=problem) if is_cut else file
+    return found
 
 
 def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
     """Shares of each that may be kept so that all fit into `total`: the small ones whole, the large ones alike."""
     shares = [0] * len(sizes)
     left = total
-    for rank, index in enumerate(sorted(range(len(sizes)), key=lambda index: sizes[index])):
+    for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
         shares[index] = min(sizes[index], left // (len(sizes) - rank))
         left -= shares[index]
     return shares
@@ -88,7 +89,7 @@ def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
 
 def says_something(text: str) -> bool:
     """True if there is more than headings, comments and blank lines."""
-    return any(one.strip() and not one.lstrip().startswith("#") for one in without_comments(text).splitlines())
+    return re.search(r"^\s*[^\s#]", without_comments(text), re.MULTILINE) is not None
 
 
 def without_comments(text: str) -> str:
@@ -100,6 +101,10 @@ def without_comments(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "".join([*kept, text[position:]])).strip() if kept else text
 
 
+def sha256_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
 def cut(name: str, text: str, limit: int) -> str:
     """Head and tail of a text that is too long, around a marker that says so; never more than `limit` characters."""
     head, tail = int(limit * HEAD_SHARE), int(limit * TAIL_SHARE)
@@ -107,12 +112,6 @@ def cut(name: str, text: str, limit: int) -> str:
     if head + len(marker) + tail > limit:  # a limit so small that the marker is most of it
         return marker.strip()[:limit]
     return text[:head] + marker + text[len(text) - tail :]
-
-
-def _cut(file: BootstrapFile, limit: int, problem: str) -> BootstrapFile:
-    if len(file.text) <= limit:
-        return file
-    return file._replace(text=cut(file.name, file.text, limit), problem=problem)
 
 
 def _read(reach: Reach, name: str, template: Path) -> BootstrapFile:
@@ -130,7 +129,7 @@ def _read(reach: Reach, name: str, template: Path) -> BootstrapFile:
             return _unreadable(path, name, "it is a link out of the workspace")
         why = reason(error) if isinstance(error, OSError) else str(error)
         return _unreadable(path, name, "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else why)
-    sha256 = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    sha256 = sha256_of(text)
     untouched = name != "BOOTSTRAP.md" and text == _template_text(template)
     shown = without_comments(text)
     if untouched or not says_something(shown):

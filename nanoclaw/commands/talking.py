@@ -535,7 +535,7 @@ class Attachable:
         try:
             models = [[one["name"], ""] for one in (app.models.listing("").data or {})["models"]]
             chats = [[one.key.removeprefix(own), one.words[:60]] for one in list_sessions(app.store)]
-            skills = [[one.name, ""] for one, _ in found.surveyed()] if (found := app.public("skills")) else []
+            skills = [[one.name, ""] for one in found.every()] if (found := app.public("skills")) else []
             jobs = (
                 [[str(one.id), one.text[:60]] for one in found.jobs.all()] if (found := app.public("schedule")) else []
             )

@@ -153,8 +153,11 @@ class Chain:
 
     def sections(self, query: str, profile: Profile) -> list[tuple[str, Section]]:
         """The sections that plugins bring, each with the name of its plugin."""
-        ask = [(one, partial(one.sections, query, profile)) for one in self._of["sections"]]
-        return [(one.name, section) for one, make in ask for section in self._list(one, "sections", make, Section)]
+        found = list[tuple[str, Section]]()
+        for one in self._of["sections"]:
+            for section in self._list(one, "sections", partial(one.sections, query, profile), Section):
+                found.append((one.name, section))
+        return found
 
     def stamp(self) -> tuple[object, ...] | None:
         """Changes with what the plugins' sections are made of. None if one of them doesn't say so, or has failed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -133,7 +132,7 @@ class ContextBuilder:
         own = [prompt_snapshot.identity(self._reach, mode, has_tools), *prompt_snapshot.of_files(files, mode)]
         brought = self._chain.sections(query, profile) if mode != "none" else []
         found = [*(("core", part) for part in own), *brought]
-        versions = {_key(owner, part): part.version or _sha256(part.text) for owner, part in found}
+        versions = {_key(owner, part): part.version or bootstrap_files.sha256_of(part.text) for owner, part in found}
         versions |= {"core off": " ".join(sorted(self._limits.off))} if self._limits.off else {}
         if len(self._kept) > 64:  # a job may have a profile of its own
             self._kept.clear()
@@ -177,10 +176,6 @@ class ContextBuilder:
 
 def _key(owner: str, part: Section) -> str:
     return f"{owner} {part.id} {part.title}"
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _is_removed(part: Section, snapshot: PromptSnapshot) -> bool:

@@ -90,7 +90,8 @@ class Outbox:
         )
         last, most = 0, 1
         while found := self._store.rows(sql, address.channel, address.chat, last, most):
-            yield from (_row(*columns) for columns in found)
+            for columns in found:
+                yield _row(*columns)
             last, most = found[-1][0], 100
 
     def shown_since(self, address: Address, row: int) -> list[Outbound]:

@@ -247,7 +247,7 @@ class SystemPrompt(NamedTuple):
 
     @property
     def text(self) -> str:
-        return SEPARATOR.join(part for part in (self.stable, self.dynamic) if part)
+        return SEPARATOR.join(filter(None, self))
 
 
 class ToolExample(NamedTuple):

@@ -6,16 +6,16 @@ later."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.bootstrap_files import BootstrapFile
+from nanoclaw.bootstrap_files import BootstrapFile, sha256_of
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import SEPARATOR, Message, Mode, NoteRef, Section, SystemPrompt, ToolExample, ToolSpec
 from nanoclaw.core.provider import tools_text
@@ -117,14 +117,14 @@ def of_files(files: Mapping[str, BootstrapFile], mode: Mode) -> list[Section]:
 def _of(files: Mapping[str, BootstrapFile], id_: str, title: str, head: str, names: Sequence[str]) -> Section:
     there = [files[name] for name in names if name in files]
     found = [file for file in there if file.text]
-    text = "\n\n".join(framed(file.name, file.text) for file in found)
+    text = "\n\n".join([framed(file.name, file.text) for file in found])
     return Section(
         id_,
         title,
         f"{head}\n{text}" if text else "",
-        source=", ".join(file.name for file in found) or ", ".join(file.name for file in there),
-        version=" ".join(_version(file) for file in there),
-        diagnostics=tuple(f"{file.problem} {file.name}" for file in there if file.problem),
+        source=", ".join([file.name for file in found or there]),
+        version=" ".join(map(_version, there)),
+        diagnostics=(*[f"{file.problem} {file.name}" for file in there if file.problem],),
     )
 
 
@@ -155,9 +155,8 @@ def merged(sections: Iterable[Section], mode: Mode, off: frozenset[str]) -> list
         known = section.id in IDS_OF[mode] if section.id in IDS else mode == "full"
         if known and section.id not in off:
             by_id.setdefault(section.id, []).append(section)
-    ranks = {id_: rank for rank, id_ in enumerate(IDS)}
-    built = [_join(parts) for parts in by_id.values()]
-    return sorted(built, key=lambda section: (not section.stable, ranks.get(section.id, len(ranks))))
+    built = [_join(by_id[id_]) for id_ in dict.fromkeys((*IDS, *by_id)) if id_ in by_id]
+    return sorted(built, key=attrgetter("stable"), reverse=True)
 
 
 def _join(parts: Sequence[Section]) -> Section:
@@ -173,15 +172,6 @@ def _join(parts: Sequence[Section]) -> Section:
         source=", ".join(dict.fromkeys(one.source for one in parts if one.source and (one.text or len(parts) == 1))),
         diagnostics=tuple(code for part in parts for code in part.diagnostics),
         notes=tuple(note for part in parts for note in part.notes),
-    )
-
-
-def joined(built: Sequence[Section]) -> SystemPrompt:
-    """Sections as the system message, in its two parts."""
-    join = SEPARATOR.join
-    return SystemPrompt(
-        join(section.text for section in built if section.stable and section.text),
-        join(section.text for section in built if not section.stable and section.text),
     )
 
 
@@ -202,7 +192,11 @@ class PromptSnapshot(_Stored):
 
     @cached_property
     def system(self) -> SystemPrompt:
-        return joined(self.sections)
+        texts: tuple[list[str], list[str]] = [], []
+        for section in self.sections:
+            if section.text:
+                texts[0 if section.stable else 1].append(section.text)
+        return SystemPrompt(*map(SEPARATOR.join, texts))
 
     @cached_property
     def diagnostics(self) -> tuple[str, ...]:
@@ -320,8 +314,12 @@ def _manifest(mode: Mode, snapshot: PromptSnapshot) -> Manifest:
     if tools:
         parts.append(PromptPart("tools", f"{len(tools)} tools", len(schemas), estimate(schemas), True, "code"))
     texts = {"stable": system.stable, "dynamic": system.dynamic, "full": system.text, "tools": schemas}
-    hashes = {name: hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() for name, text in texts.items()}
-    return Manifest(mode, tuple(parts), hashes, _statuses(snapshot), tuple(_diagnostics(mode, snapshot)))
+    hashes = {name: sha256_of(text) for name, text in texts.items()}
+    there, read = [part.id for part in parts], " ".join([section.source for section in snapshot.sections])
+    omitted = [f"section_omitted {id_}" for id_ in IDS_OF[mode] if id_ not in there]
+    out = [name for name in FILES["full"] if name not in FILES[mode] and name not in read]
+    diagnostics = (*snapshot.diagnostics, *omitted, *[f"file_filtered_by_mode {name}" for name in out])
+    return Manifest(mode, tuple(parts), hashes, _statuses(snapshot), diagnostics)
 
 
 def load_manifest(text: str) -> Manifest | None:
@@ -344,19 +342,11 @@ def _statuses(snapshot: PromptSnapshot) -> dict[str, str]:
     """The state of each file that a section is made of."""
     found: dict[str, str] = {}
     for section in snapshot.sections:
-        names = [name for name in section.source.split(", ") if name.endswith(".md")]
-        found |= dict.fromkeys(names, "loaded" if section.text else "empty")
+        for name in section.source.split(", "):
+            if name.endswith(".md"):
+                found[name] = "loaded" if section.text else "empty"
     for code in snapshot.diagnostics:
         problem, _, name = code.partition(" ")
         if name.endswith(".md"):
             found[name] = _STATUS.get(problem, "truncated")
     return found
-
-
-def _diagnostics(mode: Mode, snapshot: PromptSnapshot) -> Iterable[str]:
-    yield from snapshot.diagnostics
-    there = {section.id for section in snapshot.sections if section.text}
-    yield from (f"section_omitted {id_}" for id_ in IDS_OF[mode] if id_ not in there)
-    read = " ".join(section.source for section in snapshot.sections)
-    out = (name for name in FILES["full"] if name not in FILES[mode] and name not in read)
-    yield from (f"file_filtered_by_mode {name}" for name in out)

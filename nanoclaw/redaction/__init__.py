@@ -129,14 +129,12 @@ def within(value: Any, redact: Callable[[str], str]) -> Any:
 
 def clean_environment(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
     """The environment that a child process may see: no name that smells of a secret, no value that holds one."""
-    known = tuple(secret for secret in secrets if len(secret) >= SHORTEST)
-    return {
-        name: value
-        for name, value in environ.items()
-        if not smells_of_secret(name)
-        and not re.search(_PASSWORD_IN_ADDRESS, value)
-        and not any(secret in value for secret in known)
-    }
+    known, seen = tuple(secrets), dict[str, str]()
+    for name, value in environ.items():
+        has_password = re.search(_PASSWORD_IN_ADDRESS, value) or any(secret in value for secret in known)
+        if not has_password and not smells_of_secret(name):
+            seen[name] = value
+    return seen
 
 
 def smells_of_secret(name: str) -> bool:

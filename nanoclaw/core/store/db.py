@@ -236,7 +236,8 @@ class Transaction:
         }
         sql = "INSERT INTO inbox (channel, chat, external_id, body, state, received) VALUES (?, ?, ?, ?, ?, ?)"
         values = (*inbound.address, inbound.external_id, json.dumps(body), state, self.now.isoformat())
-        return next((row for (row,) in self.execute(f"{sql} ON CONFLICT DO NOTHING RETURNING id", *values)), None)
+        rows = self.execute(f"{sql} ON CONFLICT DO NOTHING RETURNING id", *values)
+        return rows[0][0] if rows else None
 
     def after(self, call: Callable[[], object]) -> None:
         self._after.append(call)

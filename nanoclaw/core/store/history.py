@@ -142,12 +142,12 @@ def whole_history(store: Store, key: str) -> list[Message] | None:
 
 def _instead(
     store: Store, session: int, context: int, with_lines: bool
-) -> tuple[list[UserMessage], int, list[tuple[int, int]]]:
+) -> tuple[list[Placed], int, list[tuple[int, int]]]:
     """Texts that stand for all messages of a context up to an id: a summary, then lines for turns that none was written
     of; and how many characters are left of results up to which ids."""
     where = "FROM compactions WHERE session = ? AND context = ? AND kind = ?"
     short = store.rows(f"SELECT chars, max(upto) {where} AND summary = '' GROUP BY chars", session, context, "short")
-    texts, last, upto = list[UserMessage](), 0, 0
+    texts, last, upto = list[Placed](), 0, 0
     outside = (
         "SELECT DISTINCT body ->> 'outside' FROM messages WHERE session = ? AND context = ? AND id <= ?"
         " AND instr(body, '\"outside\"') AND json_valid(body) AND body ->> 'outside' <> ''"
@@ -157,7 +157,7 @@ def _instead(
         for row in store.rows(sql, session, context, kind, last):
             last, text, at, upto = row
             sources = ", ".join(source for (source,) in store.rows(outside, session, context, upto))
-            texts.append(UserMessage(text, datetime.fromisoformat(at), "runtime", (), sources))
+            texts.append(Placed(0, 0, UserMessage(text, datetime.fromisoformat(at), "runtime", (), sources)))
     return texts, upto, short
 
 
@@ -168,13 +168,13 @@ def shown(store: Store, session: int, context: int, *, with_lines: bool = True) 
     found = placed_of(store, store.rows(sql, session, context, upto))
     for chars, last in short:
         found = shortened_upto(found, last, chars)
-    return [*(Placed(0, 0, text) for text in texts), *found]
+    return [*texts, *found]
 
 
 def placed_of(store: Store, rows: Sequence[tuple[int, int, str]]) -> list[Placed]:
     try:
         # one parse of the whole is several times quicker than one of each row
-        bodies = json.loads(f"[{','.join(body for _, _, body in rows)}]")
+        bodies = json.loads(f"[{','.join([body for _, _, body in rows])}]")
         return [Placed(id_, turn, _message(store, body)) for (id_, turn, _), body in zip(rows, bodies, strict=True)]
     except (KeyError, ValueError, TypeError, AttributeError):
         found = ((id_, turn, _undamaged(store, text)) for id_, turn, text in rows)

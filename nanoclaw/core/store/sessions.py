@@ -74,7 +74,7 @@ def past_counts(store: Store, model: str, limit: int = 20) -> list[tuple[int, in
         "SELECT estimated, input_tokens FROM usage WHERE model = ? AND estimated > 0 AND is_reported"
         " ORDER BY id DESC LIMIT ?"
     )
-    return [(estimated, reported) for estimated, reported in reversed(store.rows(sql, model, limit))]
+    return store.rows(sql, model, limit)[::-1]
 
 
 T = TypeVar("T")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from nanoclaw import bootstrap_files
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.beneath.reach import Reach
+from nanoclaw.bootstrap_files import sha256_of
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file, without_also
 from nanoclaw.plugins.memory.origins import Origins
@@ -71,17 +71,17 @@ class FactsFile:
         state = self._kept()
         added = self._added(text, state) if state else None
         if state is None or added is None:
-            now = _State(_sha256(text), len(text), _sha256(text), len(text))
+            now = _State(sha256_of(text), len(text), sha256_of(text), len(text))
         else:
-            now = state._replace(last=_sha256(text), last_characters=len(text))
+            now = state._replace(last=sha256_of(text), last_characters=len(text))
         if now != state:
             self._keep(now)
-        return Facts(text, now.version, "", self._found(added or []))
+        return Facts(text, now.version, "", self._found(added) if added else ())
 
     def _added(self, text: str, state: _State) -> list[str] | None:
         """The lines below those of the version; None when any other line changed, or they are not few."""
         rest = text[state.version_characters :]
-        is_same = _sha256(text[: state.last_characters]) == state.last
+        is_same = sha256_of(text[: state.last_characters]) == state.last
         if not is_same or (state.last_characters and text[state.last_characters :][:1] not in ("", "\n")):
             return None
         lines = [line for line in rest.split("\n") if line.strip()]
@@ -92,8 +92,6 @@ class FactsFile:
 
     def _found(self, lines: list[str]) -> tuple[Hit, ...]:
         """The lines as a search would find them."""
-        if not lines:
-            return ()
         every: list[str] = []
         with suppress(WorkspaceError):  # a link within the workspace is shown, and no search looks at it
             every = lines_of(read_memory_file(self._reach.root, NAME) or "")
@@ -108,10 +106,8 @@ class FactsFile:
         return self._state
 
     def _keep(self, state: _State) -> None:
-        self._state = state
+        is_first, self._state = self._state is None, state
+        if is_first and not state.last_characters:  # there is nothing yet that a line could be added to
+            return
         with suppress(OSError):  # the next start may then begin another version: a miss of the provider's cache
             write_atomically(self._state_file, json.dumps(state._asdict()), 0o600)
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

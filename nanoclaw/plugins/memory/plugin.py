@@ -145,7 +145,7 @@ class Memory(Plugin):
         text = "\n\n".join(["# Memory", *parts]) if parts else ""
         source = "MEMORY.md, notes" if notes else "MEMORY.md"
         diagnostics = (f"{facts.problem} MEMORY.md",) if facts.problem else ()
-        return Section("memory", "Memory", text, False, source, facts.version, diagnostics, _refs(notes))
+        return Section("memory", "Memory", text, False, source, facts.version, diagnostics, tuple(map(_ref, notes)))
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model notes that this message brings up, and facts that were added by hand, each once a context."""
@@ -176,7 +176,7 @@ class Memory(Plugin):
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes if not self._sources(note)]
         return draft._replace(
             remarks=(*draft.remarks, *remarks),
-            notes=(*draft.notes, *_refs(notes)),
+            notes=(*draft.notes, *map(_ref, notes)),
             others=(
                 *draft.others,
                 *((by, "\n".join(text for one, text in others if one == by)) for by in dict(others)),
@@ -329,8 +329,8 @@ def _is_open(profile: Profile) -> bool:
     return profile.name != "helper" and (profile.only is None or "memory_add" in profile.only)
 
 
-def _refs(notes: Iterable[Hit]) -> tuple[NoteRef, ...]:
-    return tuple(NoteRef(note.file, note.start, note.end, note.score) for note in notes)
+def _ref(note: Hit) -> NoteRef:
+    return NoteRef(note.file, note.start, note.end, note.score)
 
 
 def _note_line(note: Hit) -> str:

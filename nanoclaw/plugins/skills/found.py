@@ -64,19 +64,22 @@ class FoundSkills:
         commands = self._host.environment.get("PATH", os.defpath).split(os.pathsep)
         return tuple(found), bootstrap_files.stamp(Path(), commands)
 
+    def every(self) -> tuple[Skill, ...]:
+        """All skills by name, hidden and broken ones and drafts too."""
+        return skills.survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
+
     def surveyed(self) -> list[tuple[Skill, str]]:
-        """All skills by name, each with its source; hidden and broken ones and drafts too."""
-        found = skills.survey(self._sources, self._means(self._host.profile("person")), self.pins.judge())
-        return [(skill, self._sources[skill.folder.parent]) for skill in found]
+        """The same, each with its source."""
+        return [(skill, self._sources[skill.folder.parent]) for skill in self.every()]
 
     def located(self, name: str) -> Path:
         """The SKILL.md of a skill that may be used, also if it lacks something. Raises SkillError."""
-        return skills.find([skill._replace(missing=()) for skill, _ in self.surveyed()], name).path
+        return skills.find([skill._replace(missing=()) for skill in self.every()], name).path
 
     def drafts(self) -> list[Skill]:
         """Those that the owner has not looked at as they are now, looked for when something has changed."""
         if (stamp := self.stamp) != self._drafts[0]:
-            self._drafts = stamp, [skill for skill, _ in self.surveyed() if skill.draft]
+            self._drafts = stamp, [skill for skill in self.every() if skill.draft]
         return self._drafts[1]
 
     def searchable(self, profile: Profile) -> tuple[Skill, ...]:
@@ -93,22 +96,18 @@ class FoundSkills:
 
     def shown(self, profile: Profile, query: str = "") -> PromptSkills:
         """Those that fit the question best where there is no room for all."""
-        bodies, listed, left, shortened = dict[str, str](), list[Skill](), ACTIVE_LIMIT, set[str]()
-        broken, means = list[Skill](), self._means(profile)
-        every = found = skills.discover(self._sources, means, broken.append, self.pins.judge())
-        whole = {skill for skill in found if skill.always and not skill.missing}
-        always = [framed(skill.name, skills.body(skill)) if skill in whole else "" for skill in found]
-        texts = dict(zip(found, always, strict=True))
-        if sum(map(len, always)) > ACTIVE_LIMIT:
-            found = skills.by_fit(found, query)
-        for skill in found:
-            if (text := texts[skill]) and len(text) <= left:
+        bodies, left, shortened, broken = dict[str, str](), ACTIVE_LIMIT, set[str](), list[Skill]()
+        means = self._means(profile)
+        every = skills.discover(self._sources, means, broken.append, self.pins.judge())
+        texts = {one: framed(one.name, skills.body(one)) for one in every if one.always and not one.missing}
+        has_room = sum(map(len, texts.values())) <= ACTIVE_LIMIT
+        for skill in texts if has_room else skills.by_fit(tuple(texts), query):
+            if len(text := texts[skill]) <= left:
                 bodies[skill.name] = text
                 left -= len(text)
             else:
-                listed.append(skill)
-                shortened |= {"active_skills"} if text else set()
-        listed.sort(key=lambda skill: skill.name)
+                shortened.add("active_skills")
+        listed = [skill for skill in every if skill.name not in bodies]
         self.broken = frozenset(f"the skill {skills.shown(one.path)} is off: {one.problem}" for one in broken)
         choice, most = summary(tuple(listed), sys.maxsize), MOST_LISTED if "tool_search" in means.tools else None
         if len(choice) > skills.SUMMARY_CHARACTERS or (most and len(listed) > most):
@@ -116,7 +115,7 @@ class FoundSkills:
             shortened.add("skills")
         version = ""
         if shortened:
-            all_of_them = "".join([*always, summary(every, sys.maxsize)])
+            all_of_them = "".join([*texts.values(), summary(every, sys.maxsize)])
             version = sha256(all_of_them.encode("utf-8", "replace")).hexdigest()
         return PromptSkills(bodies, escape(choice), frozenset(shortened), version)
 

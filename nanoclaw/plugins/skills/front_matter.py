@@ -55,11 +55,11 @@ def parse(block: bytes) -> Mapping[str, Field]:
             lines[index] = ""
         elif line.strip() and not starts:
             raise SkillError(f"line {index + 2}: its front matter has no 'key: value' there")
-    ends = [index for index, _ in starts[1:]] + [len(lines)]
-    return {
-        match[1]: Field(index + 2, _value(match[1], (match[2] or "").strip(" \t"), lines[index:end], index + 2))
-        for (index, match), end in zip(starts, ends, strict=True)
-    }
+    fields, ends = dict[str, Field](), [index for index, _ in starts[1:]] + [len(lines)]
+    for (index, match), end in zip(starts, ends, strict=True):
+        key, first = match[1], (match[2] or "").strip(" \t")
+        fields[key] = Field(index + 2, _value(key, first, lines[index:end], index + 2))
+    return fields
 
 
 def _value(key: str, first: str, lines: list[str], number: int) -> object:

@@ -78,15 +78,13 @@ class Skills(Plugin):
         shown = self.public.shown(profile, query)
         active = "\n\n".join(["# Active skills", *shown.bodies.values()]) if shown.bodies else ""
         listed = f"# Skills\n\n{ABOUT}\n\n{shown.summary}" if shown.summary else ""
-        about = (
-            ("active_skills", "Active skills", active, ", ".join(shown.bodies)),
-            ("skills", "Skills", listed, "skills"),
-        )
-        cut = ("section_truncated",)
-        return [
-            Section(id_, title, text, source=source, version=shown.version, diagnostics=cut * (id_ in shown.shortened))
-            for id_, title, text, source in about
-        ]
+        of_active = Section("active_skills", "Active skills", active, True, ", ".join(shown.bodies), shown.version)
+        of_all = Section("skills", "Skills", listed, True, "skills", shown.version)
+        if "active_skills" in shown.shortened:
+            of_active = of_active._replace(diagnostics=("section_truncated",))
+        if "skills" in shown.shortened:
+            of_all = of_all._replace(diagnostics=("section_truncated",))
+        return [of_active, of_all]
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:
         """Tell of broken skills: once as long as each is broken as it is, whichever process tells."""
@@ -112,7 +110,7 @@ class Skills(Plugin):
     def _skill(self, said: Said, tx: Tx) -> str | UserMessage:
         from nanoclaw.plugins.skills.skills import by_hand, find
 
-        found = [skill for skill, _ in self.public.surveyed()]
+        found = self.public.every()
         if not said.argument:
             return _listed(found)
         name, task = (*said.argument.split(maxsplit=1), "")[:2]

@@ -11,8 +11,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -98,7 +99,7 @@ def survey(folders: Iterable[Path], means: Means = NO_MEANS, judge: Judge = lamb
                 broken.append(loaded)
             elif loaded.name not in found:
                 found[loaded.name] = _measured(loaded, requires, means, path_of_commands) if requires else loaded
-    return tuple(sorted((*found.values(), *broken), key=lambda skill: (skill.name, bool(skill.problem or skill.draft))))
+    return tuple(sorted((*found.values(), *broken), key=attrgetter("name")))
 
 
 def find(skills: Sequence[Skill], name: str) -> Skill:
@@ -230,18 +231,14 @@ def _load(path: str, folder: str, stamp: _Stamp) -> tuple[Skill, Requirements]:
     """A skill and its requirements; whether they are met may change while the file does not."""
     file = Path(path)
     try:
-        return _read(file, Path(folder), stamp)
+        if stamp and not stat.S_ISREG(stamp[-1]):
+            raise SkillError("line 1: it is not a plain file")
+        with _opened(file, Path(folder)) as opened:
+            return parsed(opened.read(front_matter.LONGEST_BYTES + 8), file)
     except SkillError as error:
         return Skill(file.parent.name, "", file, problem=str(error)), {}
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a cycle of links, until Python 3.13
         return Skill(file.parent.name, "", file, problem=f"line 1: it cannot be read: {error}"), {}
-
-
-def _read(file: Path, folder: Path, stamp: _Stamp) -> tuple[Skill, Requirements]:
-    if stamp and not stat.S_ISREG(stamp[-1]):
-        raise SkillError("line 1: it is not a plain file")
-    with _opened(file, folder) as opened:
-        return parsed(opened.read(front_matter.LONGEST_BYTES + 8), file)
 
 
 def _opened(file: Path, folder: Path) -> BinaryIO:
@@ -261,15 +258,12 @@ def parsed(content: bytes, file: Path) -> tuple[Skill, Requirements]:
     if len(description) > DESCRIPTION_CHARACTERS:
         description = description[: DESCRIPTION_CHARACTERS - 1] + "…"
     values = {key: field.value for key, field in front.items()}
-    always = _is_true(values.get("always")) or any(
-        _is_true(_ours(values, key).get("always")) for key in _ALWAYS_NAMESPACES
-    )
-    hidden = _is_true(values.get("disable-model-invocation"))
-    return Skill(name, description, file, always, hidden=hidden), _requirements(values)
-
-
-_ALWAYS_NAMESPACES = ("nanoclaw", "nanobot")
-"""Namespaces whose `always` means the same as ours; OpenClaw's only lists a skill whatever it lacks, as we do."""
+    metadata = _mapping(values.get("metadata"))
+    ours = {name: _mapping(metadata.get(name)) for name in NAMESPACES}
+    # OpenClaw's `always` only lists a skill whatever it lacks, as we do
+    always = _is_true(values, "always") or _is_true(ours["nanoclaw"], "always") or _is_true(ours["nanobot"], "always")
+    hidden = _is_true(values, "disable-model-invocation")
+    return Skill(name, description, file, always, hidden=hidden), _requirements(values, metadata, ours)
 
 
 def _text(front: Mapping[str, Field], key: str) -> str:
@@ -280,18 +274,19 @@ def _text(front: Mapping[str, Field], key: str) -> str:
     return text
 
 
-def _ours(front: Mapping[str, object], namespace: str) -> Mapping[str, object]:
-    return _mapping(_mapping(front.get("metadata")).get(namespace))
-
-
-def _requirements(front: Mapping[str, object]) -> Requirements:
+def _requirements(
+    front: Mapping[str, object], metadata: Mapping[str, object], ours: Mapping[str, Mapping[str, object]]
+) -> Requirements:
     """Requirements by kind: nested or flat, in a namespace, in `metadata` or at the top; the first found counts."""
-    namespace = next((name for name in NAMESPACES if _ours(front, name)), "")
-    ours, metadata = _ours(front, namespace), _mapping(front.get("metadata"))
-    places = [_mapping(ours.get("requires")), ours, _mapping(metadata.get("requires")), _mapping(front.get("requires"))]
-    kinds = _KINDS if namespace == "nanoclaw" else _KINDS[:-1]  # other programs' tools have other names
-    found = {kind: next(filter(None, (_names(place.get(kind)) for place in places)), ()) for kind in kinds}
-    return {kind: names for kind, names in found.items() if names}
+    own = next(filter(None, ours.values()), {})
+    places = [_mapping(own.get("requires")), own, _mapping(metadata.get("requires")), _mapping(front.get("requires"))]
+    found = dict[str, tuple[str, ...]]()
+    for kind in _KINDS if ours["nanoclaw"] else _KINDS[:-1]:  # other programs' tools have other names
+        for place in places:
+            if names := _names(place.get(kind)):
+                found[kind] = names
+                break
+    return found
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -306,32 +301,33 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed if isinstance(name, str) and name.strip())
 
 
-def _is_true(value: object) -> bool:
-    return str(value).lower() in ("true", "yes", "on", "1")
+def _is_true(front: Mapping[str, object], key: str) -> bool:
+    return str(front.get(key)).lower() in ("true", "yes", "on", "1")
 
 
 # --- what is missing -------------------------------------------------------------------------------------------------
 
 
 def _measured(skill: Skill, requires: Requirements, means: Means, path: str) -> Skill:
-    tools = [f"{name} (tool)" for name in requires.get("tools", ()) if name not in means.tools]
-    missing = (*_missing(requires, means, path), *tools)
+    """The skill, with what this run lacks for it."""
+    which = partial(shutil.which, path=path)
+    asked: tuple[tuple[str, str, Callable[[str], object]], ...] = (
+        ("bins", "command", which),
+        ("env", "environment", means.environment.get),
+        ("config", "config", means.setting),
+        ("tools", "tool", means.tools.__contains__),
+    )
+    missing = [f"{name} ({what})" for kind, what, has in asked for name in requires.get(kind, ()) if not has(name)]
+    if (any_of := requires.get("anyBins")) and not any(map(which, any_of)):
+        missing.append(f"one of {', '.join(any_of)} (command)")
+    systems = {_SYSTEMS.get(name.lower(), name.lower()) for name in requires.get("os", ())}
+    if systems and sys.platform not in systems:
+        missing.append(f"{' or '.join(requires['os'])} (system)")
     withheld = tuple(name for name in requires.get("env", ()) if name in means.withheld)
     if not missing and not withheld:
         return skill
-    return skill._replace(missing=missing, withheld=withheld, hidden=skill.hidden or bool(tools))
-
-
-def _missing(requires: Requirements, means: Means, path: str) -> Iterator[str]:
-    yield from (f"{name} (command)" for name in requires.get("bins", ()) if not shutil.which(name, path=path))
-    any_of = requires.get("anyBins", ())
-    if any_of and not any(shutil.which(name, path=path) for name in any_of):
-        yield f"one of {', '.join(any_of)} (command)"
-    yield from (f"{name} (environment)" for name in requires.get("env", ()) if not means.environment.get(name))
-    yield from (f"{name} (config)" for name in requires.get("config", ()) if not means.setting(name))
-    systems = {_SYSTEMS.get(name.lower(), name.lower()) for name in requires.get("os", ())}
-    if systems and sys.platform not in systems:
-        yield f"{' or '.join(requires['os'])} (system)"
+    hidden = skill.hidden or not means.tools.issuperset(requires.get("tools", ()))
+    return skill._replace(missing=tuple(missing), withheld=withheld, hidden=hidden)
 
 
 _SYSTEMS = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}

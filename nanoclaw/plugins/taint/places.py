@@ -100,6 +100,8 @@ class Places:
     def _downloads(self) -> list[str]:
         """Folders of downloads that tools may open: that of the desktop, and those that are called so."""
         reach = [*map(os.path.realpath, (*self._host.reach.read, *self._host.reach.write))]
+        if not reach:
+            return []
         own = [
             self._home / "Downloads",
             *(one for one in reach if Path(one).name.casefold() in ("download", "downloads")),

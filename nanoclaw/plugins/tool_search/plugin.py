@@ -91,9 +91,9 @@ class ToolSearch(Plugin):
         left_out, skills = _left_out(others, self._most, own), self._skills(profile)
         if not left_out and not skills and not self._may_come():
             return others
-        kept = {spec.name for spec in others} - {spec.name for spec in left_out}
+        gone = [spec.name for spec in left_out]
         search = own[0]._replace(description=f"{own[0].description}{_what(left_out, len(skills))}")
-        return [search if spec.name == SEARCH else spec for spec in specs if spec in own or spec.name in kept]
+        return [search if spec.name == SEARCH else spec for spec in specs if spec.name not in gone]
 
     def _skills(self, profile: Profile) -> Sequence[Any]:
         """All skills, where the prompt has not all of them."""
@@ -158,10 +158,9 @@ def _left_out(specs: Sequence[ToolSpec], most: int, own: Sequence[ToolSpec]) -> 
         return []
     budget = room = most - sum(map(_tokens, own))
     while True:
-        left_out = _beyond(specs, sizes, room)
-        kept = sum(sizes.values()) - sum(sizes[spec.name] for spec in left_out)
+        left_out, free = _beyond(specs, sizes, room)
         named = estimate(_what(left_out, 1))
-        if kept + named <= budget or room <= 0:
+        if room - free + named <= budget or room <= 0:
             return left_out
         room = min(budget - named, room - 1)
 
@@ -176,14 +175,15 @@ def _without_few(specs: Sequence[ToolSpec], room: int) -> list[ToolSpec]:
     return rest
 
 
-def _beyond(specs: Sequence[ToolSpec], sizes: Mapping[str, int], room: int) -> list[ToolSpec]:
-    """In their order, those that are left when the more important ones have taken the room; of servers all."""
+def _beyond(specs: Sequence[ToolSpec], sizes: Mapping[str, int], room: int) -> tuple[list[ToolSpec], int]:
+    """In their order, those that are left when the more important ones have taken the room, and what is free of it; of
+    servers all are left."""
     kept = set[str]()
     for spec in sorted(specs, key=_place):
         if not _server(spec) and sizes[spec.name] <= room:
             kept.add(spec.name)
             room -= sizes[spec.name]
-    return [spec for spec in specs if spec.name not in kept]
+    return [spec for spec in specs if spec.name not in kept], room
 
 
 def _place(spec: ToolSpec) -> tuple[int, int]:

@@ -159,7 +159,7 @@ def test_a_skill_written_for_openclaw_works_unchanged(tmp_path: Path) -> None:
     path = written(tmp_path, "coder", text)
     (found,) = discover([tmp_path])
     assert found.description == "Delegate to `x`: not for small edits."
-    assert found.missing == ("one of no-a, no-b (command)", "skills.entries.coder.enabled (config)")
+    assert found.missing == ("skills.entries.coder.enabled (config)", "one of no-a, no-b (command)")
     assert not found.always  # there it only says: list it whatever it lacks
     assert body(found) == f"Run {path.parent}/scripts/go.sh"
 
