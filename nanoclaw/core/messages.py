@@ -430,3 +430,9 @@ class Outbound(NamedTuple):
     at: datetime | None = None
     outside: str = ""
     came: datetime | None = None
+
+    @property
+    def row(self) -> int:
+        """The number of its row of the outbox, by which its key begins; 0 for one without."""
+        row = self.key.partition(".")[0]
+        return int(row) if row.isdecimal() else 0

@@ -345,8 +345,8 @@ class Terminals:
         terminal = AttachedChat(line, address, midway=address in self._turning)
         if isinstance(seen, int) and 0 <= seen < LAST:
             stored = self._host.shown_since(address, seen)
-            last = max([seen, *(_row(one) for one in stored)])
-            terminal.catch_up([*stored, *(one for one in self._just if one.address == address and _row(one) > last)])
+            last = max([seen, *(one.row for one in stored)])
+            terminal.catch_up([*stored, *(one for one in self._just if one.address == address and one.row > last)])
         if not self.serves(Outbound(address, "")):
             self._tell_waiting(terminal)
         for question in self._host.questions(address):
@@ -437,12 +437,6 @@ class Terminals:
                 if "stop" in await line.receive():
                     stop = UserMessage("/stop", self._clock())
                     await self._deliver(Inbound(address, "owner", os.urandom(8).hex(), stop))
-
-
-def _row(outbound: Outbound) -> int:
-    """The number of its row of the outbox, by which its key begins; 0 for one without."""
-    row = outbound.key.partition(".")[0]
-    return int(row) if row.isdecimal() else 0
 
 
 def _peer(writer: asyncio.StreamWriter) -> int | None:

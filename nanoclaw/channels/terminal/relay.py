@@ -67,7 +67,7 @@ class Relay:
 
     async def send(self, outbound: Outbound) -> str:
         shown = await self._terminal.send(outbound)
-        self.seen = max(self.seen, int(outbound.key.partition(".")[0] or 0))
+        self.seen = max(self.seen, outbound.row)
         return shown
 
     def show(self, address: Address, event: Event) -> None:

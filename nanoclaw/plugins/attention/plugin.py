@@ -80,7 +80,7 @@ class Attention(Plugin):
 
     def before_send(self, outbound: Outbound, why: str, tx: Tx) -> Later | None:
         """Hold what can wait until the next of the hours; the first that is due then makes the digest of its chat."""
-        row, now = int(outbound.key), self._host.now()
+        row, now = outbound.row, self._host.now()
         sql = "SELECT 1 FROM attention_told WHERE outbox = ?"
         if outbound.came is None or not self._times or tx.execute(sql, row):
             return None

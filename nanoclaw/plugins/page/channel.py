@@ -197,7 +197,7 @@ class PageChannel:
     async def send(self, outbound: Outbound) -> str:
         from nanoclaw.plugins.page.live import of_text
 
-        row = outbound.key.partition(".")[0]
+        row = str(outbound.row)
         buttons = [list(one) for one in outbound.buttons]
         item = of_text(f"o{row}", outbound.text, at=self.host.now().isoformat(), buttons=buttons)
         key, names = conversation(outbound.address), [Path(one).name for one in outbound.files]
