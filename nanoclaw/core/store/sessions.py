@@ -70,11 +70,8 @@ def record(
 
 def past_counts(store: Store, model: str, limit: int = 20) -> list[tuple[int, int]]:
     """The newest pairs of our own count and the provider's, oldest first."""
-    sql = (
-        "SELECT estimated, input_tokens FROM usage WHERE model = ? AND estimated > 0 AND is_reported"
-        " ORDER BY id DESC LIMIT ?"
-    )
-    return store.rows(sql, model, limit)[::-1]
+    sql = "SELECT estimated, input_tokens FROM usage WHERE model = ? AND estimated > 0 AND is_reported ORDER BY id DESC"
+    return store.rows(f"{sql} LIMIT ?", model, limit)[::-1]
 
 
 T = TypeVar("T")
