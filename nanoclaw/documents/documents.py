@@ -84,8 +84,7 @@ def document_text(
 
 
 def pages_of(file: BinaryIO) -> list[str]:
-    """The text of each page of a PDF of the person's own. Raises DocumentError: the end of a sentence that says why there
-    is none."""
+    """The text of each page of a PDF of the person's own. Raises DocumentError, the end of a sentence on why not."""
     from nanoclaw.documents.reader import OWN_PDF
 
     found = _read(file, OWN_PDF, "it", PDF_CHARACTERS, lambda: False, PDF_SECONDS)
