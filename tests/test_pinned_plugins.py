@@ -177,7 +177,11 @@ def test_adding_shows_all_asks_copies_pins_and_enables(tmp_path: Path, home: Hom
     source = birds(tmp_path / "somewhere")
     (home.root / "config.toml").write_text("# mine\n[limits]\nrounds = 3\n")
     asked = home.run("plugins", "add", str(source), check=1)
-    assert "The plugin birds\n" in asked.out and 'NAME = "heron"' in asked.out and "--yes" in asked.err
+    assert (
+        "The plugin birds, with the hooks commands\n" in asked.out
+        and 'NAME = "heron"' in asked.out
+        and "--yes" in asked.err
+    )
     assert not (home.root / "plugins").exists()
     assert "is pinned as it is" in home.run("plugins", "add", str(source), "--yes").out
     assert (home.root / "config.toml").read_text() == '# mine\n[limits]\nrounds = 3\n\n[plugins]\nenabled = ["birds"]\n'

@@ -125,7 +125,7 @@ def add(config: Config, options: Options) -> int:
     """Show a whole plugin, ask, copy it into the home, pin the version shown, and enable it."""
     with _errors(str(options.path)):
         package = _read(options.path)
-    name = _name(package)
+    name, _ = _named(package)
     if not name.isidentifier() or not name.isascii() or name in build.BUILT_IN:
         why = "is a built-in plugin" if name in build.BUILT_IN else "must be a word of letters, digits and _"
         raise ConfigError(f"its name {name!r} {why}: give it another one in its text.")
@@ -167,8 +167,8 @@ def remove(config: Config, options: Options) -> int:
     return 0
 
 
-def _name(package: Package) -> str:
-    """The name of the plugin in a package, which is not run for that. Raises ConfigError if there is none."""
+def _named(package: Package) -> tuple[str, list[str]]:
+    """Name and hooks of the plugin in a package, which is not run for that. Raises ConfigError if there is none."""
     if not (main := third_party.main_of(package.files.keys())):
         raise ConfigError("there is no __init__.py in it")
     for path in sorted(package.files, key=lambda one: one != main):
@@ -178,19 +178,21 @@ def _name(package: Package) -> str:
             raise ConfigError(f"{path} is not readable Python: {error}") from error
         for one in ast.walk(tree):
             if isinstance(one, ast.ClassDef) and any(ast.unparse(base).endswith("Plugin") for base in one.bases):
+                methods = [each.name for each in one.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
                 for part in one.body:
                     match part:
-                        case ast.Assign([ast.Name("name")], ast.Constant(str(name))):
-                            return name
-                        case ast.AnnAssign(ast.Name("name"), _, ast.Constant(str(name))):
-                            return name
+                        case ast.Assign([ast.Name("name")], ast.Constant(str(name))) | ast.AnnAssign(
+                            ast.Name("name"), _, ast.Constant(str(name))
+                        ):
+                            return name, [one for one in methods if one in NAMED]
     raise ConfigError('there is no class in it that is a Plugin and has a name = "…"')
 
 
 def _lines(package: Package, pin: PackagePin | None) -> Iterator[str]:
     """The whole plugin; after an earlier review, what has changed since."""
     try:
-        yield f"The plugin {revealed(_name(package))}"
+        name, hooks = _named(package)
+        yield revealed(f"The plugin {name}, with the hooks {', '.join(hooks) or 'of others'}")
     except ConfigError as error:
         yield f"It cannot be loaded: {revealed(str(error))}"
     yield "A plugin runs with all rights of this program: only its text says what it does."

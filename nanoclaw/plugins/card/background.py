@@ -1,14 +1,17 @@
 """Commands that run on in the background: judged by the disk when they end, whenever that is.
 
 What happens while another call runs is that call's, as nobody can tell two programs apart by what they leave; what
-happens between calls is the background's.
+happens between calls is the background's. The state before is on disk, so that a crash hides nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError
@@ -69,7 +72,7 @@ class BackgroundCommands:
         deletions: int,
     ) -> None:
         self._host, self._held, self._turns, self._made_watch = host, held, turns, watch
-        self._deletions, self._begun = deletions, dict[int, _Begun]()
+        self._deletions = deletions
 
     @property
     def _watch(self) -> CommandWatch:
@@ -78,6 +81,36 @@ class BackgroundCommands:
     def is_again(self, path: str, was: os.stat_result) -> bool:
         """True for a file that has what it had when it `was` listed before a command, as after it was put back."""
         return self._watch.is_again(path, was)
+
+    @cached_property
+    def _begun(self) -> dict[int, _Begun]:
+        """Those that run, and those of an earlier program that were not judged yet."""
+        from nanoclaw.snapshots.saved import load
+
+        found = dict[int, _Begun]()
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            try:
+                before, note = load(path)
+                found[int(path.name)] = _Begun(before, str(note["name"]), int(note["free"]))
+            except (OSError, ValueError, LookupError, TypeError):  # a draft, or damaged
+                path.unlink(missing_ok=True)
+        return found
+
+    @property
+    def _folder(self) -> Path:
+        return self._watch.folder / "begun"
+
+    async def _keep(self, process: int, begun: _Begun) -> None:
+        from nanoclaw.snapshots.saved import save
+
+        self._begun[process] = begun
+        path, note = self._folder / str(process), {"name": begun.name, "free": begun.free}
+        try:
+            await asyncio.to_thread(save, path, begun.before, note)
+        except OSError as error:
+            self._host.log.warning("after a crash what process {} deletes will not be reported: {}", process, error)
+        if process not in self._begun:
+            path.unlink(missing_ok=True)
 
     @property
     def names(self) -> list[str]:
@@ -90,6 +123,9 @@ class BackgroundCommands:
 
         return frozenset(name_of(found) for one in self._begun.values() for found in one.before.files.values())
 
+    def forget(self) -> None:
+        vars(self).pop("_begun", None)
+
     # --- from start to end -------------------------------------------------------------------------------------------
 
     async def began(self, process: int, command: str, turn: int, call: str) -> None:
@@ -100,11 +136,12 @@ class BackgroundCommands:
         before, made = await self._watch.snapshot(), known.made | known.written(self._watch.root)
         before = before._replace(files={path: at for path, at in before.files.items() if path not in made})
         name = f"process {process} ({quoted(command)})"
-        self._begun[process] = _Begun(before, name, self._deletions - known.deleted)
+        await self._keep(process, _Begun(before, name, self._deletions - known.deleted))
 
     def dropped(self, process: int) -> None:
         """Take back that a command began."""
         self._begun.pop(process, None)
+        (self._folder / str(process)).unlink(missing_ok=True)
 
     async def pass_over(self, before: FileListing) -> None:
         """Leave out what happened since: it is the work of a call that has ended."""
@@ -113,8 +150,10 @@ class BackgroundCommands:
         from nanoclaw.snapshots.listing import passed_over
 
         after = await self._watch.snapshot()
-        for process, one in self._begun.items():
-            self._begun[process] = one._replace(before=passed_over(one.before, before, after))
+        for process, one in [*self._begun.items()]:
+            passed = passed_over(one.before, before, after)
+            if process in self._begun and passed != one.before:
+                await self._keep(process, one._replace(before=passed))
 
     async def ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
         """Judge a command that has ended, and restore what it took away where that goes too far; words about that. A

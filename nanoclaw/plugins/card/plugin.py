@@ -81,6 +81,7 @@ class PlanCard(Plugin):
 
     def reload(self) -> None:
         self._watch.forget()
+        self.public.forget()
 
     # --- a message ---------------------------------------------------------------------------------------------------
 

@@ -52,16 +52,31 @@ async def go_on(kind: str, answer: str, root: Path, watch: Watch | None) -> None
 async def broken(kind: str, answer: str, root: Path, kills: int) -> list[str]:
     async with begun(kind, root, None) as program:
         steps, cards = len(program.rows("SELECT 1 FROM card_held")), len(program.rows("SELECT 1 FROM approvals_asks"))
+    found = _of_command(root, kills, cards, answer == "yes")
+    if kind == "a command in the background" and kills < 2 and not (answer == "yes" and cards):
+        found += different(kept=(_kept(root), ALL))
+    return found + different(
+        steps=(steps, 0),
+        cards=(cards, min(cards, 1) if kills else 1),
+        begun=(_begun(root) if kills < 2 else [], []),
+    )
+
+
+def _of_command(root: Path, kills: int, cards: int, is_yes: bool) -> list[str]:
+    """What was killed before it was noted what the command took is not put back, and what was begun after a yes is not
+    done again."""
+    wanted = {True: {0} if not kills else {0, ALL}, False: {ALL} if cards or not kills else {0, ALL}}
     kept = _kept(root)
-    wanted = {0 if answer == "yes" else ALL} if not kills or (cards and answer == "no") else {0, ALL}
-    if kills and not cards and kind == "a command in the background":
-        wanted = {*range(ALL + 1)}  # it was killed with the program, and what it had done stays
-    found = [] if kept in wanted else [f"{kept} of {ALL} files are left in place of {wanted}"]
-    return found + different(steps=(steps, 0), cards=(cards, min(cards, 1) if kills else 1))
+    return [] if kept in wanted[is_yes] else [f"{kept} of {ALL} files are left in place of {wanted[is_yes]}"]
 
 
 def _kept(root: Path) -> int:
     return sum((root / "home" / "workspace" / name).exists() for name in LOST)
+
+
+def _begun(root: Path) -> list[Path]:
+    """Copies of what a command may take, which are gone when it is judged."""
+    return list((root / "home" / "snapshots" / "begun").glob("*"))
 
 
 STORIES = [

@@ -10,6 +10,7 @@ import pytest
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.snapshots.listing import FileLister, changes, passed_over
+from nanoclaw.snapshots.saved import load, save
 from tests.plugins.card.test_card import NAMES, fill, texts, there
 from tests.program import running, tools_plugin
 
@@ -46,6 +47,7 @@ async def test_too_much_is_put_back_at_the_end_and_asked_about_by_the_turn_that_
         await program.answer_with("Fine.")
         assert there(program) == left
         assert not program.rows("SELECT 1 FROM card_held")
+        assert not list((tmp_path / "snapshots" / "begun").iterdir())
 
 
 @pytest.mark.parametrize("last", [WAIT, STOP])
@@ -172,18 +174,21 @@ async def test_of_two_that_run_at_once_each_loss_counts_for_one(tmp_path: Path) 
         assert there(program) == ["five.txt"]
 
 
-def test_a_listing_passes_over_what_others_did(tmp_path: Path) -> None:
-    for name in ("a", "b", "c", "d"):
-        (tmp_path / name).write_text(name * 9)
+def test_a_listing_passes_over_what_others_did_also_from_disk(tmp_path: Path) -> None:
+    root, path = tmp_path / "root", tmp_path / "kept"
+    root.mkdir()
+    for name in ("a", "b", "c", "d\udcff\n"):
+        (root / name).write_text(name * 9, errors="surrogateescape")
     lister = FileLister()
-    before = lister.scan([tmp_path])
-    (tmp_path / "a").unlink()
-    (tmp_path / "b").write_text("other")
-    (tmp_path / "c").rename(tmp_path / "moved")
-    (tmp_path / "new").touch()
-    passed = passed_over(before, before, lister.scan([tmp_path]))
-    (tmp_path / "moved").unlink()
-    (tmp_path / "d").unlink()
-    found = changes(passed, lister.scan([tmp_path]))
-    gone, new = [str(tmp_path / "d"), str(tmp_path / "moved")], [str(tmp_path / "new")]
-    assert (sorted(found.gone), found.changed, found.new) == (gone, [], new)
+    before = lister.scan([root])
+    (root / "a").unlink()
+    (root / "b").write_text("other")
+    (root / "c").rename(root / "moved")
+    (root / "new").touch()
+    save(path, passed_over(before, before, lister.scan([root])), {"free": 3})
+    (root / "moved").unlink()
+    (root / "d\udcff\n").unlink()
+    passed, note = load(path)
+    found = changes(passed, lister.scan([root]))
+    assert (sorted(found.gone), found.changed) == ([str(root / "d\udcff\n"), str(root / "moved")], [])
+    assert (found.new, note) == ([str(root / "new")], {"free": 3})
