@@ -26,9 +26,6 @@ CHARACTERS = 12_000
 SECONDS = 8.0
 """Time limit for one document; what was read until then is used."""
 
-PDF_CHARACTERS, PDF_SECONDS = 2_000_000, 20.0
-"""The same for a PDF of which each page is wanted."""
-
 TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -76,21 +73,11 @@ def document_text(
     """Text of a document, an opened file from its beginning, cut to the budget. Raises DocumentError, also if
     `stopped()` says to end before there is any text."""
     suffix, name = Path(name).suffix, _one_line(name)
-    found = _read(file, suffix, name, budget_characters, stopped, SECONDS)
+    found = _read(file, suffix, name, budget_characters, stopped)
     text = "\n".join(_tidy("".join(found.text)))
     if not text:
         raise DocumentError(f"{name!r} {found.fault or 'took too long to be read. Save a smaller copy.'}")
     return DocumentText(", ".join(filter(None, (found.kind, found.parts))), text, _remark(name, text, found))
-
-
-def pages_of(file: BinaryIO) -> list[str]:
-    """The text of each page of a PDF of the person's own. Raises DocumentError, the end of a sentence on why not."""
-    from nanoclaw.documents.reader import OWN_PDF
-
-    found = _read(file, OWN_PDF, "it", PDF_CHARACTERS, lambda: False, PDF_SECONDS)
-    if not any(map(str.strip, found.pages)):
-        raise DocumentError(found.fault or "took too long to be read.")
-    return found.pages
 
 
 def read_document(
@@ -125,7 +112,6 @@ class _Found:
     late: bool = False
     total: int = 0
     text: list[str] = field(default_factory=list)
-    pages: list[str] = field(default_factory=list)
     heading: str = ""
 
     def update(self, said: Mapping[str, Any]) -> None:
@@ -136,22 +122,19 @@ class _Found:
         self.total = said.get("total", self.total)
         if "part" in said:
             self.part = _one_line(said["part"])
-            self.pages.append("")
             self.heading = "" if self.parts == "1 page" else f"\n\n[{self.part}]\n"
         if words := said.get("text", ""):
             if not words.isspace():  # a page without a word needs no heading
                 self.text.append(self.heading)
                 self.heading = ""
             self.text.append(words)
-            if self.pages:
-                self.pages[-1] += words
 
 
-def _read(file: BinaryIO, suffix: str, name: str, budget: int, stopped: Callable[[], bool], seconds: float) -> _Found:
+def _read(file: BinaryIO, suffix: str, name: str, budget: int, stopped: Callable[[], bool]) -> _Found:
     request = {
         "suffix": suffix,
         "budget": budget,
-        "seconds": int(seconds) + 1,
+        "seconds": int(SECONDS) + 1,
         "library_path": [entry for entry in sys.path if os.path.isabs(entry)],  # noqa: PTH117  (one string each)
     }
     try:
@@ -169,7 +152,7 @@ def _read(file: BinaryIO, suffix: str, name: str, budget: int, stopped: Callable
     with child:
         try:
             assert child.stdout is not None
-            said, late = _heard(child.stdout, stopped, seconds)
+            said, late = _heard(child.stdout, stopped)
         finally:
             child.kill()
     found = _Found(late=late)
@@ -192,9 +175,9 @@ main(sys.argv[2])
 """
 
 
-def _heard(pipe: IO[bytes], stopped: Callable[[], bool], seconds: float) -> tuple[bytes, bool]:
+def _heard(pipe: IO[bytes], stopped: Callable[[], bool]) -> tuple[bytes, bool]:
     """The child's output, and whether it had to be cut short."""
-    said, deadline = bytearray(), time.monotonic() + seconds
+    said, deadline = bytearray(), time.monotonic() + SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
         while time.monotonic() < deadline and not stopped():

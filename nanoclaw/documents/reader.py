@@ -24,9 +24,6 @@ LARGEST_FILE_BYTES = 200 * 10**6
 COUNTED_BYTES = 20 * 10**6
 """A larger text is not read on to count its characters when only some are shown."""
 
-OWN_PDF = "own.pdf"
-"""In place of a suffix: a PDF of the person's own, read by a library in C, twenty times as fast."""
-
 Say = Callable[[Mapping[str, Any]], None]
 """Takes findings by name: kind, parts ("3 pages"), part (the name of the next one), text, fault, cut, total."""
 
@@ -69,7 +66,7 @@ def _read(file: BinaryIO, suffix: str, text: Text, say: Say) -> None:
         raise Unreadable("is empty.")
     if b"%PDF-" in head[:1024]:
         _check_size(file)
-        (_read_own_pdf if suffix == OWN_PDF else _read_pdf)(file, text, say)
+        _read_pdf(file, text, say)
     elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         _check_size(file)
         from nanoclaw.documents.office import read_office
@@ -248,32 +245,13 @@ def _read_pdf(file: BinaryIO, text: Text, say: Say) -> None:
         raise Unreadable(
             f"is encrypted, and reading it needs the library cryptography: {install_command('documents')}"
         ) from None
-    _read_pages(len(reader.pages), lambda number: reader.pages[number].extract_text(), text, say)
-
-
-def _read_own_pdf(file: BinaryIO, text: Text, say: Say) -> None:
-    import pypdfium2
-
-    def words(number: int) -> str:
-        page = document[number]
-        found: str = page.get_textpage().get_text_bounded()
-        page.close()
-        return found
-
-    try:
-        document = pypdfium2.PdfDocument(file)
-    except pypdfium2.PdfiumError as error:
-        raise Unreadable("needs a password." if "password" in str(error) else "is damaged, or no PDF.") from None
-    _read_pages(len(document), words, text, say)
-
-
-def _read_pages(count: int, words_of: Callable[[int], str], text: Text, say: Say) -> None:
+    count = len(reader.pages)
     say({"kind": "PDF", "parts": counted(count, "page")})
     damage = ""
     for number in range(count):
         text.part(f"page {number + 1}")
         try:
-            words = words_of(number)
+            words = reader.pages[number].extract_text()
         except MemoryError:
             raise
         except Exception as error:  # one damaged page is no reason to leave out the others

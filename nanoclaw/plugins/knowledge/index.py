@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from nanoclaw import tokenizer
 from nanoclaw.beneath.paths import open_again
-from nanoclaw.documents.documents import pages_of
 from nanoclaw.plugins.knowledge import passages
+from nanoclaw.plugins.knowledge.pdf_pages import PdfReader
 
 TEXTS = {".md": True, ".markdown": True, ".txt": False, ".rst": False, ".org": False}
 """Suffixes of texts, and whether they are Markdown."""
@@ -65,13 +65,17 @@ class Library:
                 for path in known.keys() - found.keys():
                     _forget(db, known[path][0])
             new = [path for path, one in found.items() if path not in known or known[path][1:] != one]
-            for start in range(0, len(new), BATCH):
-                tell(f"reading {start} of {len(new)} files")
-                with db:
-                    for path in new[start : start + BATCH]:
-                        if path in known:
-                            _forget(db, known[path][0])
-                        self._add(db, path, *found[path])
+            reader = PdfReader()
+            try:
+                for start in range(0, len(new), BATCH):
+                    tell(f"reading {start} of {len(new)} files")
+                    with db:
+                        for path in new[start : start + BATCH]:
+                            if path in known:
+                                _forget(db, known[path][0])
+                            self._add(db, path, *found[path], reader)
+            finally:
+                reader.close()
 
     def found(self, query: str, most: int, tell: Callable[[str], None] = lambda text: None) -> list[Excerpt]:
         """The passages that fit best, the best first, of the files as they are now."""
@@ -123,19 +127,20 @@ class Library:
                 if _suffix(path) in (*TEXTS, ".pdf") and stat.S_ISREG(found.st_mode):
                     yield path, (found.st_mtime_ns, found.st_size)
 
-    def _add(self, db: sqlite3.Connection, path: str, changed: int, size: int) -> None:
+    def _add(self, db: sqlite3.Connection, path: str, changed: int, size: int, reader: PdfReader) -> None:
         found, problem, suffix = list[tuple[str, str]](), "", _suffix(path)
         most = PDF_BYTES if suffix == ".pdf" else TEXT_BYTES
         try:
             with open_again(path) as file:
-                if size > most:
-                    problem = f"has {size / 1e6:,.1f} MB, and {most / 1e6:g} MB are read"
-                elif suffix == ".pdf":
-                    found = [*passages.of_pages(pages_of(file))]
-                else:
-                    found = [*passages.of_text(_text(file.read(most)), is_markdown=TEXTS[suffix])]
-        except (OSError, ValueError) as error:  # those of PathError and DocumentError, too
-            problem = getattr(error, "strerror", None) or str(error).partition(". ")[0].rstrip(".")
+                content = file.read(most + 1)
+            if len(content) > most:
+                problem = f"has {size / 1e6:,.1f} MB, and {most / 1e6:g} MB are read"
+            elif suffix == ".pdf":
+                found = [*passages.of_pages(reader.pages(content))]
+            else:
+                found = [*passages.of_text(_text(content), is_markdown=TEXTS[suffix])]
+        except (OSError, ValueError) as error:  # those of PathError and PdfReader, too
+            problem = getattr(error, "strerror", None) or str(error)
         sql = "INSERT INTO files (path, changed, size, problem) VALUES (?, ?, ?, ?)"
         id_ = db.execute(sql, (path, changed, size, problem)).lastrowid or 0
         rows = (

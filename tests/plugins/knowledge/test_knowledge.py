@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.cli import run
-from nanoclaw.documents import documents
+from nanoclaw.plugins.knowledge import pdf_pages
 from nanoclaw.plugins.knowledge.index import Library
 from nanoclaw.plugins.knowledge.passages import of_text
 from nanoclaw.providers.scripted import ScriptedProvider, call
@@ -108,14 +108,17 @@ def test_a_file_that_cannot_be_read_is_named_and_stops_no_other(
     assert found(index, "rent") == ["Manuals/lease.pdf p. 1"]
     assert {name: why for name, _, why in index.files() if why} == {
         "Manuals/a.pdf": "is damaged, or no PDF",
-        "Manuals/b.pdf": "has no text in it, only pictures of text",
+        "Manuals/b.pdf": "has no text in it: it may be a scan",
         "Manuals/c.txt": "is no text",
         "Manuals/d.txt": "has 2.1 MB, and 2 MB are read",
     }
-    monkeypatch.setattr(documents, "PDF_SECONDS", 0.0)  # a reader that hangs
-    again = Library(tmp_path / "again.db", [docs])
-    assert found(again, "rent") == []
-    assert ("Manuals/lease.pdf", 0, "took too long to be read") in again.files()
+    monkeypatch.setattr(pdf_pages, "SECONDS", 0.0)  # a reader that hangs
+    reader, pdf = pdf_pages.PdfReader(), (docs / "lease.pdf").read_bytes()
+    with pytest.raises(ValueError, match="takes too long to be read"):
+        reader.pages(pdf)
+    monkeypatch.setattr(pdf_pages, "SECONDS", 60.0)
+    assert len(reader.pages(pdf)) == 2
+    reader.close()
 
 
 def test_a_damaged_index_is_made_again(tmp_path: Path, docs: Path) -> None:
