@@ -196,8 +196,7 @@ class Asks(Asker):
     def reminder(self, question: Question, place: Address) -> str:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""
         row = self._shown(question).get(place, 0)
-        is_for = row or (place == MAIN and not question.ask.options)
-        if not is_for or self._host.records.sent(row)[0] == "pending":
+        if not (row or (place == MAIN and not question.ask.options)) or self._host.records.sent(row)[0] == "pending":
             return ""
         options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
         is_cut = named(question) != question.ask.question

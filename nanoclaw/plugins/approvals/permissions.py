@@ -25,19 +25,11 @@ class ToolRules(NamedTuple):
 
     def parsed(self) -> dict[str, dict[Rule, tuple[str, ...]]]:
         """By profile, '' for all of them, the names under each rule. Raises ConfigError."""
-        if self.tools == ():
-            return {}
-        if not isinstance(self.tools, Mapping):
-            raise ConfigError("'tools' is a table: write [tools], and below it deny, ask or allow.")
-        found = {"": _lists("tools", {key: value for key, value in self.tools.items() if key not in PROFILES})}
-        for name in PROFILES:
-            if (table := self.tools.get(name)) is not None:
-                if not isinstance(table, Mapping):
-                    raise ConfigError(
-                        f"'tools.{name}' is a table: write [tools.{name}], and below it deny, ask or allow."
-                    )
-                found[name] = _lists(f"tools.{name}", table)
-        return found
+        own, found = self.tools, dict[str, dict[Rule, tuple[str, ...]]]()
+        if isinstance(own, Mapping):
+            found = {name: _lists(f"tools.{name}", own[name]) for name in PROFILES if own.get(name) is not None}
+            own = {key: value for key, value in own.items() if key not in PROFILES}
+        return {} if own == () else {"": _lists("tools", own), **found}
 
 
 class Permissions:
@@ -102,16 +94,16 @@ def near(name: str, known: Collection[str]) -> str:
     return f"did you mean {' or '.join(map(repr, found))}?" if found else f"there are {', '.join(sorted(known))}."
 
 
-def _lists(where: str, table: Mapping[str, Any]) -> dict[Rule, tuple[str, ...]]:
+def _lists(where: str, table: Any) -> dict[Rule, tuple[str, ...]]:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"'{where}' is a table: write [{where}], and below it deny, ask or allow.")
     found: dict[Rule, tuple[str, ...]] = {}
     for key, value in table.items():
         if key not in RULES:
             known = (*RULES, *PROFILES) if where == "tools" else RULES
             raise ConfigError(f"unknown key '{where}.{key}'; {near(key, known)}")
         if not isinstance(value, list) or not all(isinstance(one, str) and one.strip() for one in value):
-            raise ConfigError(
-                f'{where}.{key} must be a list of names of tools in quotes, such as ["exec", "github_*"].'
-            )
+            raise ConfigError(f'{where}.{key} must be a list of tools in quotes, such as ["exec", "github_*"].')
         found[key] = tuple(one.strip().casefold() for one in value)
     return found
 

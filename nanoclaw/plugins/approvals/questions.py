@@ -92,19 +92,22 @@ class OwnerQuestions(Asks):
         last = [] if quoted else [one for one in heard if _hears_all(one, place) or self._is_last_said(one, place)]
         named = [] if quoted else [one for one in heard if one.ask.options and option_of(text, one.ask.options)]
         owns = [one for one in named if one.turn and one.about == place]
-        if len(here) == 1 and (meant := last or owns):
+        one_named = named if len(named) == len(heard) == 1 else []
+        if (last or owns) and (meant := (last or owns) if len(here) == 1 else one_named):
             return self.answer(tx, meant[0].number, text, place)
-        if len(named) == len(heard) == 1 and (last or owns):
-            return self.answer(tx, named[0].number, text, place)
         is_word = yes_or_no(text) is not None and any(one.about == place for one in heard)
-        return self.which(text, place) if last or is_word else self._queued(tx, here, inbound)
+        is_unclear = len(here) == 1 and not (quoted or inbound.wait_limit) and _may_mean(here[0], text, place)
+        return self.which(text, place) if last or is_word or is_unclear else self._queued(tx, here, inbound)
 
     def which(self, text: str, place: Address) -> str:
-        """Ask back after words that do not tell which question they answer."""
+        """Ask back after words that do not tell which question they answer, or what the answer is."""
         reach = self._in_reach(place) or self.open()
         fitting = [one for one in reach if _meaning(one, text) is not None] or reach
-        named = " or ".join(commands(one, text) for one in fitting)
-        return f"Which question? Say {named}." if named else "No question is open."
+        said = " or ".join(commands(one, text) for one in fitting)
+        if len(fitting) != 1:
+            return f"Which question? Say {said}." if said else "No question is open."
+        asked = f"question {fitting[0].number} (“{named(fitting[0])}”)"
+        return f"Is that your answer to {asked}? Then say {said}. If it is something else, say it again after that."
 
     def _queued(self, tx: Tx, here: list[Question], inbound: Inbound) -> str | None:
         """Say why a message is not answered yet: the turn of this chat waits for the owner, unless this ends it."""
@@ -126,7 +129,7 @@ class OwnerQuestions(Asks):
     def _is_last_said(self, question: Question, place: Address) -> bool:
         """Tells whether nothing was sent there since it was asked there, except itself again, and no turn begun."""
         row = self._shown(question).get(place, 0)
-        itself = self._whole(question, place), self._with_exact(question, place), _kept(question)
+        itself = self._whole(question, place), self._with_exact(question, place), _kept(question), self.which("", place)
         return bool(row) and self._host.records.is_last(place, row, itself, question.asked)
 
 
@@ -136,6 +139,12 @@ def _meaning(question: Question, text: str, *, is_said: bool = False) -> str | N
         return meaning(question, text)
     is_free = question.ask.is_free and (is_said or not question.ask.asks_back)
     return option_of(text, question.ask.options) or (text.strip() or None if is_free else None)
+
+
+def _may_mean(question: Question, text: str, place: Address) -> bool:
+    """True for few words to a yes/no question for which a turn of this chat waits: they may be an answer."""
+    is_waited_for = bool(question.turn) and question.about == place and not question.ask.options
+    return is_waited_for and len(text) <= 40 and len(text.split()) <= 6
 
 
 def _hears_all(question: Question, place: Address) -> bool:
