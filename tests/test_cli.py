@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.commands.greeting import greeting, urgent
+from tests.examples import examples
 from tests.journeys.command import KEY, Home
 from tests.model_server import ModelServer, failing
 from tests.program import REPOSITORY, running
+
+EXAMPLES = examples(__file__, "cli.jsonl")
 
 NO_SERVER = """
 import sys
@@ -78,17 +81,7 @@ def test_init_writes_the_model_and_said_again_changes_it_and_nothing_else(home: 
     assert json.loads(home.run("status", "--json").out)["model"] == "anthropic/claude-sonnet-4-5"
 
 
-@pytest.mark.parametrize(
-    ("model", "told"),
-    [
-        ("gpt5", "openai/gpt-5"),
-        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
-        ("foo", "PROVIDER/MODEL"),
-        ("opnai/gpt-5", "openai"),
-        ("local/qwen-coder", "no local model"),
-        ('a"b\\c\n', "PROVIDER/MODEL"),
-    ],
-)
+@pytest.mark.parametrize(("model", "told"), EXAMPLES["init refuses what is no model and writes nothing"])
 def test_init_refuses_what_is_no_model_and_writes_nothing(home: Home, model: str, told: str) -> None:
     ended = home.run("init", "--model", model, check=2)
     assert told in ended.err
@@ -236,15 +229,7 @@ def test_an_unknown_time_zone_is_told_with_a_near_one(home: Home) -> None:
     assert "model: not checked, as the time zone is wrong" in checked
 
 
-@pytest.mark.parametrize(
-    ("lines", "why"),
-    [
-        ('[heartbeat]\nevery = "often"\n', "heartbeat.every"),
-        ("[context]\nsections = { skill = false }\n", "has no section 'skill'"),
-        ('[channels.matrix]\nuser = "@x:y"\n', "[channels.matrix] lacks homeserver, so matrix is not served"),
-        ('[channels.telegram]\nallow_from = ["5"]\n', "lacks token, so telegram is not served"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "why"), EXAMPLES["doctor finds what a start would refuse or leave out"])
 def test_doctor_finds_in_the_configuration_what_a_start_would_refuse_or_leave_out(
     tmp_path: Path, lines: str, why: str
 ) -> None:

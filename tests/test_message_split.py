@@ -77,17 +77,7 @@ def fences(text: str) -> list[tuple[str, str]]:
     return [(token.info.strip(), token.content) for token in parser.parse(text) if token.type == "fence"]
 
 
-@pytest.mark.parametrize(
-    ("before", "opening", "line", "closing"),
-    [
-        ("", "```python", "print(1)\n", "```"),
-        ("", "````md", "```\ninner\n```\n", "````"),
-        ("", "~~~", "a ``` b\n", "~~~"),
-        ("- item\n\n", "  ```sh", "  ls\n", "  ```"),
-        ("1. item\n\n", "   ~~~~ x", "   ~~~\n", "   ~~~~"),
-        ("", "> ```py", "> x = 1\n", "> ```"),
-    ],
-)
+@pytest.mark.parametrize(("before", "opening", "line", "closing"), PARTS["code is whole in each piece"])
 def test_code_is_whole_in_each_piece(before: str, opening: str, line: str, closing: str) -> None:
     text = f"Look:\n\n{before}{opening}\n{line * 60}{closing}\n\nThat was it.\n"
     ((info, content),) = fences(text)
@@ -110,9 +100,7 @@ def test_a_fence_that_fits_is_not_begun_at_the_end_of_a_piece() -> None:
     assert pieces("word " * 20 + "\n" + code + "word " * 20, 150) == ["word " * 20 + "\n", code, "word " * 20]
 
 
-@pytest.mark.parametrize(
-    "whole", ["`a b c d e f g`", "[a b c d](http://x.y/a_b)", "**a b c d**", "<https://x.y/abcdef>", "``a ` b c``"]
-)
+@pytest.mark.parametrize("whole", PARTS["code and links within a line stay whole where they can"])
 def test_code_and_links_within_a_line_stay_whole_where_they_can(whole: str) -> None:
     for shift in range(40):
         made = assert_cut_well("word " * 8 + "x" * shift + " " + whole + " word" * 20, 60, "characters")

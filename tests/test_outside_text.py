@@ -39,8 +39,6 @@ def test_look_alikes_are_folded(mark: str) -> None:
     assert "(" in inside(block("x", mark))
 
 
-@pytest.mark.parametrize(
-    "text", ["a [link](http://x/) <b>bold</b> [1] the outside world [x]", "if a < b: print('[ok]')"]
-)
+@pytest.mark.parametrize("text", PARTS["other text stays as it is"])
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert inside(block("x", text)) == text

@@ -23,8 +23,11 @@ from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start import third_party
 from nanoclaw.start.build import BUILT_IN, build
 from nanoclaw.start.config import Config
+from tests.examples import examples
 from tests.plugins.compaction.test_compaction import Model
 from tests.program import MAIN, NOON, REPOSITORY, HandClock, config_of, results, running
+
+EXAMPLES = examples(__file__, "plugins.jsonl")
 
 DOCS = (REPOSITORY / "docs" / "plugins.md").read_text(encoding="utf-8")
 WEATHER, MANNERS, DAYS, QUIET = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
@@ -213,23 +216,7 @@ async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> Non
         await app.aclose()
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        (
-            "from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'p'\n    def before_tol(self): ...",
-            "before_tol",
-        ),
-        ("import no_such_module", "no_such_module"),
-        ("x = 1", "defines no class that is a subclass of nanoclaw.core.plugin.Plugin"),
-        ("from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'q'", "calls itself 'q'"),
-        (
-            "from nanoclaw.core.plugin import Plugin\nclass P(Plugin):\n    name = 'p'\n"
-            "    def __init__(self, host, settings):\n        raise ValueError('no luck')",
-            "no luck",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("code", "said"), EXAMPLES["one that cannot be loaded stops the start"])
 async def test_one_that_cannot_be_loaded_stops_the_start_and_without_it_all_works(
     tmp_path: Path, code: str, said: str
 ) -> None:

@@ -19,9 +19,7 @@ def test_words_that_no_command_is_made_of_are_none(line: str) -> None:
     assert PUSH not in [words[:2] for words in commands_in(line)]
 
 
-@pytest.mark.parametrize(
-    "line", ["", " ", "'", '"$(', "$(", "`", "${", "<<", "<<EOF", "|", "&&&", "))((", "\\", "$'\\x", "a <("]
-)
+@pytest.mark.parametrize("line", LINES["a broken line is read to its end"])
 def test_a_broken_line_is_read_to_its_end(line: str) -> None:
     list(commands_in(line))
 

@@ -20,6 +20,9 @@ from nanoclaw.core.channel import ChannelHost, Holds, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from tests.channels.mail_server import PASSWORD, USER, MailServer
+from tests.examples import examples
+
+EXAMPLES = examples(__file__, "email.jsonl")
 
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 ANN = "ann@lab.test"
@@ -104,17 +107,7 @@ async def test_a_mail_is_handed_in_with_its_subject_its_sender_and_when_it_came(
     assert isinstance(post.channel, Holds)
 
 
-@pytest.mark.parametrize(
-    ("text", "subject", "said"),
-    [
-        ("", "/status", "/status"),
-        ("-- \nAnn", "Lunch?", "Lunch?"),
-        ("/stop", "Hello", "/stop"),
-        ("Look\n\n---------- Forwarded message ---------\nFrom: Bob <b@x.org>\n\nHi", "Fwd: x", "Look"),
-        ("On Mon, 2 Mar 2026 at 10:00, Bob <b@x.org> wrote:\n> only a quote", "x", ""),
-        ("", "=?utf-8?b?5L2g5aW9?=", "你好"),
-    ],
-)
+@pytest.mark.parametrize(("text", "subject", "said"), EXAMPLES["the text is what was meant"])
 async def test_the_text_is_what_was_meant(post: Post, text: str, subject: str, said: str | None) -> None:
     async with post.runs():
         inbound = await post.comes(mail(text, subject))
@@ -192,14 +185,7 @@ async def test_in_our_thread_too_an_answer_to_somebody_else_quotes_them(post: Po
     assert to_bob.address == to_us.address == first.address
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "---------- Forwarded message ---------\nFrom: Bob <b@x.org>\n\nThe invoice",
-        "The invoice",
-        "Begin forwarded message:\n\n> From: Bob <b@x.org>\n> Date: 2 March 2026 at 10:00\n>\n> The invoice",
-    ],
-)
+@pytest.mark.parametrize("text", EXAMPLES["a mail that is handed on without a word is not lost"])
 async def test_a_mail_that_is_handed_on_without_a_word_is_not_lost(post: Post, text: str) -> None:
     async with post.runs():
         inbound = await post.comes(mail(text, "Fwd: Invoice"))
@@ -558,17 +544,7 @@ async def test_files_go_out_with_a_mail(post: Post, tmp_path: Path) -> None:
         await post.channel.send(Outbound(Address("email", ANN), "", (str(tmp_path / "none.pdf"),)))
 
 
-@pytest.mark.parametrize(
-    ("command", "line", "is_final"),
-    [
-        ("RCPT", "550 5.1.1 no such user", True),
-        ("RCPT", "451 4.7.1 try again later", False),
-        ("MAIL", "553 5.7.1 not your address", False),
-        (".", "552 5.3.4 too large", True),
-        ("EHLO", "421 4.3.2 shutting down", False),
-        ("EHLO", "554 5.7.1 your machine is on a list", False),
-    ],
-)
+@pytest.mark.parametrize(("command", "line", "is_final"), EXAMPLES["only a final refusal is not tried again"])
 async def test_only_a_final_refusal_is_not_tried_again(post: Post, command: str, line: str, is_final: bool) -> None:
     post.server.refuses = {command: line}
     with pytest.raises(ChannelError) as caught:
@@ -645,15 +621,7 @@ async def test_no_mail_stops_those_after_it(post: Post) -> None:
     assert all(inbound.sender.startswith("unverified:") for id, inbound in came.items() if id != "<last@lab.test>")
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"imap_host": "mail.example.org"}, "on this machine only"),
-        ({"smtp_host": "mail.example.org"}, "on this machine only"),
-        ({"address": "bot"}, "such as bot@example.org"),
-        ({"ca_file": "/none.pem"}, "no file /none.pem"),
-    ],
-)
+@pytest.mark.parametrize(("options", "sentence"), EXAMPLES["what is wrong with the configuration is said"])
 def test_what_is_wrong_with_the_configuration_is_said(options: dict[str, Any], sentence: str, tmp_path: Path) -> None:
     given = EmailSettings(USER, "", "p", "127.0.0.1", 1, "127.0.0.1", 1, "none")._replace(**options)
     with pytest.raises(ConfigError, match=sentence):

@@ -24,18 +24,13 @@ def test_quotes_and_signatures_below_an_answer_are_left_out(own: str, quoted: st
     assert quotes.own_words(f"{own}\n\n{quoted}\n") == own
 
 
-@pytest.mark.parametrize(
-    "said", ["stop", "/stop", "Done 3.", "stop #3", "snooze 3 30m", "snooze 3", "done all", "/yes 3"]
-)
+@pytest.mark.parametrize("said", MAILS["a line that answers is known whatever is quoted below"])
 @pytest.mark.parametrize("quoted", ["", "\n\n> drink water\n> now", "\n\nBot:\n> water\n\n|> more"])
 def test_a_line_that_answers_is_known_whatever_is_quoted_below(said: str, quoted: str) -> None:
     assert quotes.command(said + quoted) == said
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "done", "yes", "yes 3", "done 3 and 4", "stop it", "/new", "stop\nNow", "> stop", "done 3\nThanks", "3"],
-)
+@pytest.mark.parametrize("text", MAILS["other words are no answer by a number"])
 def test_other_words_are_no_answer_by_a_number(text: str) -> None:
     assert quotes.command(text) == ""
 
@@ -88,15 +83,7 @@ def test_html_becomes_text_as_a_reader_sees_it() -> None:
     assert html_text(page, quotes=False).split() == ["Dear", "Ann,", "a", "1", "see", "[this](https://x.test/y)"]
 
 
-@pytest.mark.parametrize(
-    "quoted",
-    [
-        '<div class="gmail_quote"><div class="gmail_attr">Bob wrote:</div><blockquote>Which?</blockquote></div>',
-        '<blockquote type="cite"><div>On Monday Bob wrote:</div>Which?</blockquote>',
-        '<div class="moz-cite-prefix">On Monday Bob wrote:</div><blockquote type="cite">Which?</blockquote>',
-        '<div id="appendonsend"></div><hr><div id="divRplyFwdMsg"><b>From:</b> Bob</div><div>Which?</div>',
-    ],
-)
+@pytest.mark.parametrize("quoted", MAILS["quotes in html are left out"])
 def test_quotes_in_html_are_left_out(quoted: str) -> None:
     page = f"<html><body><div>Yes.</div>{quoted}</body></html>"
     assert html_text(page, quotes=False) == "Yes."
@@ -118,16 +105,7 @@ def headers(*results: str, sender: str = "Ann <ann@lab.test>") -> Headers:
     return Headers.of("\r\n".join(lines).encode() + b"\r\n\r\n")
 
 
-@pytest.mark.parametrize(
-    "results",
-    [
-        ["mx.lab.test; dmarc=pass (p=none dis=none) header.from=lab.test"],
-        ["mx.lab.test 1; spf=fail smtp.mailfrom=x@y.test; dkim=pass header.d=lab.test header.s=k"],
-        ["MX.lab.test; dkim=fail header.d=y.test; dkim=pass (2048 bit) header.i=@lab.test"],
-        ["mx.lab.test;\r\n spf=pass (sender is fine)\r\n smtp.mailfrom=ann@lab.test"],
-        ["other.test; dmarc=fail", "mx.lab.test; dmarc=pass header.from=lab.test", "mx.lab.test; dmarc=fail"],
-    ],
-)
+@pytest.mark.parametrize("results", MAILS["an author is believed when the own server vouches for the domain"])
 def test_an_author_is_believed_when_the_own_server_vouches_for_the_domain(results: list[str]) -> None:
     assert is_vouched_for(headers(*results), ANN, "mx.lab.test")
     assert not is_vouched_for(headers(*results), ANN, "")
@@ -149,17 +127,7 @@ def test_no_comment_and_no_quote_vouches(said: str) -> None:
         assert not is_vouched_for(headers(result), ANN, "mx.lab.test")
 
 
-@pytest.mark.parametrize(
-    ("sender", "address", "is_certain"),
-    [
-        ("Ann <Ann@Lab.test>", "ann@lab.test", True),
-        ("ann@lab.test", "ann@lab.test", True),
-        ('"owner@lab.test" <eve@evil.test>', "eve@evil.test", True),
-        ("ann@lab.test, eve@evil.test", "ann@lab.test", False),
-        ("ann@lab.test <eve@evil.test>", "eve@evil.test", False),
-        ("=?utf-8?q?J=C3=B6rg?= <j@lab.test>", "j@lab.test", True),
-    ],
-)
+@pytest.mark.parametrize(("sender", "address", "is_certain"), MAILS["the author is one address without doubt"])
 def test_the_author_is_one_address_without_doubt(sender: str, address: str, is_certain: bool) -> None:
     found = author(headers(sender=sender))
     assert found is not None

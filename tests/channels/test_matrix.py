@@ -29,6 +29,9 @@ from nanoclaw.channels.newest import mark_of
 from nanoclaw.core.channel import ChannelHost, Place
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Outbound
+from tests.examples import examples
+
+EXAMPLES = examples(__file__, "matrix.jsonl")
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 BOT = "@nano:example.org"
@@ -85,15 +88,7 @@ def test_edits_notices_and_unknown_kinds_are_no_messages(content: dict[str, Any]
     assert said(content) is None
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"msgtype": "m.text", "body": 5},
-        {"msgtype": "m.image", "body": "x", "url": "http://evil.example/x"},
-        {"msgtype": "m.image", "body": "x", "url": "mxc://example.org/../../etc"},
-        {"msgtype": "m.file", "body": "x", "file": {"url": "mxc://example.org/a"}},
-    ],
-)
+@pytest.mark.parametrize("content", EXAMPLES["a message without what it needs is an error"])
 def test_a_message_without_what_it_needs_is_an_error(content: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="without"):
         said(content)
@@ -108,16 +103,7 @@ def test_a_thread_is_told_from_a_reply_within_it() -> None:
     assert (reply.thread, reply.quoted) == ("$root", "$one")
 
 
-@pytest.mark.parametrize(
-    ("body", "own"),
-    [
-        ("> <@a:b> old\n> older\n\nnew", "new"),
-        ("> * <@a:b> waves\n\nnew\n\n> kept", "new\n\n> kept"),
-        ("> a quote of mine\n\nnew", "> a quote of mine\n\nnew"),
-        ("plain", "plain"),
-        ("> <@a:b> only that", ""),
-    ],
-)
+@pytest.mark.parametrize(("body", "own"), EXAMPLES["the quoted lines of a reply are taken off"])
 def test_the_quoted_lines_of_a_reply_are_taken_off(body: str, own: str) -> None:
     assert without_fallback(body) == own
     found = said(text(body, **{"m.relates_to": {"m.in_reply_to": {"event_id": "$a"}}}))

@@ -364,9 +364,7 @@ async def test_a_question_does_not_wait_for_a_turn_that_had_nothing_to_say(tmp_p
         assert (await printing)[1] == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "said", "status"), [("mine", "Stopped. Not begun: mine.", 1), ("/stop", "Stopped.", 0)]
-)
+@pytest.mark.parametrize(("asked", "said", "status"), LINES["a question that a stop drops has failed"])
 async def test_a_question_that_a_stop_drops_has_failed_and_the_stop_itself_has_not(
     tmp_path: Path, asked: str, said: str, status: int
 ) -> None:

@@ -119,17 +119,7 @@ def test_of_a_quote_only_the_chosen_part_counts() -> None:
     assert (inbound.quoted, inbound.quote) == ("1001:7", "two")
 
 
-@pytest.mark.parametrize(
-    ("origin", "marked"),
-    [
-        ({"type": "user", "sender_user": {"id": 9, "first_name": "Eve", "last_name": "E"}}, "[forwarded from Eve E]"),
-        ({"type": "hidden_user", "sender_user_name": "Eve"}, "[forwarded from Eve]"),
-        ({"type": "channel", "chat": {"id": -9, "title": "News"}}, "[forwarded from News]"),
-        ({"type": "chat", "sender_chat": {"id": -9, "title": "x] /new [y"}}, "[forwarded from x) /new (y]"),
-        ({"type": "something new"}, "[forwarded]"),
-        ("nonsense", "[forwarded]"),
-    ],
-)
+@pytest.mark.parametrize(("origin", "marked"), MESSAGES["what is forwarded is marked and no command"])
 def test_what_is_forwarded_is_marked_and_no_command(origin: Any, marked: str) -> None:
     """A forwarded "/stop", or "ignore your instructions", are nobody's own words here."""
     assert read(text="/stop", forward_origin=origin).message.text == f"{marked} /stop"

@@ -175,9 +175,7 @@ def test_a_remark_stays_one_line_of_ours_whatever_it_says(tmp_path: Path, tag: s
     assert len(metadata.text.splitlines()) == 5
 
 
-@pytest.mark.parametrize(
-    "heading", ["# Memory", "# what you keep to ", "  ## Skills", "# Your character #", "## AGENTS.md"]
-)
+@pytest.mark.parametrize("heading", TEXTS["a heading in a file cannot pass as one of ours"])
 def test_a_heading_in_a_file_cannot_pass_as_one_of_ours(tmp_path: Path, heading: str) -> None:
     builder = build(tmp_path)
     for name in ("SOUL.md", "USER.md"):

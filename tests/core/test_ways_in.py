@@ -38,7 +38,10 @@ from nanoclaw.core.plugin import (
 )
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
+from tests.examples import examples
 from tests.program import MAIN, NOON, FakeChannel, Program, bare
+
+EXAMPLES = examples(__file__, "ways_in.jsonl")
 
 CHAT = Address("chat", "7")
 
@@ -268,21 +271,7 @@ async def test_a_plugin_is_asked_before_a_conversation_is_summed_up_and_what_it_
 # -- profiles
 
 
-@pytest.mark.parametrize(
-    ("role", "origin", "is_group", "name"),
-    [
-        ("owner", "person", False, "person"),
-        ("owner", "person", True, "guest"),
-        ("guest", "person", False, "guest"),
-        (None, "person", False, "guest"),
-        ("owner", "job", False, "job"),
-        ("guest", "job", False, "guest"),
-        ("owner", "heartbeat", False, "heartbeat"),
-        ("guest", "heartbeat", False, "guest"),
-        ("owner", "subagent", False, "helper"),
-        ("guest", "subagent", False, "guest"),
-    ],
-)
+@pytest.mark.parametrize(("role", "origin", "is_group", "name"), EXAMPLES["one table says what a turn may do"])
 def test_one_table_says_what_a_turn_may_do(role: Any, origin: Any, is_group: bool, name: str) -> None:
     inbound = Inbound(MAIN, "", "", UserMessage("", NOON, origin), role=role, is_group=is_group)
     assert profile_of(inbound).name == name

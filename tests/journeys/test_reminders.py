@@ -270,17 +270,7 @@ async def test_removing_needs_the_number_of_a_job_that_is_there(tmp_path: Path, 
         assert "There is no job 9" in second.text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"when": "yesterday at 9"}, "12:00"),
-        ({"when": "every 10 seconds"}, "minute"),
-        ({"when": "blue"}, "blue"),
-        ({"when": "tomorrow at 9", "text": " "}, "text"),
-        ({"when": "tomorrow at 9", "nag": "often"}, "10m x6"),
-        ({"when": "tomorrow at 9", "nag": "10m x6", "kind": "task"}, "task cannot nag"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "why"), SAID["what cannot be set is refused with the reason"])
 async def test_what_cannot_be_set_is_refused_with_the_reason_and_nothing_is_stored(
     tmp_path: Path, arguments: dict[str, str], why: str
 ) -> None:

@@ -131,10 +131,7 @@ def test_html_is_read_as_telegram_reads_it(html: str, text: str, marked: list[li
     assert (shown, [[one["type"], part(shown, one)] for one in entities]) == (text, marked)
 
 
-@pytest.mark.parametrize(
-    ("offset", "length", "reason"),
-    [(0, 4, "ends after the end"), (1, 2, "begins in a middle"), (0, 1, "ends in a middle"), (2, 0, "ends after")],
-)
+@pytest.mark.parametrize(("offset", "length", "reason"), TEXTS["entities lie within the text and cut no character"])
 def test_entities_lie_within_the_text_and_cut_no_character(offset: int, length: int, reason: str) -> None:
     with pytest.raises(TextRefused, match=reason):
         read("😀x", None, [{"type": "bold", "offset": offset, "length": length}])

@@ -10,8 +10,11 @@ from nanoclaw.core.errors import ConfigError, ProviderUnavailable
 from nanoclaw.core.messages import Inbound, UserMessage
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import checked
+from tests.examples import examples
 from tests.program import MAIN, NOON, Program, config_of, running
 from tests.virtual_time import passed, virtual_time
+
+EXAMPLES = examples(__file__, "review.jsonl")
 
 SETTINGS = '[memory]\nreview = "22:30"\n'
 PROPOSED = call(
@@ -77,18 +80,7 @@ async def test_answers_after_others_text_are_not_shown_to_it(tmp_path: Path) -> 
     assert "What do they want?" in said and "Gladly." in said and "evil" not in said
 
 
-@pytest.mark.parametrize(
-    ("answer", "left"),
-    [
-        (
-            "1",
-            "- Has a dog called Rex\n- Likes tea\n"
-            "- 2026-03-06: Anna plays the oboe <!-- also: music instrument lesson -->\n",
-        ),
-        ("2, 3", "- ~~Has a dog called Rex~~ (2026-03-06)\n- Likes tea\n- 2026-03-06: Lives in Hamburg\n"),
-        ("no", "- Has a dog called Rex\n- Likes tea\n"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "left"), EXAMPLES["it is accepted line by line or not at all"])
 async def test_it_is_accepted_line_by_line_or_not_at_all(tmp_path: Path, answer: str, left: str) -> None:
     async with running(tmp_path, ScriptedProvider("I am sorry.", PROPOSED)) as here:
         facts = await reviewed(here)

@@ -13,8 +13,11 @@ from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.local_servers import LocalServer, detect_local_server
 from nanoclaw.providers.names import provider_for, services
 from nanoclaw.providers.openai_compatible import OpenAICompatible
+from tests.examples import examples
 from tests.model_server import ModelServer, Scripted, says
 from tests.providers.conftest import Heard, Waits, ask, request
+
+EXAMPLES = examples(__file__, "names.jsonl")
 
 
 def wire(provider: Any) -> tuple[str, str]:
@@ -22,25 +25,13 @@ def wire(provider: Any) -> tuple[str, str]:
     return provider.endpoint.url, provider._wire_model
 
 
-@pytest.mark.parametrize(
-    ("model", "url", "name"),
-    [
-        ("openai/gpt-5", "https://api.openai.com/v1/chat/completions", "gpt-5"),
-        ("OpenAI/gpt-5", "https://api.openai.com/v1/chat/completions", "gpt-5"),
-        ("openrouter/anthropic/claude-x", "https://openrouter.ai/api/v1/chat/completions", "anthropic/claude-x"),
-        ("deepseek/deepseek-chat", "https://api.deepseek.com/v1/chat/completions", "deepseek-chat"),
-        ("anthropic/claude-x", "https://api.anthropic.com/v1/messages", "claude-x"),
-    ],
-)
+@pytest.mark.parametrize(("model", "url", "name"), EXAMPLES["a prefix chooses the endpoint"])
 def test_a_prefix_chooses_the_endpoint(model: str, url: str, name: str) -> None:
     provider = provider_for(model, api_key="k")
     assert provider.model == model and wire(provider) == (url, name)
 
 
-@pytest.mark.parametrize(
-    ("model", "url"),
-    [("ollama/llama3.2:3b", "11434"), ("lmstudio/x", "1234"), ("vllm/org/x", "8000"), ("llamacpp/x", "8080")],
-)
+@pytest.mark.parametrize(("model", "url"), EXAMPLES["servers on this machine need no key"])
 def test_servers_on_this_machine_need_no_key(model: str, url: str) -> None:
     assert wire(provider_for(model))[0] == f"http://127.0.0.1:{url}/v1/chat/completions"
 
@@ -75,33 +66,14 @@ def test_other_adapters_name_their_variable_too() -> None:
     assert isinstance(provider_for("anthropic/x", env={"ANTHROPIC_API_KEY": "k"}), Anthropic)
 
 
-@pytest.mark.parametrize(
-    ("model", "advice"),
-    [
-        ("gpt-5", "write 'openai/gpt-5'."),
-        ("claude-opus", "write 'anthropic/claude-opus-"),
-        ("llama3.2", "write 'ollama/llama3.2'."),
-        ("olama", "write it as 'ollama/MODEL'."),
-        ("", "write it as PROVIDER/MODEL"),
-        ("openai/", "write it as 'openai/MODEL'."),
-    ],
-)
+@pytest.mark.parametrize(("model", "advice"), EXAMPLES["a bare name gets advice"])
 def test_a_bare_name_gets_advice(model: str, advice: str) -> None:
     with pytest.raises(ConfigError) as caught:
         provider_for(model)
     assert advice in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("prefix", "near"),
-    [
-        ("opnai", "openai"),
-        ("Antropic", "anthropic"),
-        ("open-router", "openrouter"),
-        ("grok", "xai"),
-        ("gemni", "gemini"),
-    ],
-)
+@pytest.mark.parametrize(("prefix", "near"), EXAMPLES["a prefix with a slip is told before anything is loaded"])
 def test_a_prefix_with_a_slip_is_told_before_anything_is_loaded(prefix: str, near: str) -> None:
     with pytest.raises(ConfigError) as caught:
         provider_for(f"{prefix}/gpt-5")

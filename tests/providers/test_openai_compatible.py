@@ -164,9 +164,7 @@ def test_comments_odd_line_ends_and_a_missing_last_blank_line_do_no_harm(
     assert ask().text == "é"
 
 
-@pytest.mark.parametrize(
-    ("wire", "ours"), [("stop", "stop"), ("length", "length"), ("content_filter", "refusal"), ("weird", "stop")]
-)
+@pytest.mark.parametrize(("wire", "ours"), WIRE["finish reasons are mapped"])
 def test_finish_reasons_are_mapped(server: ModelServer, ask: Ask, wire: str, ours: str) -> None:
     server.script(says("text", finish=wire))
     assert ask().finish == ours
@@ -357,17 +355,7 @@ def test_a_wrong_key_names_the_variable_and_never_the_key(server: ModelServer, w
     assert waits.seconds == []
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, [1.0, 2.0]),
-        ({"retry-after": "7"}, [7.0, 7.0]),
-        ({"retry-after": "Sun, 01 Mar 2026 12:00:30 GMT"}, [30.0, 30.0]),
-        ({"retry-after": "60"}, [60.0, 60.0]),
-        ({"retry-after": "soon"}, [1.0, 2.0]),
-        ({"retry-after": "-5"}, [1.0, 2.0]),
-    ],
-)
+@pytest.mark.parametrize(("headers", "seconds"), WIRE["a busy model is asked again after the time it names"])
 def test_a_busy_model_is_asked_again_after_the_time_it_names(
     server: ModelServer, waits: Waits, heard: Heard, ask: Ask, headers: dict[str, str], seconds: list[float]
 ) -> None:
@@ -386,9 +374,7 @@ def test_a_model_that_stays_busy_ends_in_a_sentence(server: ModelServer, error_o
     assert str(error) == ("openai/gpt-5 is busy (429). It says: 'Slow down'. Try again later or choose another model.")
 
 
-@pytest.mark.parametrize(
-    ("asked", "told"), [("61", "2 minutes"), ("3600", "60 minutes"), ("86400", "24 hours"), ("1000000", "12 days")]
-)
+@pytest.mark.parametrize(("asked", "told"), WIRE["a wait that is too long is told at once"])
 def test_a_wait_that_is_too_long_is_told_at_once(
     server: ModelServer, waits: Waits, heard: Heard, error_of: Fail, asked: str, told: str
 ) -> None:
@@ -416,13 +402,7 @@ def test_a_400_that_only_speaks_of_billing_is_no_empty_account(server: ModelServ
     assert "refused the request (400)" in str(error_of())
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"error": {"message": "You exceeded your current quota, check your billing", "code": "insufficient_quota"}},
-        {"error": {"message": "Your credit balance is too low"}},
-    ],
-)
+@pytest.mark.parametrize("body", WIRE["an empty account is not asked again"])
 def test_an_empty_account_is_not_asked_again(
     server: ModelServer, waits: Waits, error_of: Fail, body: dict[str, Any]
 ) -> None:
@@ -631,10 +611,7 @@ def test_a_template_error_counts_as_a_refusal_though_the_status_says_500(
     assert ask().text == "ok" and waits.seconds == []
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(400, "image_url is not supported by this model"), (404, "No endpoints found that support image input")],
-)
+@pytest.mark.parametrize(("status", "words"), WIRE["images become a note for a model that cannot see"])
 def test_images_become_a_note_for_a_model_that_cannot_see(
     server: ModelServer, waits: Waits, heard: Heard, status: int, words: str
 ) -> None:

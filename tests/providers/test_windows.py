@@ -16,6 +16,8 @@ from tests.examples import examples
 from tests.model_server import ModelServer, Scripted, anthropic, delta, events, failing, says
 from tests.providers.conftest import NOW, Heard, Waits, ask, request
 
+EXAMPLES = examples(__file__, "windows.jsonl")
+
 REFUSALS = [one for of_one in examples(__file__, "overflows.jsonl").values() for one in of_one]
 """Words with which providers refuse what is too long, and the limit that they name."""
 
@@ -33,17 +35,7 @@ def test_llamacpp_names_the_limit_in_a_field_of_its_own() -> None:
     assert isinstance(error, ContextTooLong) and error.window == 4096
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (400, "'max_tokens' is too large: 2000. This model's maximum context length is 4096 tokens"),
-        (400, "ThrottlingException: Too many tokens, please wait before trying again."),
-        (429, "Rate limit reached: too many tokens per minute"),
-        (400, "The context of your question is not clear"),
-        (403, "You have exceeded the token limit of your plan"),
-        (400, "Unknown parameter: 'context_window'"),
-    ],
-)
+@pytest.mark.parametrize(("status", "words"), EXAMPLES["what only sounds like an overflow is none"])
 def test_what_only_sounds_like_an_overflow_is_none(status: int, words: str) -> None:
     error = failure(Endpoint("x/y", "http://x/"), status, f'{{"error": {{"message": "{words}"}}}}'.encode(), None)
     assert not isinstance(error, ContextTooLong)
@@ -127,15 +119,7 @@ def test_a_text_of_numbers_or_one_endless_word_is_not_taken_for_a_cut_one() -> N
     assert was_cut(["one two three four " * 1000], 2050, 4096)
 
 
-@pytest.mark.parametrize(
-    ("model", "path", "answer"),
-    [
-        ("ollama/qwen3", "/api/ps", {"models": [{"name": "x"}, {"name": "qwen3:latest", "context_length": 8192}]}),
-        ("llamacpp/x", "/props", {"default_generation_settings": {"n_ctx": 8192}}),
-        ("lmstudio/x", "/api/v0/models", {"data": [{"id": "x", "loaded_context_length": 8192}]}),
-        ("vllm/x", "/v1/models", {"data": [{"id": "x", "max_model_len": 8192}]}),
-    ],
-)
+@pytest.mark.parametrize(("model", "path", "answer"), EXAMPLES["a server tells the window it was started with"])
 def test_a_server_tells_the_window_it_was_started_with(
     server: ModelServer, model: str, path: str, answer: dict[str, Any]
 ) -> None:

@@ -44,9 +44,7 @@ def test_a_daily_job_is_due_once_on_every_day_of_the_months_in_which_clocks_chan
     assert days == [before + timedelta(days=number) for number in range(1, 62)]
 
 
-@pytest.mark.parametrize(
-    "expression", ["* * * * *", " 0  9 * * MON-FRI ", "0 9 L * *", "0 9 * * 5#1", "@daily", "*/5 * * * *"]
-)
+@pytest.mark.parametrize("expression", CRON["a job may have what comes at most once a minute"])
 def test_a_job_may_have_what_comes_at_most_once_a_minute(expression: str) -> None:
     check(expression)
 

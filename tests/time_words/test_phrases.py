@@ -307,9 +307,7 @@ def test_no_phrase_is_set_with_a_letter_or_a_sign_beside_its_last_number(words: 
 LITTLE = {word for language in LANGUAGES for word, marks in lexicon(language).items() if marks[0][0] in ",a&j"}
 
 
-@pytest.mark.parametrize(
-    ("words", "language"), [("9:30", "en"), ("tomorrow at 9", "en"), ("morgen um 9", "de"), ("demain à 9h", "fr")]
-)
+@pytest.mark.parametrize(("words", "language"), HEARD["a word that leads on is not the last one"])
 def test_a_word_that_leads_on_is_not_the_last_one(words: str, language: str) -> None:
     (known,) = (lexicon(one) for one in LANGUAGES if one == language)
     unread = [

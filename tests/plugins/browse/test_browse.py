@@ -49,9 +49,7 @@ async def findings(root: Path, path: str, settings: str = "") -> list[tuple[bool
         return [(one.is_well, one.text) for name, one in found if name == "browse"]
 
 
-@pytest.mark.parametrize(
-    ("profile", "offered"), [("person", 2), ("job", 2), ("helper", 2), ("guest", 0), ("heartbeat", 0)]
-)
+@pytest.mark.parametrize(("profile", "offered"), ACTIONS["who has the tools"])
 async def test_who_has_the_tools(tmp_path: Path, playwright: None, path: str, profile: str, offered: int) -> None:
     assert len(await names(tmp_path, path, profile=profile)) == offered
 
@@ -95,9 +93,7 @@ async def test_doctor_says_that_the_sandbox_is_off_for_root(
         assert ("without its own sandbox" in said) == told
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"), [("[browse]\nchrome = 'x'\n", "did you mean"), ("[browse]\nchromium = 3\n", "must be text")]
-)
+@pytest.mark.parametrize(("settings", "said"), ACTIONS["settings that cannot be are said"])
 async def test_settings_that_cannot_be_are_said(tmp_path: Path, settings: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         async with running(tmp_path, settings=settings):

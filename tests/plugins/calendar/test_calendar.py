@@ -18,8 +18,11 @@ from nanoclaw.plugins.calendar.dav import StoredEvent
 from nanoclaw.plugins.calendar.events import MOST, occurrences, rule_of
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.time_words import read
+from tests.examples import examples
 from tests.plugins.calendar.conftest import Server
 from tests.program import MAIN, NOON, Program, running
+
+EXAMPLES = examples(__file__, "calendar.jsonl")
 
 ZONE = ZoneInfo("Europe/Berlin")
 SERIES = (
@@ -152,13 +155,7 @@ async def test_the_owner_is_asked_before_invited_people_hear_of_it(tmp_path: Pat
         assert len(await ids(made, "Chess")) == 4
 
 
-@pytest.mark.parametrize(
-    ("url", "password", "told"),
-    [
-        ("", "wrong", "refuses the login: look at user and password in [calendar]"),
-        ("http://127.0.0.1:1/", "secret of anna", "127.0.0.1:1 cannot be reached"),
-    ],
-)
+@pytest.mark.parametrize(("url", "password", "told"), EXAMPLES["what is wrong is one sentence"])
 async def test_what_is_wrong_is_one_sentence(
     tmp_path: Path, server: Server, url: str, password: str, told: str
 ) -> None:
@@ -179,17 +176,7 @@ def stored(*lines: str) -> list[StoredEvent]:
     return [StoredEvent("/a.ics", "", f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{body}\nEND:VCALENDAR\n")]
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "FREQ=SECONDLY",
-        "FREQ=MINUTELY;INTERVAL=2",
-        "FREQ=DAILY;BYHOUR=1,2,3;BYMINUTE=0,1,2,3,4,5,6,7,8",
-        "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30",
-        "FREQ=DAILY;BYSETPOS=300;BYHOUR=1",
-        "FREQ=HOURLY",
-    ],
-)
+@pytest.mark.parametrize("rule", EXAMPLES["a bomb is one date and a word about it"])
 def test_a_bomb_is_one_date_and_a_word_about_it(rule: str) -> None:
     pytest.importorskip("recurring_ical_events")
     now = datetime(2014, 3, 6, 12, tzinfo=ZONE)
@@ -211,15 +198,7 @@ def test_too_many_dates_are_cut_and_damage_is_told() -> None:
         assert len(occurrences([StoredEvent("/a.ics", "", text)], now, now + timedelta(days=9))[1]) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "rule"),
-    [
-        ("every weekday at 9", {"FREQ": "WEEKLY", "BYDAY": ["MO", "TU", "WE", "TH", "FR"]}),
-        ("every day at 9", {"FREQ": "DAILY"}),
-        ("every month on the 3rd at 9", {"FREQ": "MONTHLY", "BYMONTHDAY": 3}),
-        ("tomorrow at 9", {}),
-    ],
-)
+@pytest.mark.parametrize(("words", "rule"), EXAMPLES["repeats in words are rules"])
 def test_repeats_in_words_are_rules(words: str, rule: dict[str, Any]) -> None:
     found = read(words, NOON, ZONE)
     assert rule_of(found) == rule  # type: ignore[arg-type]

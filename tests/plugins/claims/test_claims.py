@@ -12,7 +12,10 @@ from nanoclaw.core.plugin import Tool
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.claims.claims import unsupported
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
+from tests.examples import examples
 from tests.program import assert_legal, running, tools_plugin
+
+EXAMPLES = examples(__file__, "claims.jsonl")
 
 
 class Told(NamedTuple):
@@ -88,9 +91,7 @@ def test_a_false_claim_that_is_kept_up_is_corrected_by_a_line(tmp_path: Path) ->
     assert isinstance(last := home.history[-1], AssistantMessage) and last.text == FALSE
 
 
-@pytest.mark.parametrize(
-    "second", ["I really wrote notes/bird.txt.", "Yes, notes/bird.txt now contains pelican.", "Done.", "好了"]
-)
+@pytest.mark.parametrize("second", EXAMPLES["a false claim is corrected in whatever words it is kept up"])
 def test_a_false_claim_is_corrected_in_whatever_words_it_is_kept_up(tmp_path: Path, second: str) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (FALSE, second)))
     assert home.answers[0].startswith(f"{second}\n\n(nanoclaw: ")
@@ -109,28 +110,12 @@ def test_done_is_not_believed_where_nothing_was_done(tmp_path: Path, answer: str
     assert home.answers == [f"{answer}\n\n(nanoclaw: {NOTHING}.)", answer]
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("hello", "Hi!"),
-        ("Sum up offer.pdf, which I attached", "offer.pdf says that the rent was raised."),
-        ("put milk on my shopping list", "Which shopping list do you mean, the one in lists/shopping.md?"),
-        ("cancel culture: explain", "Careers have been ended by it, and invitations were cancelled."),
-        ("explain packaging with pyproject.toml", "You write:\n```toml\n[project]\n```\ninto pyproject.toml."),
-    ],
-)
+@pytest.mark.parametrize(("said", "answer"), EXAMPLES["talk and questions cost no second request"])
 def test_talk_and_questions_cost_no_second_request(tmp_path: Path, said: str, answer: str) -> None:
     assert talk(tmp_path, (said, answer)).answers == [answer]
 
 
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        ("send me the first line of notes.txt", "The first line: the meeting was moved to Thursday."),
-        ("run through notes.txt", "I ran through notes.txt, it is about the move."),
-        ("find the lift in notes.txt", "Done, the lift has been ordered."),
-    ],
-)
+@pytest.mark.parametrize(("asked", "answer"), EXAMPLES["reading is work"])
 def test_reading_is_work(tmp_path: Path, asked: str, answer: str) -> None:
     reads = call("list_dir", {"path": "."})
     assert talk(tmp_path, (asked, (reads, answer))).answers == [answer]
@@ -142,13 +127,7 @@ def test_a_reminder_that_was_set_may_be_told_as_a_promise(tmp_path: Path) -> Non
     assert talk(tmp_path, ("the cake is done in 90 minutes, mind the oven", (sets, said))).answers == [said]
 
 
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        ("run the tests", "I ran the tests and all 42 pass."),
-        ("lance les tests", "J'ai lancé les tests : les 42 passent."),
-    ],
-)
+@pytest.mark.parametrize(("asked", "answer"), EXAMPLES["tests that nobody ran have not passed"])
 def test_tests_that_nobody_ran_have_not_passed(tmp_path: Path, asked: str, answer: str) -> None:
     runs = call("exec", {"command": "true"})
     notes = call("memory_add", {"text": "All 42 tests pass"})
@@ -180,14 +159,7 @@ def test_what_is_written_into_the_checklist_founds_a_reminder(tmp_path: Path) ->
     assert talk(tmp_path, ("the plants want water on the 1st, note that", (notes, said))).answers == [said]
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("Where is the bird?", "I saved it to notes/bird.txt."),
-        ("And now tell me a joke about birds, please.", "I've saved that to notes/bird.txt. Here is a joke."),
-        ("write pelican to notes/bird.txt", "I wrote notes/bird.txt already."),
-    ],
-)
+@pytest.mark.parametrize(("said", "answer"), EXAMPLES["what was made earlier may be told again"])
 def test_what_was_made_earlier_may_be_told_again(tmp_path: Path, said: str, answer: str) -> None:
     home = talk(tmp_path, ("write pelican to notes/bird.txt", (WRITES, FALSE)), (said, answer))
     assert home.answers == [FALSE, answer]

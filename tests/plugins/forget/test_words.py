@@ -7,22 +7,14 @@ import json
 import pytest
 
 from nanoclaw.plugins.forget.words import Words, words_of
+from tests.examples import examples
+
+EXAMPLES = examples(__file__, "words.jsonl")
 
 ANNA = words_of(["- 2026-01-10: Anna's birthday is 4 May."], kept=["- 2026-01-11: Bob likes tea\n- Met Anna"])
 
 
-@pytest.mark.parametrize(
-    ("text", "after"),
-    [
-        ("Remember that Anna's birthday is 4 May!", "Remember that [forgotten]!"),
-        ("anna’s  birthday\nis 4 May", "[forgotten]"),
-        ("Bob likes tea. The birthday of Anna: 4 May. He is nice.", "Bob likes tea. [forgotten] He is nice."),
-        ("- ~~2026-01-10: Anna's birthday is 4 May.~~ (2026-05-03)", "- ~~2026-01-10: [forgotten].~~ (2026-05-03)"),
-        ("When is Anna's birthday?", "When is Anna's birthday?"),
-        ("4 May", "4 May"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "after"), EXAMPLES["a line is found as it is and said in other words"])
 def test_a_line_is_found_as_it_is_and_said_in_other_words(text: str, after: str) -> None:
     assert ANNA.without(text) == after
 

@@ -136,9 +136,7 @@ async def test_an_item_without_a_mark_comes_up_every_four_hours(tmp_path: Path) 
         assert sent(home) == []
 
 
-@pytest.mark.parametrize(
-    ("day", "month", "name"), [(6, 3, "winter"), (28, 3, "an hour is missing"), (24, 10, "an hour comes twice")]
-)
+@pytest.mark.parametrize(("day", "month", "name"), ROWS["a daily item comes up once on each day"])
 async def test_a_daily_item_comes_up_once_on_each_day_by_the_clock_on_the_wall(
     tmp_path: Path, day: int, month: int, name: str
 ) -> None:

@@ -19,16 +19,7 @@ def refused(forbidden: Sequence[Forbidden], command: str) -> bool:
     return bool(what_is_forbidden(forbidden, "exec", True, {"command": command}, Path("/workspace")))
 
 
-@pytest.mark.parametrize(
-    ("rule", "answer", "calls"),
-    [
-        ("Don't ever push to git", {"command": "git push"}, ["git push", "cd a && git -C x push", 'sh -c "git push"']),
-        ("avoid npm", {"command": "npm"}, ["npm install", "sudo npm ci", "cd x; npm run build"]),
-        ("Only use python3, never python2", {"command": "python2"}, ["python2 x.py", "env A=1 python2"]),
-        ("Never commit to main", {"command": "git commit"}, ["git commit -m x", "git add . && git commit"]),
-        ("Push niemals nach GitHub", {"tool": "exec", "prefix": "git push"}, ["git push origin main"]),
-    ],
-)
+@pytest.mark.parametrize(("rule", "answer", "calls"), COMMANDS["a rule holds as a model reads it"])
 def test_a_rule_holds_as_a_model_reads_it(rule: str, answer: dict[str, str], calls: list[str]) -> None:
     found = from_answer(f"Here:\n```json\n{json.dumps({'forbids': [answer]})}\n```", rule, TOOLS)
     assert found

@@ -106,9 +106,7 @@ async def test_it_is_said_back_in_the_language_of_the_request(tmp_path: Path, sa
         assert answer.startswith(told.format(ZONE) + ". “")
 
 
-@pytest.mark.parametrize(
-    ("hour", "due"), [(5, "Fri 6 Mar 2026, 06:30"), (14, "Fri 6 Mar 2026, 18:30"), (20, "Sat 7 Mar 2026, 06:30")]
-)
+@pytest.mark.parametrize(("hour", "due"), SAID["half past six is the next that comes and said back whole"])
 async def test_half_past_six_is_the_next_that_comes_and_said_back_whole(tmp_path: Path, hour: int, due: str) -> None:
     clock = HandClock(NOON.replace(hour=hour))
     async with running(tmp_path, ScriptedProvider(DOWN), clock=clock) as program:
@@ -177,18 +175,7 @@ async def test_where_nobody_can_be_asked_the_question_is_told(tmp_path: Path) ->
 
 
 @ASKS
-@pytest.mark.parametrize(
-    ("said", "when", "is_asked"),
-    [
-        ("the dentist is on Friday at 3 pm, mind that", "2026-11-27T15:00", False),
-        ("the dentist is on Friday at 3 pm, mind that", "Friday at 1 pm", True),
-        ("Anna tomorrow. Hm, at 6 pm I think, remind me", "tomorrow at 18:00", True),
-        ("Anna on Friday. Hm, at 6 pm I think, remind me", "friday at 18:00", False),
-        ("every first Monday at 9 the plants want water, mind that", "2026-11-30T09:00", True),
-        ("mind the plants", "tomorrow at 9", True),
-        ("周五下午三点开会，别让我忘了这件事，谢谢", "2026-11-27 15:00", False),
-    ],
-)
+@pytest.mark.parametrize(("said", "when", "is_asked"), SAID["a models time that the persons words do not say is asked"])
 async def test_a_models_time_that_the_persons_words_do_not_say_is_asked(
     tmp_path: Path, said: str, when: str, is_asked: bool
 ) -> None:

@@ -123,9 +123,7 @@ def test_a_skill_written_for_claude_works_unchanged(tmp_path: Path) -> None:
     assert body(found) == "# Forms\n\nSee REFERENCE.md."
 
 
-@pytest.mark.parametrize(
-    ("front", "name"), [("", "pdf-main"), ("name: pdf\n", "pdf"), ("name: Fills in PDF forms\n", "pdf-main")]
-)
+@pytest.mark.parametrize(("front", "name"), FORMS["a skill is called as it says or as its folder"])
 @pytest.mark.parametrize("file", ["SKILL.md", "skill.md"])
 def test_a_skill_is_called_as_it_says_or_as_its_folder(tmp_path: Path, front: str, name: str, file: str) -> None:
     path = tmp_path / "pdf-main" / file
@@ -334,9 +332,7 @@ async def test_a_broken_skill_is_told_once_also_by_the_next_process_until_it_was
     assert await told() == 1
 
 
-@pytest.mark.parametrize(
-    "damage", ["folder", "pipe", "dangling", "cycle", "folder cycle", "out of the folder", "locked"]
-)
+@pytest.mark.parametrize("damage", FORMS["a skill that is no plain file is off and the others load"])
 def test_a_skill_that_is_no_plain_file_is_off_and_the_others_load(tmp_path: Path, damage: str) -> None:
     if damage == "locked" and os.geteuid() == 0:
         pytest.skip("root may read everything")

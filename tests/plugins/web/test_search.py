@@ -143,23 +143,12 @@ async def test_a_key_that_is_missing_is_said_with_its_place(tmp_path: Path) -> N
     assert "brave needs a key: BRAVE_API_KEY=… in secrets.env, or [web] key in config.toml" in found.text
 
 
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [({"query": "  "}, "the query is empty"), ({"since": "recently"}, "since is day, week, month, year or a date")],
-)
+@pytest.mark.parametrize(("asked", "told"), SAID["what cannot be searched is said"])
 async def test_what_cannot_be_searched_is_said(tmp_path: Path, asked: dict[str, str], told: str) -> None:
     assert told in (await searched(tmp_path, 'search = "brave"\nkey = "k"', None, **asked)).text
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ('search = "searxng"', "web.searxng is missing"),
-        ('search = "searxng"\nsearxng = "nas.lan:8888"', "web.searxng must be an address"),
-        ('search = "google"', "must be one of ddgs, brave, tavily, searxng"),
-        ('region = "Germany"', "web.region must be country and language"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "told"), SAID["settings that cannot be meant stop the start"])
 def test_settings_that_cannot_be_meant_stop_the_start(tmp_path: Path, settings: str, told: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(told)):
         build(config_of(tmp_path, f"[web]\n{settings}\n"), provider=())
