@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,9 +63,8 @@ class Ran(NamedTuple):
 class Provenance:
     """Tells what calls were learned from: what the plugin makes public."""
 
-    def __init__(self, settings: TaintSettings, came_back: Callable[[str, str, Tx], None]) -> None:
-        """`came_back(path, sha256, tx)` is to be called for a file that has again what it had before."""
-        self._settings, self.came_back = settings, came_back
+    def __init__(self, host: Host, settings: TaintSettings) -> None:
+        self._host, self._settings = host, settings
         self._learned: dict[int, dict[str, Learned]] = {}
 
     def untrusted(self, sources: Collection[str]) -> list[str]:
@@ -96,6 +95,17 @@ class Provenance:
     def drop(self, turn: Turn) -> None:
         self._learned.pop(turn.id, None)
 
+    def came_back(self, path: str, sha256: str, tx: Tx) -> None:
+        """Mark a file that has again what a turn had written after it read others' text."""
+        if sources := self.untrusted(self._host.records.read_for(sha256)):
+            self.files.mark_at_once(path, ", ".join(dict.fromkeys(sources)), tx)
+
+    @cached_property
+    def files(self) -> Places:
+        from nanoclaw.plugins.taint.places import Places
+
+        return Places(self._host)
+
     @cached_property
     def trusted(self) -> Trusted:
         from nanoclaw.plugins.taint.sources import Trusted
@@ -112,22 +122,11 @@ class Taint(Plugin):
         self._host, self._settings = host, settings
         self._ran: dict[int, dict[str, Ran]] = {}  # by turn and call
         self._was: dict[int, dict[str, str | None]] = {}  # marks of files before calls that may be refused, by turn
-        self.public: Provenance = Provenance(settings, self._came_back)
-
-    @cached_property
-    def _files(self) -> Places:
-        from nanoclaw.plugins.taint.places import Places
-
-        return Places(self._host)
+        self.public: Provenance = Provenance(host, settings)
 
     def reload(self) -> None:
-        if "_files" in vars(self):
-            self._files.reload()
-
-    def _came_back(self, path: str, sha256: str, tx: Tx) -> None:
-        """Mark a file again that a turn had written after it read others' text."""
-        if sources := self.public.untrusted(self._host.records.read_for(sha256)):
-            self._files.mark_at_once(path, ", ".join(dict.fromkeys(sources)), tx)
+        if "files" in vars(self.public):
+            self.public.files.reload()
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -150,8 +149,8 @@ class Taint(Plugin):
             from nanoclaw.beneath.paths import name_beneath
 
             path = name_beneath(self._host.workspace, str(call.arguments["path"]))
-            self._was.setdefault(turn.id, {}).setdefault(path, self._files.all().get(path))
-            self._files.mark(turn, [path], read)
+            self._was.setdefault(turn.id, {}).setdefault(path, self.public.files.all().get(path))
+            self.public.files.mark(turn, [path], read)
         if not act:
             return None
         if self._was_refused(act, call, turn):
@@ -171,14 +170,14 @@ class Taint(Plugin):
         """Look at a command before it runs."""
         import asyncio
 
-        await self._files.refresh()
+        await self.public.files.refresh()
         memory = self._host.get("memory")  # notes that were learned from others' text
         notes = {one.file: one.sources for one in memory.origins.entries()} if memory else {}
-        named = self._files.named_in(str(call.arguments["command"]), notes)
+        named = self.public.files.named_in(str(call.arguments["command"]), notes)
         brings = await self._brings(call)
         if not brings and not self.public.untrusted([*turn.outside, *named]):
             return Ran(named)
-        return Ran(named, await asyncio.to_thread(self._files.listing), brings)
+        return Ran(named, await asyncio.to_thread(self.public.files.listing), brings)
 
     def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
@@ -223,7 +222,7 @@ class Taint(Plugin):
 
     def _may_not_run(self, call: CheckedCall) -> Refuse | None:
         """Refuse to run what others may have written, where nobody is there who could have looked at it."""
-        found = self._files.programs_of(str(call.arguments["command"]))
+        found = self.public.files.programs_of(str(call.arguments["command"]))
         return Refuse(_NOT_RUN.format(files=", ".join(found[:SHOWN_SOURCES]))) if found else None
 
     async def _brings(self, call: CheckedCall) -> str:
@@ -233,7 +232,7 @@ class Taint(Plugin):
             return "a command with network access"
         from nanoclaw.plugins.taint.places import named
 
-        archive = self._files.archive_of(command)
+        archive = self.public.files.archive_of(command)
         return named(archive) if archive else ""
 
     async def _has_network(self) -> bool:
@@ -245,7 +244,7 @@ class Taint(Plugin):
             if call.name == "write_file" and not self._read(call, turn):
                 from nanoclaw.beneath.paths import name_beneath
 
-                self._files.unmark(turn, name_beneath(self._host.workspace, str(call.arguments["path"])))
+                self.public.files.unmark(turn, name_beneath(self._host.workspace, str(call.arguments["path"])))
             return None
         ran = self._ran.get(turn.id, {}).get(call.id, Ran())
         if ran.before:
@@ -261,9 +260,9 @@ class Taint(Plugin):
         from nanoclaw.plugins.taint.acts import is_guarded
 
         is_again = card.is_again if (card := self._host.get("card")) else lambda path, was: False
-        found = await asyncio.to_thread(self._files.changed_since, before, is_again, only_new=not read)
+        found = await asyncio.to_thread(self.public.files.changed_since, before, is_again, only_new=not read)
         own = [one for one in found if not is_guarded(self._host.workspace, one)]
-        self._files.mark(turn, own, read or [brings])
+        self.public.files.mark(turn, own, read or [brings])
 
     async def _shown(self, call: CheckedCall, result: ToolResult, ran: Ran) -> list[str]:
         """Sources of the text that a result shows."""
@@ -271,11 +270,11 @@ class Taint(Plugin):
             command = str(call.arguments["command"])
             if self._has_printed_nothing(call, result):
                 return []
-            await self._files.refresh()
+            await self.public.files.refresh()
             named = [*ran.named, *self._remembered(result.text)]
             if not call.arguments.get("background"):  # its result is the program's own words
-                named += self._files.named_in(command, {}) + self._files.shown_in(result.text)
-                named += await self._files.repeated_in(result.text, command)
+                named += self.public.files.named_in(command, {}) + self.public.files.shown_in(result.text)
+                named += await self.public.files.repeated_in(result.text, command)
             if not named and re.search(_NET, command) and await self._has_network():
                 return ["a command with network access"]
             return list(dict.fromkeys(named))
@@ -283,20 +282,24 @@ class Taint(Plugin):
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
                 return []
             is_others = await self._has_network()
-            return [f"process {call.arguments.get('id')}"] if is_others else await self._files.repeated_in(result.text)
+            return (
+                [f"process {call.arguments.get('id')}"]
+                if is_others
+                else await self.public.files.repeated_in(result.text)
+            )
         if call.name in ("read_file", *_LISTS):
-            await self._files.refresh()
+            await self.public.files.refresh()
         if call.name == "read_file" and not result.is_error:
             path = str(call.arguments["path"])
-            found = self._files.source(path) or self._came(path)
+            found = self.public.files.source(path) or self._came(path)
             memory = self._host.get("memory")
             return [found] if found else list(memory.others(path, 1, sys.maxsize)) if memory else []
         if call.name in _LISTS:
             if result.is_error:
                 return []
             base = str(call.arguments.get("path", "."))
-            inside = self._files.source(base) or self._files.source_of_folder(base) or self._came(base)
-            return [inside] if inside else self._files.shown_in(result.text) + self._remembered(result.text)
+            inside = self.public.files.source(base) or self.public.files.source_of_folder(base) or self._came(base)
+            return [inside] if inside else self.public.files.shown_in(result.text) + self._remembered(result.text)
         return []
 
     def _has_printed_nothing(self, call: CheckedCall, result: ToolResult) -> bool:
@@ -321,7 +324,7 @@ class Taint(Plugin):
         self._ran.pop(turn.id, None)
         for path, was in self._was.pop(turn.id, {}).items():
             if path not in {one.target for one in turn.effects}:  # it was refused
-                self._files.mark_at_once(path, was, tx)
+                self.public.files.mark_at_once(path, was, tx)
 
     # --- what the owner sees -----------------------------------------------------------------------------------------
 
@@ -330,21 +333,21 @@ class Taint(Plugin):
         return [Command("taint", told, self._list, private=True, part_of="answer")]
 
     async def _list(self, said: Said) -> Reply:
-        await self._files.refresh()
+        await self.public.files.refresh()
         verb, _, rest = said.argument.partition(" ")
         if verb == "clean" and (path := rest.strip().removeprefix("./")):
-            if not self._files.has_mark(path):
+            if not self.public.files.has_mark(path):
                 return Reply(f"{path} is not marked. {_INBOXES}")
-            return Reply(f"{path} counts as yours.", change=partial(self._files.clean, path))
+            return Reply(f"{path} counts as yours.", change=partial(self.public.files.clean, path))
         if said.argument:
             return Reply("/taint shows the files; /taint clean notes.md takes the mark off one.")
-        lines = [f"- {path}: {source[:200]}" for path, source in sorted(self._files.of_others().items())]
-        own = [path for path, source in sorted(self._files.all().items()) if not source]
+        lines = [f"- {path}: {source[:200]}" for path, source in sorted(self.public.files.of_others().items())]
+        own = [path for path, source in sorted(self.public.files.all().items()) if not source]
         lines += [f"Yours, as you said: {', '.join(own)}"] if own else []
         return Reply("\n".join([*(lines or ["No file is marked."]), _INBOXES]))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        count, trusted = len(self._files.of_others()), ", ".join(self._settings.trusted) or "no source"
+        count, trusted = len(self.public.files.of_others()), ", ".join(self._settings.trusted) or "no source"
         return [Finding(True, f"{count} file{'s' * (count != 1)} with others' text; trusted: {trusted}", "taint")]
 
     async def audit(self) -> Iterable[Finding]:
