@@ -45,6 +45,7 @@ BUILT_IN: dict[str, str] = {
     "card": "nanoclaw.plugins.card.plugin:PlanCard",
     "schedule": "nanoclaw.plugins.schedule.plugin:Schedule",
     "heartbeat": "nanoclaw.plugins.heartbeat.plugin:Heartbeat",
+    "projects": "nanoclaw.plugins.projects.plugin:Projects",
     "memory": "nanoclaw.plugins.memory.plugin:Memory",
     "review": "nanoclaw.plugins.review.plugin:Review",
     "approvals": "nanoclaw.plugins.approvals.plugin:Approvals",

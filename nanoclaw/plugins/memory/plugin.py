@@ -220,7 +220,7 @@ class Memory(Plugin):
 
     def on_reset(self, conversation: Address, tx: Tx) -> None:
         """Have what was said written down, beside what the person says next."""
-        if self._settings.after_new:
+        if self._settings.after_new and not self._is_projects(conversation):
             self._flushes.begins_anew(conversation, tx)
 
     async def run(self) -> None:
@@ -245,9 +245,13 @@ class Memory(Plugin):
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         """Let the model note what is worth keeping. Raises ProviderError."""
-        if not _is_open(turn.profile):
-            return
-        await flush(self._host, request, turn)
+        if _is_open(turn.profile) and not self._is_projects(turn.conversation):
+            await flush(self._host, request, turn)
+
+    def _is_projects(self, conversation: Address) -> bool:
+        """True for a conversation of a project, which has notes of its own."""
+        projects = self._host.get("projects")
+        return bool(projects and projects.of(conversation))
 
     def _note(self, said: Said, tx: Tx) -> str:
         from nanoclaw.plugins.memory import commands
@@ -264,9 +268,8 @@ class Memory(Plugin):
 
         vector = await self._opinion.vector_of(query, is_meant=True) if self._opinion else None
         hits = await asyncio.to_thread(self._search.search, query, limit, vector)
-        talk = self._talk
-        quotes = await asyncio.to_thread(talk.quotes, query, limit)
-        return Found(hits, quotes, "; ".join(filter(None, (self._search.remark, talk.remark))))
+        quotes = await asyncio.to_thread(self._talk.quotes, query, limit)
+        return Found(hits, quotes, "; ".join(filter(None, (self._search.remark, self._talk.remark))))
 
     @cached_property
     def _talk(self) -> TalkSearch:
