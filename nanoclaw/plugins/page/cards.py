@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 DAYS, RECENT, EFFECTS, CONVERSATIONS = 30, 15, 500, 30
 """Days of the plots; lines of what was done, and conversations in which that is looked for."""
 
-SAYS = {"jobs", "note", "memory", "search", "pin", "undo", "grants", "skills", "budget", "answer", "processes", "web"}
+OF_KNOWS = {"note", "memory", "search", "pin", "skills", "project"}
+SAYS = OF_KNOWS | {"jobs", "undo", "grants", "budget", "answer", "processes", "web"}
 """Commands that a card may carry out."""
 
 
@@ -117,7 +118,7 @@ class Cards:
         if command not in SAYS:
             raise HTTPException(400, "The page has no such button.")
         reply = await self._reply(command, argument)
-        return JSONResponse({"html": await run_in_threadpool(html, reply.text)})
+        return JSONResponse({"html": await run_in_threadpool(html, reply.text), "data": reply.data})
 
     async def _reply(self, command: str, argument: str = "") -> Reply:
         return await self._host.carry_out(command, Said(argument, MAIN, MAIN, "owner", "owner"))

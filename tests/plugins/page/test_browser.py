@@ -187,6 +187,20 @@ async def test_a_conversation_is_found_branched_edited_tried_again_named_and_del
         await page.locator("#side .title", has_text="Birds").wait_for(state="detached")
 
 
+async def test_a_conversation_begins_in_a_project(tmp_path: Path) -> None:
+    async with serving(tmp_path, "Goed.") as served:
+        async with served.browser() as browser, browser.stream() as events:
+            await browser.say("page:made", "/project new bees Answer in Dutch.")
+            await events.until("item")
+        async with opened(served, 390, "dark") as page:
+            await page.get_by_role("button", name="bees").click()
+            await page.get_by_text("belongs to the project bees now").wait_for()
+            await say(page, "Hello", "Goed.")
+            assert "Answer in Dutch." in str(served.model.requests[0].history)
+            await page.locator(".menu").click()
+            await page.locator("#side .about", has_text="bees").wait_for()
+
+
 async def test_what_was_broken_off_says_so_and_goes_on(tmp_path: Path) -> None:
     hang = Hang("half a")
     steps = (call("write_file", {"path": "bird.txt", "content": "pelican"}), hang, "All done.")

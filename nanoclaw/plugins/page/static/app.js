@@ -101,9 +101,13 @@ async function refresh() {
   if (only) return;
   try {
     const words = search.value.trim();
-    const found = await ask(`/api/talks?words=${encodeURIComponent(words)}`);
+    const [found, told] = await Promise.all([
+      ask(`/api/talks?words=${encodeURIComponent(words)}`),
+      ask("/api/do", { command: "project" }).catch(() => ({})), // its plugin may be off
+    ]);
     if (words !== search.value.trim()) return;
     running = new Set(found.running);
+    projects = told.data?.projects || [];
     if (!words) titles = new Map(found.talks.map((one) => [one.name, one.title]));
     list.replaceChildren(...found.talks.map(entry), ...found.found.map(hit));
     if (words && !list.firstChild) list.append(make("li.quiet", { role: "status" }, `Nothing was said about “${words}”.`));
@@ -117,10 +121,11 @@ async function refresh() {
 function entry(one) {
   const [channel] = one.name.split(":");
   const of = channel === "page" ? "" : channel;
+  const project = projects.find(({ conversations }) => conversations.includes(one.name))?.name;
   return make("li", {},
     make("a", { href: `#/talk/${encodeURIComponent(one.name)}`, "data-c": one.name, onclick: closeSide },
       make("span.title", {}, one.title || "New conversation"),
-      make("span.about", {}, [of, when(one.last)].filter(Boolean).join(" · "))));
+      make("span.about", {}, [project, of, when(one.last)].filter(Boolean).join(" · "))));
 }
 
 /** A message that was found; it opens there. */
@@ -172,11 +177,11 @@ function show() {
   leave();
   document.body.classList.remove("signed-out");
   main.replaceChildren();
-  leave = views[location.hash.split("/")[1]](main, current(), { openSide, titleOf, refresh, go }, location.hash.split("/")[3]) || (() => {});
+  leave = views[location.hash.split("/")[1]](main, current(), { openSide, titleOf, refresh, go, projects: () => projects }, location.hash.split("/")[3]) || (() => {});
   mark();
 }
 
-let titles = new Map();
+let titles = new Map(), projects = [];
 const titleOf = (key) => (only ? "Shared with you" : titles.get(key));
 
 begin();

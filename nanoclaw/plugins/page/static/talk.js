@@ -138,7 +138,9 @@ export function talk(main, key, app, place) {
   }
 
   const welcome = () => make("div.welcome", {}, make("h2", {}, "What can I do for you?"),
-    make("p", {}, "Ask, or give me something to do. I remember, remind you on time, and act with tools. ", make("code", {}, "/help"), " lists what you can say."));
+    make("p", {}, "Ask, or give me something to do. I remember, remind you on time, and act with tools. ", make("code", {}, "/help"), " lists what you can say."),
+    app.projects().length ? make("div.projects", {}, make("p", {}, "Or begin in a project:"),
+      ...app.projects().map(({ name }) => make("button", { type: "button", onclick: () => say(`/project ${name}`) }, name))) : "");
 
   function put(item, instead) {
     if (item.id === "notice" || item.what === "status") elements.get(item.id)?.remove();
