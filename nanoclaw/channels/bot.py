@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from mimetypes import guess_type
+from pathlib import Path
 from typing import Any
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.core.channel import Hints
+from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.messages import Attachment, Outbound
+
+PAUSE_SECONDS = 1.0
+"""Between two changes of what is shown, where a platform does not ask for a longer one."""
 
 WITHDRAW_SECONDS = 3.0
 """For erasing what is shown of turns that run, at the end of a program."""
@@ -44,6 +51,9 @@ class BotChannel:
     def serves(self, outbound: Outbound) -> bool:
         return True
 
+    def pause_seconds(self, chat: str) -> float:
+        return PAUSE_SECONDS
+
     async def stay(self, chat: str, id: str, text: str) -> None:
         """Nothing to do: what is shown is a message already."""
 
@@ -59,6 +69,15 @@ class BotChannel:
             raise
         finally:
             await self._live.aclose()
+
+
+def file_to_send(path: Path) -> tuple[bytes, str]:
+    """What a file holds, and its kind. Raises Undeliverable for one that cannot be read."""
+    try:
+        with open_again(path) as file:
+            return file.read(), guess_type(path.name)[0] or "application/octet-stream"
+    except OSError as error:
+        raise Undeliverable(f"the file {path.name} cannot be read: {error.strerror}.") from error
 
 
 def log_skipped(platform: str, why: object) -> None:

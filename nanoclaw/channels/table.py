@@ -16,7 +16,9 @@ from nanoclaw.start.config import Config
 
 CHECK_SECONDS = 15.0
 
-BUILT_IN = {name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email", "discord", "slack")}
+BUILT_IN = {
+    name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email", "discord", "slack", "xmpp")
+}
 """Modules with a `SPEC`, which are cheap to import."""
 
 

@@ -118,6 +118,32 @@ class WebApi:
         return kind(f"{self._platform} at {host_of(url)} cannot be reached: {reason_of(error, self._secret)}.")
 
 
+class PrivateAddress(Undeliverable):
+    """A file's address leads to this machine, or to one that the public net does not know."""
+
+
+async def fetch_public(url: str, most: int, store: str = "") -> bytes:
+    """A file at an address that somebody wrote, which must be a public one, or on the server of the address `store`.
+    Raises PrivateAddress, and else as `WebApi.download` does."""
+    from nanoclaw.net import public
+    from nanoclaw.net.page import BadStatus, fetch
+
+    try:
+        allow = (public.host_of(store).named,) if store else ()
+        async with asyncio.timeout(UPLOAD_SECONDS):
+            page = await fetch(url, most, allow=allow)
+    except TimeoutError:
+        raise ChannelUnavailable("the file did not come in time.") from None
+    except public.NetError as error:
+        is_private = isinstance(error, public.NotPublic) and error.is_private
+        is_final = isinstance(error, public.NotPublic | BadStatus)
+        kind = PrivateAddress if is_private else Undeliverable if is_final else ChannelError
+        raise kind(f"the file cannot be fetched: {error}.") from None
+    if page.is_cut:
+        raise too_large(most)
+    return page.body
+
+
 def host_of(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2] or "no address"
 

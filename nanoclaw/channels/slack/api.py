@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from nanoclaw.beneath.paths import open_again
+from nanoclaw.channels.bot import file_to_send
 from nanoclaw.channels.fields import Fields, string, table
 from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
@@ -72,11 +72,7 @@ class SlackApi:
     async def upload(self, path: Path, **where: Any) -> str:
         """Share a file; its id. Raises Undeliverable for one that cannot be read, else as `call`."""
         name = path.name.encode(errors="replace").decode()
-        try:
-            with open_again(path) as file:
-                content = file.read()
-        except OSError as error:
-            raise Undeliverable(f"the file {path.name} cannot be read: {error.strerror}.") from error
+        content, _ = file_to_send(path)
         place = await self.call("files.getUploadURLExternal", filename=name, length=len(content))
         url, id = string(place.get("upload_url")), string(place.get("file_id"))
         reply = await self._web.ask("POST", self._own(url), seconds=UPLOAD_SECONDS, content=content)
