@@ -63,7 +63,7 @@ def message(
 
 
 def identity(xml: Element, source: str) -> str:
-    """What tells a message from others: its sender's id of it, or of the one that it corrects. Raises Malformed."""
+    """A message among others: by its sender's id of it, or of the one that it corrects. Raises Malformed."""
     id = _replaced(xml) or string(xml.get("id")) or stanza_id(xml, source.partition("/")[0])
     if not id or len(id) > _ID_LENGTH:
         raise Malformed("a message has no usable id")
