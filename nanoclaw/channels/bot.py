@@ -72,7 +72,7 @@ class BotChannel:
 
 
 def file_to_send(path: Path) -> tuple[bytes, str]:
-    """What a file holds, and its kind. Raises Undeliverable for one that cannot be read."""
+    """The content of a file, and its kind. Raises Undeliverable for one that cannot be read."""
     try:
         with open_again(path) as file:
             return file.read(), guess_type(path.name)[0] or "application/octet-stream"

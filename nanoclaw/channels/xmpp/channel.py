@@ -17,7 +17,7 @@ from nanoclaw.channels.web_api import UPLOAD_SECONDS, PrivateAddress, WebApi, fe
 from nanoclaw.channels.xmpp import events
 from nanoclaw.channels.xmpp.events import CLIENT, REPLY, ROOM
 from nanoclaw.channels.xmpp.settings import XmppSettings
-from nanoclaw.channels.xmpp.stream import RESOURCE, Stream, below, stanza
+from nanoclaw.channels.xmpp.stream import RESOURCE, XmppStream, below, stanza
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.core.events import Event, Queued, TurnEnded, TurnPaused
@@ -51,7 +51,7 @@ class Xmpp(BotChannel):
         self.alive: datetime | None = None
         super().__init__(None, Hints(LENGTH, markup="markdown", file_bytes=host.most_bytes, remark=NO_TABLES))
         self._settings, self._clock, self._access = settings, host.clock, host.access
-        self._stream: Stream | None = None
+        self._stream: XmppStream | None = None
         self._ready = asyncio.Event()
         self._newest = Newest("XMPP", host.folder / "newest.json")
         self._nick, _, self._domain = settings.jid.lower().partition("@")
@@ -65,7 +65,7 @@ class Xmpp(BotChannel):
 
     async def run(self, deliver: Deliver) -> None:
         """Listen until cancelled. What was delivered is acknowledged after that, never before."""
-        stream = self._stream = Stream(self._settings, self._lives, RESOURCE)
+        stream = self._stream = XmppStream(self._settings, self._lives, RESOURCE)
         try:
             await stream.open()
             self._rooms.clear()
@@ -89,7 +89,7 @@ class Xmpp(BotChannel):
 
     async def check(self) -> str:
         """The account, if it can be logged in to. Raises ChannelError."""
-        stream = Stream(self._settings, self._lives)
+        stream = XmppStream(self._settings, self._lives)
         try:
             await stream.open()
         finally:
@@ -120,7 +120,7 @@ class Xmpp(BotChannel):
             if room is not None:
                 self._newest.note(chat, "", events.since(xml) or _stamp(self._clock()))
 
-    async def _presence(self, stream: Stream, xml: Element) -> None:
+    async def _presence(self, stream: XmppStream, xml: Element) -> None:
         """People come and go in rooms, and ask to see whether the assistant is there."""
         chat, _, nick = xml.get("from", "").partition("/")
         kind, about, room = xml.get("type", ""), xml.find(f"{ROOM}x"), self._rooms.get(chat := chat.lower())
@@ -149,7 +149,7 @@ class Xmpp(BotChannel):
         elif room not in self._rooms:
             self._enter(self._connection, room, "")
 
-    def _enter(self, stream: Stream, room: str, since: str) -> None:
+    def _enter(self, stream: XmppStream, room: str, since: str) -> None:
         """Ask to be let in, and for what was said there since; the room answers by presences."""
         self._rooms[room] = {}
         asks = stanza("presence", f"{room}/{self._nick}")
@@ -181,7 +181,7 @@ class Xmpp(BotChannel):
         return get
 
     async def _slot(self, name: str, size: int, kind: str) -> tuple[str, str, Mapping[str, str]]:
-        """Where a file is put and where it is got, and headers for that."""
+        """The addresses where a file is put and where it is got, and headers for that."""
         asked = Element(f"{_UPLOAD}request", {"filename": name, "size": str(size), "content-type": kind})
         slot = await self._connection.ask(await self._service(), asked)
         put, get = (events.attribute(slot, f"{_UPLOAD}{one}", "url") for one in ("put", "get"))
@@ -271,7 +271,7 @@ class Xmpp(BotChannel):
             self._enter(self._connection, chat, self._newest.of(chat))
         self._settle(chat, id, (ChannelUnavailable if condition in _WAIT else Undeliverable)(said))
 
-    async def _connected(self) -> Stream:
+    async def _connected(self) -> XmppStream:
         """The session, once there is one. Raises Unreachable if that takes too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(READY_SECONDS):
@@ -279,7 +279,7 @@ class Xmpp(BotChannel):
         return self._connection
 
     @property
-    def _connection(self) -> Stream:
+    def _connection(self) -> XmppStream:
         if self._stream is None or not self._ready.is_set():
             raise Unreachable("there is no connection to XMPP at the moment.")
         return self._stream

@@ -30,7 +30,7 @@ _MECHANISMS = {"PLAIN", *(f"SCRAM-SHA-{n}{plus}" for n in ("1", "256", "512") fo
 """Ways to log in that prove the password; slixmpp takes all of them within TLS alone."""
 
 
-class Stream:
+class XmppStream:
     """A session, which is opened once. Its methods raise ChannelUnavailable when it is over."""
 
     def __init__(self, settings: XmppSettings, heard: Callable[[], None], resource: str = "") -> None:
