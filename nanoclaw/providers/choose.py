@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nanoclaw.providers.failover import Failover
     from nanoclaw.providers.listing import KnownFacts
     from nanoclaw.providers.local_queue import LocalQueue
+    from nanoclaw.providers.transcription import Transcribe
     from nanoclaw.start.config import Config
     from nanoclaw.start.model_facts import ModelFacts
 
@@ -53,6 +54,7 @@ class ConfiguredModels:
         self._made: dict[str, Provider] = {}  # of each model alone, by its name
         self._failovers: dict[tuple[str, ...], Failover] = {}  # by purpose and what is asked in its order
         self._queues: dict[str, LocalQueue] = {}  # by server on this machine
+        self._transcriptions: dict[str, Transcribe] = {}
         self._embedders: dict[EmbeddingModel, Embeddings | BundledEmbeddings] = {}
 
     def of(self, model: str, purpose: str = "", wait: float = 0.0) -> Provider:
@@ -95,20 +97,16 @@ class ConfiguredModels:
         for purpose, own in self._config.purposes.models.items():
             if own.name:
                 try:
-                    self._checked(purpose, own.name)
+                    if purpose == "transcription":
+                        transcription_of(self._config, own.name)
+                    else:
+                        self._alone(own.name)
                 except NanoclawError as error:
                     found[purpose] = str(error)
         for (purpose, name, *_), failover in self._failovers.items():
             if purpose and name in failover.troubles:
                 found.setdefault(purpose, failover.troubles[name])
         return found
-
-    def _checked(self, purpose: str, name: str) -> None:
-        """Raises NanoclawError for a model that cannot be asked at present."""
-        if purpose == "transcription":
-            check_transcription(self._config, name)
-        else:
-            self._alone(name)
 
     def _alone(self, name: str) -> Provider:
         """The provider of one model, shared by everything that uses it. Raises ConfigError."""
@@ -187,13 +185,11 @@ class ConfiguredModels:
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:
         """The text that is spoken in an audio file. Raises NanoclawError."""
-        from nanoclaw.providers.names import transcription_for
-
         own, errors = self._config.purposes.of("transcription"), list[NanoclawError]()
         for one in (self._config.purposes.resolve(model),) if model else (own.name, *own.fallback):
             try:
-                access = place_of(self._config, one)
-                return await transcription_for(one, *access, self._config.environment)(name, sound)
+                hear = self._transcriptions.setdefault(one, transcription_of(self._config, one))
+                return await hear(name, sound)
             except NanoclawError as error:
                 errors.append(error)
         raise errors[0]
@@ -318,11 +314,16 @@ def is_local(config: Config, model: str) -> bool:
     return leads_to_loopback(place_of(config, model)[0])
 
 
-def check_transcription(config: Config, name: str) -> None:
-    """Raises ConfigError for a model that cannot write voice notes down at present."""
-    from nanoclaw.providers.names import transcription_for
+def transcription_of(config: Config, name: str) -> Transcribe:
+    """Writes down voice notes with that model. Raises ConfigError for one that cannot at present."""
+    from nanoclaw.providers import names, transcription
 
-    transcription_for(name, *place_of(config, name), config.environment)
+    language = str(config.get("voice.language", ""))
+    if name.startswith(LOCAL):
+        from nanoclaw.providers import catalogue
+
+        return transcription.on_this_machine(name, catalogue.locate(name, models_folder(config)), language)
+    return names.transcription_for(name, *place_of(config, name), config.environment, language)
 
 
 def is_on_this_machine(config: Config, model: str) -> bool:

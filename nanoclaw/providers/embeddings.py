@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from nanoclaw.core.errors import ConfigError, ProviderError
-from nanoclaw.core.events import Event
 from nanoclaw.core.provider import Embedded
 from nanoclaw.net.loopback import leads_to_loopback
 from nanoclaw.providers.failures import MISFORMED, Endpoint
@@ -48,7 +47,7 @@ class Embeddings(ModelClient):
             return await reply.head(_ANSWER_BYTES)
 
         try:
-            answer = await self.ask(body, seconds, read, _unseen)
+            answer = await self.ask(body, seconds, read)
         except ProviderError as error:
             error.args = (str(error).replace("model.api_", "memory.embeddings_api_"),)
             raise
@@ -126,7 +125,3 @@ def _tokens(found: Any) -> int | None:
     usage = found.get("usage")
     tokens = usage.get("prompt_tokens", usage.get("total_tokens")) if isinstance(usage, dict) else None
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0 else None
-
-
-def _unseen(event: Event) -> None:
-    """Nobody watches vectors being made."""

@@ -67,7 +67,11 @@ class ModelClient:
         self._client: httpx.AsyncClient | None = None
 
     async def ask(
-        self, body: bytes, timeout_seconds: float, read: Callable[[HttpReply, OnEvent], Awaitable[T]], on_event: OnEvent
+        self,
+        body: bytes,
+        timeout_seconds: float,
+        read: Callable[[HttpReply, OnEvent], Awaitable[T]],
+        on_event: OnEvent = lambda event: None,
     ) -> T:
         """POST `body` and return what `read` makes of the reply; tries again where that can help."""
         return await retried(

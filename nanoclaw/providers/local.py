@@ -258,21 +258,21 @@ class _Llama:
         return self._state / f"{hashlib.sha256(parts.encode()).hexdigest()[:32]}.kv"
 
     async def restore(self, saved: Path) -> bool:
-        if not _is_file(saved):
+        if not await asyncio.to_thread(saved.is_file):
             return False
         answer = await self._client.post("/slots/0?action=restore", json={"filename": saved.name})
         if answer.is_error:
-            _forget(saved)
-            return False
-        _mark_used(saved)
-        return True
+            await asyncio.to_thread(saved.unlink, missing_ok=True)
+        else:
+            await asyncio.to_thread(saved.touch)
+        return not answer.is_error
 
     async def save(self, saved: Path) -> None:
         """Keep the slot's state; one that cannot be kept is read again next time."""
         draft = saved.with_name(f"draft-{saved.name}")
         answer = await self._client.post("/slots/0?action=save", json={"filename": draft.name})
         if answer.is_error:
-            _forget(draft)
+            await asyncio.to_thread(draft.unlink, missing_ok=True)
         else:
             _keep_state(draft, saved)
 
@@ -301,18 +301,6 @@ def _touch(path: Path, start: int) -> None:
         left, buffer = READ_AHEAD, bytearray(1 << 20)
         while left > 0 and (read := file.readinto(buffer)):
             left -= read
-
-
-def _is_file(path: Path) -> bool:
-    return path.is_file()
-
-
-def _forget(path: Path) -> None:
-    path.unlink(missing_ok=True)
-
-
-def _mark_used(saved: Path) -> None:
-    saved.touch()
 
 
 def _keep_state(draft: Path, saved: Path) -> None:

@@ -98,20 +98,19 @@ def check(model: str, api_base: str, *, is_sure: bool = False) -> tuple[str, str
 
 
 def transcription_for(
-    model: str, api_base: str = "", api_key: str = "", env: Mapping[str, str] | None = None
+    model: str, api_base: str = "", api_key: str = "", env: Mapping[str, str] | None = None, language: str = ""
 ) -> Transcription:
     """Writes down voice notes with that model; raises ConfigError when the name or the key is missing or wrong, and for
-    a service that isn't OpenAI-style."""
+    a service that isn't OpenAI-style. '' is a language that the model finds out."""
     from nanoclaw.providers.transcription import Transcription
 
-    prefix, name = _split(model, api_base)
-    endpoint, service = _endpoint(model, prefix, name, api_base, api_key, env or {})
+    endpoint, service = _endpoint(model, *_split(model, api_base), api_base, api_key, env or {})
     if service is None:
         raise ConfigError(
             f"models.transcription {model!r}: voice notes are transcribed by OpenAI-style services, such as "
-            "openai/whisper-1 or groq/whisper-large-v3."
+            "openai/whisper-1 or groq/whisper-large-v3, or on this machine by local/whisper-base."
         )
-    return Transcription(endpoint)
+    return Transcription(endpoint, language)
 
 
 def embeddings_for(model: EmbeddingModel, env: Mapping[str, str] | None = None) -> Embeddings | BundledEmbeddings:

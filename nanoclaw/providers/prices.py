@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import Usage
-from nanoclaw.dollars import dollars
 
 FREE = frozenset({"local", "ollama", "lmstudio", "vllm", "llamacpp", "scripted"})
 """Providers that are a program on the person's own machine."""
@@ -80,11 +79,6 @@ def near(provider: str, name: str) -> str:
         if isinstance(entry, dict) and entry.get("litellm_provider") == provider
     }
     return "" if name in known else next(iter(get_close_matches(name, sorted(known), 1, 0.6)), "")
-
-
-def in_words(model: str, usage: Usage) -> str:
-    price = cost(model, usage)
-    return "price unknown" if price is None else dollars(price)
 
 
 def _prefix(model: str) -> str:

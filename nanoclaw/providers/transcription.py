@@ -1,16 +1,23 @@
-"""Writes down what is said in a voice note: the endpoint /audio/transcriptions that OpenAI-style services have
-(https://platform.openai.com/docs/api-reference/audio/createTranscription)."""
+"""Writes down what is said in a voice note: by the endpoint /audio/transcriptions that OpenAI-style services have
+(https://platform.openai.com/docs/api-reference/audio/createTranscription), or on this machine."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from importlib.util import find_spec
+from pathlib import Path
 
 import httpx
 
-from nanoclaw.core.errors import ProviderError
-from nanoclaw.core.events import Event
+from nanoclaw.core.errors import ConfigError, ProviderError
+from nanoclaw.installation import install_command
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.http import HttpReply, ModelClient
+
+Transcribe = Callable[[str, bytes], Awaitable[str]]
+"""The words in a sound file, from its name and what is in it; raises ProviderError."""
 
 SECONDS = 100.0
 """For one voice note."""
@@ -20,28 +27,23 @@ _ANSWER_BYTES = 4_000_000
 class Transcription:
     """One model at one endpoint."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint._replace(
-            path="/audio/transcriptions",
-            hint="check the spelling of models.transcription in config.toml",
-        )
+    def __init__(self, endpoint: Endpoint, language: str = "") -> None:
+        self._language = {"language": language} if language else {}
+        hint = "check the spelling of models.transcription in config.toml"
+        self._endpoint = endpoint._replace(path="/audio/transcriptions", hint=hint)
 
     async def __call__(self, name: str, sound: bytes) -> str:
         """The words that are said in a sound file of that name. Raises ProviderError."""
-        file = (name, sound)
-        form = {"model": self._endpoint.wire_model, "response_format": "json"}
+        form = {"model": self._endpoint.wire_model, "response_format": "json", **self._language}
         try:
-            sent = httpx.Request("POST", self._endpoint.url, data=form, files={"file": file})
+            sent = httpx.Request("POST", self._endpoint.url, data=form, files={"file": (name, sound)})
         except (httpx.InvalidURL, UnicodeError) as error:
             raise ProviderError(f"{self._endpoint.url!r} is not an address ({error}). Check model.api_base.") from None
         headers = {"accept": "application/json", "content-type": sent.headers["content-type"]}
         if self._endpoint.key:
             headers["authorization"] = f"Bearer {self._endpoint.key}"
-        client = ModelClient(self._endpoint, headers, None)
-        try:
-            return await client.ask(sent.read(), SECONDS, self._words, _unseen)
-        finally:
-            await client.aclose()
+        async with aclosing(ModelClient(self._endpoint, headers, None)) as client:
+            return await client.ask(sent.read(), SECONDS, self._words)
 
     async def _words(self, reply: HttpReply, on_event: object) -> str:
         try:
@@ -54,5 +56,20 @@ class Transcription:
         return text
 
 
-def _unseen(event: Event) -> None:
-    """Nobody watches a voice note being written down."""
+def on_this_machine(name: str, model: Path, language: str) -> Transcribe:
+    """By a Whisper model. Raises ConfigError for one of another kind, and where its library isn't installed."""
+    if model.name != "model.bin":
+        raise ConfigError(f"models.transcription {name!r} is a model that talks; local/whisper-base hears.")
+    if find_spec("faster_whisper") is None:
+        raise ConfigError(f"{name} needs an extra package: {install_command('voice')}")
+    from nanoclaw.speech import Listener, SpeechError
+
+    listener = Listener(model.parent)
+
+    async def hear(name: str, sound: bytes) -> str:
+        try:
+            return await listener.hear(sound, language)
+        except SpeechError as error:
+            raise ProviderError(str(error)) from None
+
+    return hear

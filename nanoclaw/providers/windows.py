@@ -22,6 +22,7 @@ async def served_window(model: str, api_base: str, *, seconds: float = 0.5) -> i
     prefix, _, name = model.partition("/")
     if prefix not in _SERVERS:
         return None
+    from nanoclaw.providers.failures import MISFORMED
     from nanoclaw.providers.http import httpx, open_client
 
     path, read = _SERVERS[prefix]
@@ -29,16 +30,7 @@ async def served_window(model: str, api_base: str, *, seconds: float = 0.5) -> i
     try:
         async with open_client(url) as client:
             found = read((await client.get(url, timeout=seconds)).json(), name)
-    except (
-        httpx.HTTPError,
-        httpx.InvalidURL,
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-    ):
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, *MISFORMED):
         return None
     return found if isinstance(found, int) and found > 0 else None
 

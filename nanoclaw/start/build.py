@@ -80,11 +80,12 @@ BUILT_IN: dict[str, str] = {
     "attention": "nanoclaw.plugins.attention.plugin:Attention",
     "conversations": "nanoclaw.plugins.conversations.plugin:ListOfConversations",
     "silence": "nanoclaw.plugins.silence.plugin:Silence",
+    "voice": "nanoclaw.plugins.voice.plugin:Voice",
     "redact": "nanoclaw.plugins.redact.plugin:Redact",
 }
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
-FOR_SETTINGS = ("calendar", "mailbox", "knowledge", "health", "attention")  # loaded only where config.toml names them
+FOR_SETTINGS = ("calendar", "mailbox", "knowledge", "health", "attention", "voice")  # where config.toml names them
 
 NARROWED = (
     *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),
@@ -201,8 +202,7 @@ def classes(
                 f"{name!r} of the plugin {one.name} is `def` where Plugin has `async def`, or the other way round, so "
                 f"it would never be called. nanoclaw --without {one.name} starts without it."
             )
-    last = [one for one in found if one.name == LAST]
-    return [*(one for one in found if one.name != LAST), *third_party, *last]
+    return [*(one for one in found if one.name != LAST), *third_party, *(one for one in found if one.name == LAST)]
 
 
 def _names(config: Config) -> list[str]:

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 from aiohttp import web
 
-from tests.channels.contract import Contract, Shown
+from tests.channels.contract import ANNA, Contract, Shown, scene
 from tests.channels.homeserver import BOT, Homeserver, event, member, serve
 
 
@@ -140,3 +142,12 @@ async def serving() -> AsyncIterator[OnMatrix]:
 
 class TestMatrix(Contract):
     service = staticmethod(serving)
+
+    async def test_a_voice_note_goes_out_as_one(self, tmp_path: Path) -> None:
+        async with serving() as there, scene(there, tmp_path) as here:
+            note = here.program.workspace / "answer.ogg"
+            note.write_bytes(b"OggS")
+            here.send("", files=(str(note),))
+            await here.until(lambda: there.shown(ANNA)[-1:] == [Shown(ANY, "answer.ogg", (b"OggS",))], "a file")
+            _, content = there.server.said[there.room(ANNA)][-1]
+            assert (content["msgtype"], content["org.matrix.msc3245.voice"]) == ("m.audio", {})

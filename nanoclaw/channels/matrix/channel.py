@@ -340,10 +340,8 @@ class Matrix:
     async def send(self, outbound: Outbound) -> str:
         client, place = await self._connected(), Place.of(outbound.address.chat)
         shown = await self._live.hand_over(outbound)
-        if outbound.files:
-            content = await self._file(client, place, Path(outbound.files[0]), outbound.text)
-        else:
-            content = _words(outbound.text)
+        files, text = outbound.files, outbound.text
+        content = await self._file(client, place, Path(files[0]), text) if files else _words(text)
         content = _edit(content, shown) if shown else _related(content, place, outbound.reply_to)
         sent = await self._say(client, place.chat, content, mark_of(outbound) if outbound.key else uuid.uuid4().hex)
         if shown:  # who answers an edited message names the first event
@@ -446,7 +444,9 @@ class Matrix:
         mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         kind = {"image": "m.image", "audio": "m.audio", "video": "m.video"}.get(mime.partition("/")[0], "m.file")
         where = await client.store_file(place.chat, data, mime, path.name, UPLOAD_SECONDS)
-        words = _words(caption) if caption else {"body": path.name}
+        words: dict[str, Any] = _words(caption) if caption else {"body": path.name}
+        if mime == "audio/ogg":
+            words["org.matrix.msc3245.voice"] = {}
         return {**words, "msgtype": kind, "filename": path.name, "info": {"mimetype": mime, "size": len(data)}, **where}
 
     async def _stop_typing(self, client: Client, room_id: str) -> None:

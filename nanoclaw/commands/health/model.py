@@ -31,7 +31,7 @@ def of_purposes(config: Config) -> dict[str, list[str]]:
 
 async def models(config: Config) -> list[Finding]:
     """Ask the model of conversations, its fallbacks, then those of [models]."""
-    from nanoclaw.providers.choose import check_transcription, choose_model
+    from nanoclaw.providers.choose import choose_model, transcription_of
 
     if config.problem and not config.table:
         return [Finding(False, config.problem, "model")]
@@ -40,7 +40,7 @@ async def models(config: Config) -> list[Finding]:
     for about, name in [*wanted, *((f"model for {', '.join(those)}", name) for name, those in purposes.items())]:
         try:
             if is_heard := about.startswith("model for ") and "transcription" in purposes[name]:
-                check_transcription(config, name)
+                transcription_of(config, name)
             if is_heard and len(purposes[name]) == 1:
                 said = f"{name} is set up; it is not asked, as there is no sound to try it with"
             else:

@@ -17,7 +17,7 @@ FETCH_SECONDS = 120.0
 """For one file, with all tries."""
 PAUSES = (1.0, 3.0, 10.0, 30.0)
 """In seconds, before each further try to fetch a file; the platform may ask for longer ones."""
-TRANSCRIPTION_SECONDS = 120.0
+TRANSCRIPTION_SECONDS = 300.0
 AT_ONCE = 4
 """Files of one message that are fetched side by side."""
 MOST_FILES = 20
@@ -55,12 +55,8 @@ class Attachments:
     async def resolve(self, inbound: Inbound, files: Sequence[Attachment], *, is_guests: bool) -> list[Resolved]:
         """The files of a message, in its order. Never fails: of one that cannot be had there is a remark."""
         gate = asyncio.Semaphore(AT_ONCE)
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._one(inbound, number, file, gate, is_guests))
-                for number, file in enumerate(files[:MOST_FILES])
-            ]
-        resolved = [task.result() for task in tasks]
+        looked_at = enumerate(files[:MOST_FILES])
+        resolved = await asyncio.gather(*(self._one(inbound, *one, gate, is_guests) for one in looked_at))
         if left := files[MOST_FILES:]:
             remark = f"{len(left)} more files came with it and were not downloaded."
             problem = f"only the first {MOST_FILES} files of a message are looked at"

@@ -57,12 +57,10 @@ def read(files: Sequence[Attachment], reading: AttachmentReader, *, is_guests: b
                 budget = int(reading.budget * share)
                 with reading.opened(file.path) as opened:
                     texts.append(read_document(opened, file.name, budget, reading.stopped, in_part))
-        except (PictureError, DocumentError) as error:
+        except (PictureError, DocumentError, OSError) as error:
             remarks.append(f"{file.name} could not be {verb}{'' if is_guests else f': {error}'}")
-            problems.append(str(error))
-        except OSError as error:
-            remarks.append(f"{file.name} could not be {verb}{'' if is_guests else f': {error}'}")
-            problems.append(f"{file.name!r} could not be {verb}." if is_guests else str(error))
+            is_bare = is_guests and isinstance(error, OSError)  # which names a path
+            problems.append(f"{file.name!r} could not be {verb}." if is_bare else str(error))
     return Contents(tuple(images), tuple(texts), tuple(remarks), tuple(problems), tuple(cuts))
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Annotated, NamedTuple
+from weakref import WeakKeyDictionary
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import NanoclawError, Refused, ToolError
@@ -35,6 +36,8 @@ class MediaFiles:
 
     def __init__(self, reach: Reach, most_bytes: int) -> None:
         self._reach, self.most_bytes = reach._replace(read=(), write=()), most_bytes
+        self.heard = WeakKeyDictionary[Turn, str]()
+        """By turn what was said in its voice notes."""
 
     def sendable(self, path: str) -> str:
         """The real path of a plain file of the workspace that may be sent, asked for by its path there. Raises
@@ -125,8 +128,9 @@ class Media(Plugin):
             self._host.show(inbound.address, Notice(cut))
         if found.images and (blind := self._blind(turn)):
             await self._tell_blind(inbound, turn, blind)
-        spoken = (one.words for one in resolved)
-        text = "\n\n".join(part for part in (*spoken, draft.message.text) if part)
+        if spoken := "\n\n".join(one.words for one in resolved if one.words):
+            self.public.heard[turn] = spoken
+        text = "\n\n".join(part for part in (spoken, draft.message.text) if part)
         hint = [] if is_guests or not files else [SEND_BACK]
         remarks = (*hint, *draft.remarks, *(one.remark for one in resolved if one.remark), *found.remarks)
         by_others = [one for one in files if not one.is_voice]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BY_HAND = re.compile(r"!{1,2}[\w./~]")
 """The beginning of a command that a terminal runs in the person's own shell."""
 MAIN = Address("terminal", "main")
-PICTURES = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
+SHOWN = {one: f"image/{one}" for one in ("png", "jpeg", "gif", "webp")} | {"jpg": "image/jpeg", "ogg": "audio/ogg"}
 _KEY = re.compile(r"[^\s:\x00-\x1f]{1,64}:[^\x00-\x1f]{1,300}")
 
 
@@ -141,7 +141,7 @@ class Talk:
         return JSONResponse({"id": id_, "name": name})
 
     async def _file(self, request: Request) -> Response:
-        """A file that was sent, if it may be opened still; all but pictures is downloaded."""
+        """A file that was sent, if it may be opened still; all but pictures and sound is downloaded."""
         *_, files, place = self._host.records.sent(request.path_params["row"])
         number = request.path_params["number"]
         if browser_of(request).only not in ("", conversation(conversation_of(place))):
@@ -152,7 +152,7 @@ class Talk:
         except (IndexError, OSError):
             raise HTTPException(404, "That file is not there any more, or may not be opened.") from None
         name = files[number].rpartition("/")[2]
-        kind = PICTURES.get(name.rpartition(".")[2].lower())
+        kind = SHOWN.get(name.rpartition(".")[2].lower())
         headers = {} if kind else {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
         return Response(data, media_type=kind or "application/octet-stream", headers=headers)
 

@@ -67,10 +67,14 @@ function broken(item, app) {
   return make("div.cut", { role: "note" }, drawn, below);
 }
 
-/** Files of an answer: pictures are shown, others can be saved. */
+/** Files of an answer: pictures are shown, voice notes can be played, others can be saved. */
 function files(list) {
   const below = make("div.files");
   for (const { name, url } of list) {
+    if (/\.ogg$/i.test(name)) {
+      below.append(make("audio", { src: url, controls: true, preload: "none", "aria-label": "Voice note" }));
+      continue;
+    }
     const isPicture = /\.(png|jpe?g|gif|webp)$/i.test(name);
     below.append(make("a", { href: url, target: "_blank", rel: "noopener", download: isPicture ? null : name },
       isPicture ? make("img", { src: url, alt: name, loading: "lazy" }) : `📎 ${name}`));

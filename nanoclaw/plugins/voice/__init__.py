@@ -1,0 +1,1 @@
+"""Voice notes: quoted in the answer, which is spoken, too."""
