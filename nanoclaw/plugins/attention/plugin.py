@@ -21,12 +21,12 @@ PAGE = 20
 COLLECTED = "what was collected"
 """The source of a digest: others' text may be in it."""
 
-BY_THEMSELVES = ("delegate", "hook")
-"""Origins of turns that a helper's report or a webhook begins."""
+BY_THEMSELVES = ("delegate", "hook", "process")
+"""Origins of turns that a helper's report, a webhook or the end of a process begins."""
 
 
 class AttentionSettings(NamedTuple):
-    """The hours at which what can wait comes in one message: news of the heartbeat, webhooks, finished helpers."""
+    """The hours at which news of the heartbeat, of webhooks, ended helpers and processes comes in one message."""
 
     hours: tuple[str, ...] = ()  # such as "8:00" and "18:00", in your time zone; empty: nothing waits
 

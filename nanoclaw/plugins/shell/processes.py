@@ -278,15 +278,15 @@ class Processes:
         last = f" Its last lines:\n{fence}\n{lines}\n{fence}" if lines else f" Its output: {row.path}" * (not output)
         verb = "" if outcome.startswith("was ") else "has ended after " + self._age(row) + ": "
         text = self._host.redact("\n".join(filter(None, (f"{row.name} {verb}{outcome}.{last}", losses))))
-        address, source = Address(row.channel, row.chat), f"process {row.id}"
+        address, source, now = Address(row.channel, row.chat), f"process {row.id}", self._host.now()
         if not begins_turn:
-            tx.send(Outbound(address, text, outside=source), f"Process {row.id} ran in the background.")
+            tx.send(Outbound(address, text, outside=source, came=now), f"Process {row.id} ran in the background.")
             return
-        message = UserMessage(text, self._host.now(), ORIGIN, outside=source)
+        message = UserMessage(text, now, ORIGIN, outside=source)
         external_id = f"{ORIGIN}-{row.id}"
         inbound = Inbound(address, row.sender, external_id, message, role="owner", conversation=row.talk)
         if tx.deliver(inbound, self._host.profile("person")) is not None:
-            tx.send(Outbound(address, text), is_news=False)
+            tx.send(Outbound(address, text, came=now), is_news=False)
 
     def _tell_left(self, left: list[ProcessRow], losses: list[str], tx: Tx) -> None:
         for row, lost in zip(left, losses, strict=True):

@@ -9,7 +9,7 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError, Undeliverable
 from nanoclaw.core.messages import Button, Outbound
-from nanoclaw.providers.scripted import Hang, ScriptedProvider, Step
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, Step, call
 from nanoclaw.start import build
 from tests.channels.telegram_program import RULES, scene
 from tests.dial import Dial
@@ -154,6 +154,24 @@ async def test_a_finished_helper_and_what_the_model_says_of_it_wait_and_nothing_
         program.app.delivery.wake_all()
         digest = (await there.last()).text
         assert "2 messages that could wait" in digest and "Under the bed." in digest and "It was found." in digest
+
+
+async def test_the_end_of_a_background_process_waits_with_what_the_model_says_of_it(tmp_path: Path) -> None:
+    begun = call("exec", {"command": "mkfifo gate; read go < gate; echo built", "background": True})
+    model, clock = ScriptedProvider(begun, "It runs.", "Tell them: built."), HandClock()
+    async with running(tmp_path, model, settings=HOURS, clock=clock, wakes=True) as program:
+        assert await program.ask("Build it") == "It runs."
+        while not (program.workspace / "gate").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.01)
+        (program.workspace / "gate").write_text("go\n")
+        while len(model.requests) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await program.app.conversations.idle()
+        assert await looked(program) == []
+        clock.now = EVENING
+        program.app.delivery.wake_all()
+        digest = await program.answer()
+        assert "2 messages that could wait" in digest and "exit status 0" in digest and "Tell them: built." in digest
 
 
 async def test_what_the_model_says_of_a_webhook_comes_at_once_where_the_person_has_spoken_meanwhile(
