@@ -26,7 +26,7 @@ BY_THEMSELVES = ("delegate", "hook", "process")
 
 
 class AttentionSettings(NamedTuple):
-    """The hours at which news of the heartbeat, of webhooks, ended helpers and processes comes in one message."""
+    """The hours at which news of the heartbeat, of webhooks, helpers and processes comes in one message."""
 
     hours: tuple[str, ...] = ()  # such as "8:00" and "18:00", in your time zone; empty: nothing waits
 
