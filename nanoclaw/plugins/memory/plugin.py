@@ -160,9 +160,8 @@ class Memory(Plugin):
             return not is_told(inside(block("", text)) if self._sources(note) else text)
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
-        vector = None
-        if self._opinion and self._search.has_notes():
-            vector = await self._opinion.vector_of(draft.message.text)
+        opinion = self._opinion if self._search.has_notes() else None
+        vector = await opinion.vector_of(draft.message.text) if opinion else None
         # what the context begins with was recalled for this message, and counts
         known = None if not turn.history and not self._opinion else is_news
         recalled = self._recalled(draft.message.text, turn.history, known, vector)
@@ -173,14 +172,12 @@ class Memory(Plugin):
         if not notes:
             return None
         others = [(", ".join(sources), _note_line(note)) for note in notes if (sources := self._sources(note))]
+        told = [(by, "\n".join(text for one, text in others if one == by)) for by in dict(others)]
         remarks = [f"Note from memory: {_note_line(note)}" for note in notes if not self._sources(note)]
         return draft._replace(
             remarks=(*draft.remarks, *remarks),
             notes=(*draft.notes, *map(_ref, notes)),
-            others=(
-                *draft.others,
-                *((by, "\n".join(text for one, text in others if one == by)) for by in dict(others)),
-            ),
+            others=(*draft.others, *told),
         )
 
     def _sources(self, note: Hit) -> list[str]:

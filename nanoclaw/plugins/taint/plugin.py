@@ -282,11 +282,8 @@ class Taint(Plugin):
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
                 return []
             is_others = await self._has_network()
-            return (
-                [f"process {call.arguments.get('id')}"]
-                if is_others
-                else await self.public.files.repeated_in(result.text)
-            )
+            process = [f"process {call.arguments.get('id')}"]
+            return process if is_others else await self.public.files.repeated_in(result.text)
         if call.name in ("read_file", *_LISTS):
             await self.public.files.refresh()
         if call.name == "read_file" and not result.is_error:
