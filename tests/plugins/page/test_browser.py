@@ -117,6 +117,11 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
         await page.locator(".hit").first.wait_for()
         await check("the search")
         await page.get_by_label("Search all conversations").fill("")
+        await page.keyboard.press("Control+k")
+        await page.locator(".palette input").fill("/help")
+        await page.locator(".palette .label", has_text="/helpers").wait_for()
+        await check("Ctrl-K")
+        await page.keyboard.press("Escape")
         for view in ("today", "knows", "house"):
             await page.goto(f"{served.url}/#/{view}")
             await page.locator(".card").first.wait_for()
@@ -199,6 +204,29 @@ async def test_a_conversation_begins_in_a_project(tmp_path: Path) -> None:
             assert "Answer in Dutch." in str(served.model.requests[0].history)
             await page.locator(".menu").click()
             await page.locator("#side .about", has_text="bees").wait_for()
+
+
+async def test_ctrl_k_finds_and_does_everything(tmp_path: Path) -> None:
+    async with serving(tmp_path, "One heron.") as served, opened(served) as page:
+        await say(page, "birds by the lake", "One heron.")
+        await page.goto(f"{served.url}/#/house")
+        await page.locator(".card").first.wait_for()
+        await page.keyboard.press("Control+k")
+        field = page.locator(".palette input")
+        await field.fill("knows")
+        await page.keyboard.press("Enter")
+        await page.locator("h1", has_text="Knows").wait_for()
+        await page.keyboard.press("Control+k")
+        await field.fill("heron")
+        await page.locator(".palette li", has_text="One heron.").click()
+        await page.locator(".text.found").wait_for()
+        await page.keyboard.press("Control+k")
+        await field.fill("/rem")
+        await page.locator(".palette li").first.wait_for()
+        await page.locator(".palette .label", has_text="/remind").wait_for()
+        await page.keyboard.press("Enter")
+        await page.locator(".palette").wait_for(state="detached")
+        assert (await page.locator("textarea").input_value()).startswith("/rem")
 
 
 async def test_what_was_broken_off_says_so_and_goes_on(tmp_path: Path) -> None:

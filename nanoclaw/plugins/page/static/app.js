@@ -2,6 +2,7 @@
 
 import { cards } from "./cards.js";
 import { ask, make, newId, tell, when } from "./dom.js";
+import { palette } from "./palette.js";
 import { listen, start } from "./stream.js";
 import { talk } from "./talk.js";
 
@@ -35,7 +36,10 @@ async function begin() {
   start();
   listen(heard);
   addEventListener("hashchange", show);
+  addEventListener("keydown", keyed);
   await refresh();
+  const today = !only && !location.hash && (await ask("/api/view/today").catch(() => ({ cards: [] })));
+  if (today && today.cards.some((one) => one.title.startsWith("Waits"))) history.replaceState(null, "", "#/today");
   show();
 }
 
@@ -66,6 +70,25 @@ function signIn(problem = "") {
   field.focus();
 }
 
+/** Ctrl-K finds and does everything. */
+function keyed(event) {
+  if (!(event.ctrlKey || event.metaKey) || event.key !== "k" || only || document.querySelector("dialog")) return;
+  event.preventDefault();
+  const to = (address) => () => (location.hash = address);
+  palette({
+    places: () => [
+      ["New conversation", "", () => go(`page:${newId()}`)],
+      ...["Today", "Knows", "House"].map((name) => [name, "view", to(`#/${name.toLowerCase()}`)]),
+      ...[...titles].map(([key, title]) => [title || "New conversation", "conversation", () => go(key)]),
+    ],
+    say: (words) => {
+      if (!main.querySelector("textarea")) go(current() || titles.keys().next().value || `page:${newId()}`);
+      setTimeout(() => main.querySelector("textarea")?.dispatchEvent(new CustomEvent("type-in", { detail: words })));
+    },
+    go: (address) => (location.hash = address),
+  });
+}
+
 // --- the list of conversations
 
 function drawSide() {
@@ -79,7 +102,7 @@ function drawSide() {
     make("div.brand", {}, make("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }), make("strong", {}, "nanoclaw")),
     make("div.views", {}, ...["Today", "Knows", "House"].map((name) =>
       make("a", { href: `#/${name.toLowerCase()}`, "data-view": name.toLowerCase(), onclick: closeSide }, name))),
-    make("button.new", { type: "button", onclick: () => go(`page:${newId()}`) }, "+ New conversation"),
+    make("button.new", { type: "button", onclick: () => go(`page:${newId()}`), "aria-keyshortcuts": "Control+K", title: "Ctrl-K finds and does everything" }, "+ New conversation"),
     search, list,
   );
   shade.onclick = () => closeSide();

@@ -1,6 +1,6 @@
 // The views Today, Knows and House: cards that the server makes of what commands tell.
 
-import { ask, make, tell } from "./dom.js";
+import { ask, make, tell, when } from "./dom.js";
 import { dress } from "./items.js";
 import { listen } from "./stream.js";
 
@@ -37,7 +37,7 @@ export const cards = (title) => (main, _, { openSide }) => {
 
   function card(one) {
     const parts = [make("h2", {}, one.title)];
-    if (one.plot.length) parts.push(plot(one.plot));
+    if (one.plot.length) parts.push(plot(one.plot), axis(one.plot));
     if (one.text) parts.push(words(one.text));
     if (one.rows.length) parts.push(make("ul.rows", {}, ...one.rows.map(row)));
     if (one.empty && !one.rows.length && !one.text) parts.push(make("p.quiet", {}, one.empty));
@@ -92,10 +92,27 @@ function words(html) {
   const shown = make("div.words");
   shown.innerHTML = html;
   dress(shown);
+  shown.querySelectorAll("table").forEach(pictured);
   return shown;
 }
 
+/** A table with a column "share" has a bar below the first word of each row. */
+function pictured(table) {
+  const place = [...table.querySelectorAll("th")].findIndex((one) => one.textContent === "share");
+  for (const row of place < 0 ? [] : table.querySelectorAll("tbody tr")) {
+    const bar = make("span.bar-of-share", { "aria-hidden": "true" });
+    bar.style.width = row.cells[place]?.textContent.match(/^[\d.]+%/)?.[0] || "0";
+    row.cells[0].append(bar);
+  }
+}
+
 const told = (html) => tell(words(html).textContent.trim().slice(0, 300));
+
+/** The first and the last day of a plot, and what its highest bar stands for. */
+function axis(bars) {
+  const highest = bars.reduce((one, other) => (other[1] > one[1] ? other : one));
+  return make("p.axis", { "aria-hidden": "true" }, make("span", {}, when(`${bars[0][0]}T12:00`)), make("span", {}, `most: ${highest[2]}`), make("span", {}, "today"));
+}
 
 /** Bars, the highest one as high as the plot; each says what it stands for when it is pointed at, or read aloud. */
 function plot(bars) {
@@ -108,7 +125,7 @@ function plot(bars) {
   const highest = Math.max(1, ...bars.map(([, size]) => size)), width = 300 / bars.length;
   const bar = ([name, size, about], number) => {
     const title = svg("title", {}, `${name}: ${about}`), height = (size / highest) * 96;
-    return svg("rect", { x: number * width + 1, width: width - 2, y: 99 - height, height }, title);
+    return svg("rect", { x: number * width + 1, width: width - 2, y: 99 - height, height, rx: 1 }, title);
   };
   const label = `Tokens by day, ${bars[0][0]} to ${bars.at(-1)[0]}; the most in a day: ${highest.toLocaleString()}`;
   return svg("svg", { viewBox: "0 0 300 100", preserveAspectRatio: "none", class: "plot", role: "img", "aria-label": label },

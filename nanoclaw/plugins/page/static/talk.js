@@ -411,6 +411,7 @@ export function talk(main, key, app, place) {
     field.style.height = "auto";
     field.style.height = `${Math.min(field.scrollHeight, innerHeight * 0.4)}px`;
   }
+  field.addEventListener("type-in", ({ detail }) => ((field.value = detail + field.value), fit(), field.focus()));
   field.addEventListener("input", () => (fit(), keepDraft(), names.replaceChildren(), complete()));
   field.addEventListener("keydown", (event) => {
     const composes = event.isComposing || event.keyCode === 229;
