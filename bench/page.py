@@ -1,4 +1,5 @@
-"""The page: first paint and heap with 10,000 messages, 20 browsers with 20 streaming answers, idle memory.
+"""The page: first paint and heap with 10,000 messages, 20 browsers and 20 tabs of one with 20 streaming answers, a
+table of 200 kB, what closed pages leave, a gateway that is killed between two deltas, idle memory.
 
 python bench/page.py [--browsers 20]; wants Chromium and the extras `page` and `browser`.
 """
@@ -9,9 +10,15 @@ import argparse
 import asyncio
 import json
 import os
+import secrets
+import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +30,7 @@ import httpx
 from gateway import gateway, uss_mb
 from measure import NANOCLAW, environment, run
 
-MESSAGES, DELTAS, PAUSE = 10_000, 200, 0.05
+MESSAGES, DELTAS, PAUSE, TABLE = 10_000, 200, 0.05, 200_000
 
 MODEL = f"""
 import asyncio, time
@@ -37,10 +44,13 @@ class Clock:
     model, supports_vision = "demo/model", False
 
     async def complete(self, request, on_event):
-        text = ""
+        text, is_table = "", "table" in request.history[-1].text
         for _ in range({DELTAS}):
             await asyncio.sleep({PAUSE})
-            text += (piece := f"{{time.monotonic():.4f}} ")
+            piece = f"{{time.time():.4f}} "
+            if is_table:
+                piece = "|a|b|\\n|-|-|\\n" * (not text) + "|some words|and others|\\n" * ({TABLE} // {DELTAS} // 24)
+            text += piece
             on_event(TextDelta(piece))
         return AssistantMessage(text, datetime.now(UTC), model=self.model)
 
@@ -57,8 +67,8 @@ class Demo(Plugin):
 SETTINGS = '[model]\nname = "demo/model"\n[plugins]\nenabled = ["demo"]\nunpinned = "load"\n'
 
 
-def lay(home: Path, page: bool) -> dict[str, str]:
-    """A home with the model, and with a long conversation."""
+def lay(home: Path, port: int | None) -> dict[str, str]:
+    """A home with the model, and with a long conversation; with a port, with the page."""
     from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
     from nanoclaw.core.store.db import Transactions
     from nanoclaw.core.store.sessions import Sessions
@@ -67,7 +77,7 @@ def lay(home: Path, page: bool) -> dict[str, str]:
     env = environment(home)
     root = Path(env.get("NANOCLAW_HOME") or home / ".nanoclaw")
     (root / "plugins").mkdir(parents=True, exist_ok=True)
-    (root / "config.toml").write_text(SETTINGS + "[page]\nport = 0\n" * page)
+    (root / "config.toml").write_text(SETTINGS + f"[page]\nport = {port}\n" * bool(port))
     (root / "config.toml").chmod(0o600)
     (root / "plugins" / "demo.py").write_text(MODEL)
     now, words = datetime.now(UTC), "Some **words** of an answer, with `code` and a [link](https://example.org). " * 4
@@ -82,13 +92,20 @@ def lay(home: Path, page: bool) -> dict[str, str]:
     return env
 
 
+def free_port() -> int:
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return int(own.getsockname()[1])
+
+
 def link(env: dict[str, str]) -> tuple[str, str]:
     url, _, code = run([NANOCLAW, "web"], env).output.strip().partition("#")
     return url.rstrip("/"), code
 
 
-async def streams(env: dict[str, str], count: int) -> list[float]:
-    """Seconds by which each delta is behind, for the browser whose conversation it is."""
+async def streams(env: dict[str, str], count: int, *, has_table: bool = False) -> list[float]:
+    """Seconds by which each delta is behind, for the browser whose conversation it is; with a table that comes to
+    another one meanwhile."""
     late, ready, one_by_one = list[float](), asyncio.Barrier(count), asyncio.Lock()
     url = link(env)[0]
 
@@ -103,13 +120,16 @@ async def streams(env: dict[str, str], count: int) -> list[float]:
             reader, writer = await asyncio.open_connection(host.hostname, host.port, limit=2**24)
             writer.write(f"GET /api/stream HTTP/1.1\r\nHost: {host.netloc}\r\nCookie: {cookie}\r\n\r\n".encode())
             await ready.wait()
-            said = {"c": key, "id": f"bench{number:08}", "text": "Tell me the time"}
+            said = {"c": key, "id": secrets.token_hex(8), "text": "Tell me the time"}
+            if has_table and number == 0:
+                await client.post("/api/say", json=said | {"c": "page:table", "text": "a table"})
+                said["id"] += "b"
             await client.post("/api/say", json=said)
             mark = f'data: {{"c": "{key}", "t": '.encode()
             while line := await reader.readline():
                 if not line.startswith(mark):
                     continue
-                now, event = time.monotonic(), json.loads(line[6:])
+                now, event = time.time(), json.loads(line[6:])
                 stamps = str(event.get("tail", "")).removesuffix("</p>").split()
                 if event["t"] == "text" and stamps and stamps[-1] != last:
                     last = stamps[-1]
@@ -122,7 +142,9 @@ async def streams(env: dict[str, str], count: int) -> list[float]:
     return late
 
 
-async def paint(env: dict[str, str]) -> dict[str, float]:
+@asynccontextmanager
+async def browser_at(env: dict[str, str]) -> AsyncIterator[tuple[Any, str]]:
+    """A page of a signed-in Chromium, and the address."""
     from playwright.async_api import async_playwright
 
     from nanoclaw.plugins.browse.chromium import executable
@@ -130,10 +152,74 @@ async def paint(env: dict[str, str]) -> dict[str, float]:
     async with async_playwright() as driver:
         path = executable("", os.environ["PATH"])
         chromium = await driver.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0)
-        page = await chromium.new_page()
+        page = await (await chromium.new_context()).new_page()
         url, code = link(env)
         await page.goto(f"{url}/#{code}")
         await page.locator("textarea").wait_for()
+        yield page, url
+        await chromium.close()
+
+
+WATCHES = """() => {
+  window.late = [];
+  let last = "";
+  new MutationObserver(() => {
+    const stamp = [...document.querySelectorAll(".text .words")].at(-1)?.textContent.trim().split(/\\s+/).at(-1);
+    if (stamp && stamp !== last && Number(stamp)) late.push(Date.now() / 1000 - Number(stamp));
+    last = stamp;
+  }).observe(document.querySelector(".log"), { childList: true, subtree: true, characterData: true });
+}"""
+"""Puts down by how much each delta is behind when it stands in the page, by the clock of a thousandth."""
+
+
+async def tabs(env: dict[str, str], count: int) -> list[float]:
+    """Seconds by which each delta is behind in the tab that shows it, of one browser whose tabs share one stream."""
+    async with browser_at(env) as (first, url):
+        pages = [first, *[await first.context.new_page() for _ in range(count - 1)]]
+        for number, page in enumerate(pages):
+            await page.goto(f"{url}/?{number}#/talk/page:tab{number:05}")
+            await page.locator("textarea").wait_for()
+            await page.evaluate(WATCHES)
+        for page in pages:
+            await page.locator("textarea").fill("Tell me the time")
+            await page.keyboard.press("Enter")
+        for page in pages:
+            await page.locator('.log[aria-busy="false"] .text footer').last.wait_for(timeout=120_000)
+        return [one for page in pages for one in await page.evaluate("late")]
+
+
+async def table(env: dict[str, str]) -> dict[str, float]:
+    """Seconds until a table of 200 kB is there as a whole, after it was asked for."""
+    async with browser_at(env) as (page, url):
+        await page.goto(f"{url}/?table#/talk/page:table")
+        whole = page.get_by_role("button", name="Show all of it")
+        await whole.wait_for(timeout=120_000)
+        begun = time.monotonic()
+        await whole.click()
+        await page.locator("td").nth(2 * (TABLE // 24) - 100).wait_for(state="attached", timeout=60_000)
+        return {"all of a table of 200 kB, s": time.monotonic() - begun}
+
+
+async def killed(env: dict[str, str], process: subprocess.Popen[bytes]) -> dict[str, float]:
+    """Seconds from the start after a kill amid an answer until the page shows the whole answer, each delta once."""
+    async with browser_at(env) as (page, url):
+        await page.goto(f"{url}/?killed#/talk/page:killed")
+        await page.locator("textarea").fill("Tell me the time")
+        await page.keyboard.press("Enter")
+        await page.locator(".text .words").wait_for()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with gateway(env):
+            begun = time.monotonic()
+            await page.locator('.log[aria-busy="false"] .text footer').last.wait_for(timeout=120_000)
+            texts = await page.locator(".text .words").all_inner_texts()
+            stamps = [stamp for text in texts for stamp in text.split() if stamp.replace(".", "").isdecimal()]
+            assert len(set(stamps)) == len(stamps) >= DELTAS, len(stamps)
+            return {"whole after a kill amid it, s": time.monotonic() - begun}
+
+
+async def paint(env: dict[str, str]) -> dict[str, float]:
+    async with browser_at(env) as (page, url):
         devtools = await page.context.new_cdp_session(page)
 
         async def heap() -> float:
@@ -155,26 +241,34 @@ async def paint(env: dict[str, str]) -> dict[str, float]:
         begun = time.monotonic()
         await page.locator(".log").evaluate("log => { log.scrollTop = log.scrollHeight; return log.offsetHeight }")
         found["a jump to its end then, s"] = time.monotonic() - begun
-        await chromium.close()
         return found
 
 
 def main(count: int) -> None:
     found: dict[str, Any] = {}
+
+    def told(name: str, late: list[float]) -> None:
+        late.sort()
+        for part in (50, 99):
+            found[f"{name}: p{part} of {len(late):,} behind, ms"] = late[len(late) * part // 100] * 1000
+
     with tempfile.TemporaryDirectory() as folder:
         for page in (False, True):
             home = Path(folder) / str(page)
             home.mkdir()
-            env = lay(home, page)
+            env = lay(home, free_port() if page else None)
             with gateway(env) as process:
                 time.sleep(5)
                 found[f"idle gateway {'with' if page else 'without'} the page, own memory, MB"] = uss_mb(process.pid)
                 if page:
-                    late = sorted(asyncio.run(streams(env, count)))
-                    found["deltas"] = len(late)
-                    for part in (50, 99):
-                        found[f"{count} browsers: p{part} behind, ms"] = late[len(late) * part // 100] * 1000
-                    found |= asyncio.run(paint(env))
+                    told(f"{count} browsers", asyncio.run(streams(env, count)))
+                    used = uss_mb(process.pid)
+                    told(f"{count} browsers beside a table", asyncio.run(streams(env, count, has_table=True)))
+                    told(f"{count} tabs", asyncio.run(tabs(env, count)))
+                    found |= asyncio.run(table(env)) | asyncio.run(paint(env))
+                    time.sleep(5)
+                    found["kept of all these once they are closed, MB"] = uss_mb(process.pid) - used
+                    found |= asyncio.run(killed(env, process))
     for name, value in found.items():
         print(f"{name}: {value:,.1f}")
 
