@@ -160,8 +160,8 @@ class Memory(Plugin):
             return not is_told(inside(block("", text)) if self._sources(note) else text)
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
-        opinion = self._opinion if self._search.has_notes() else None
-        vector = await opinion.vector_of(draft.message.text) if opinion else None
+        query, opinion = draft.message.text, self._opinion
+        vector = await opinion.vector_of(query) if opinion and self._search.has_notes() else None
         # what the context begins with was recalled for this message, and counts
         known = None if not turn.history and not self._opinion else is_news
         recalled = self._recalled(draft.message.text, turn.history, known, vector)
