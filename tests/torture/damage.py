@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from nanoclaw.core.messages import ModelRequest, UserMessage
 from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
 from nanoclaw.sqlite_salvage.copies import COPIES
+from nanoclaw.sqlite_salvage.table_list import WHOLE_TABLES
 from nanoclaw.sqlite_salvage.wal import WriteAheadLog
 from nanoclaw.start.build import classes
 from nanoclaw.start.config import load
@@ -382,7 +383,9 @@ def disturbed(
     if asides and "some of the last" not in told:
         for table, missing in left(home.rows, has, is_changed=False).items():
             words = NAMES.get(table, f"rows of {table.replace('_', ' ')}")
-            if not re.search(rf"(some|at most [\d,]+) {words}\b", told) and "Nothing of it could be read" not in told:
+            is_named = re.search(rf"(some|at most [\d,]+) {words}\b", told) or "Nothing of it could be read" in told
+            is_whole = f"some {WHOLE_TABLES}" in told and missing.keys() == home.rows[table].keys()
+            if not is_named and not is_whole:
                 broken.append(f"{len(missing)} rows of {table} are missing, and the person was told: {told}")
     if lives:
         broken += asyncio.run(_used(place))
