@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
+from glob import iglob
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 from nanoclaw.atomic_write import replace_in
@@ -48,8 +50,6 @@ class CommandWatch:
 
     async def named(self, command: str) -> list[str]:
         """Files that a command names to be deleted, and that no program makes again."""
-        from nanoclaw.plugins.card.deletions import named_by
-
         root, tops = Path(self.root), tuple(f"{one}/" for one in self._tops())
         found = await asyncio.to_thread(named_by, command, root)
         return [one for one in found if one.startswith(tops) and not is_in_remade(one, root)]
@@ -217,3 +217,40 @@ def _inner_first(held: Iterable[HeldBack]) -> list[HeldBack]:
     all_ = list(held)
     folders = sorted((one for one in all_ if one.is_folder), key=lambda one: one.path, reverse=True)
     return [*(one for one in all_ if not one.is_folder), *folders]
+
+
+MOST = 10_000
+"""Files that are counted."""
+
+_DELETING = ("rm", "unlink", "shred")
+
+
+def named_by(command: str, root: Path) -> list[str]:
+    """Files that are there and that a command names to be deleted, alone or by a folder."""
+    if not any(name in command for name in _DELETING):
+        return []
+    from nanoclaw.shell_words import commands_in, program_name
+
+    found, folder = dict[str, None](), root
+    for words in commands_in(command):
+        name, operands = program_name(words[0]), [one for one in words[1:] if not one.startswith("-")]
+        if name == "cd" and operands:
+            folder = folder / operands[0]
+        for word in operands if name in _DELETING else ():
+            for path in iglob(os.path.normpath(folder / word)):  # noqa: PTH207 - as a shell
+                found |= dict.fromkeys(islice(_files(path), MOST - len(found)))
+    return sorted(found)
+
+
+def _files(path: str) -> Iterator[str]:
+    if not Path(path).is_dir() or Path(path).is_symlink():
+        yield path
+        return
+    waiting = [path]
+    while waiting:  # os.walk goes no deeper than Python's stack
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.insert(0 if entry.name == ".git" else len(waiting), entry.path)  # a person's own first
+                else:
+                    yield entry.path

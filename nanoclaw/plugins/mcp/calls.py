@@ -1,16 +1,27 @@
-"""Calls of a server's tools, with what it tells of their progress; and the list of its resources."""
+"""Requests to a server: calls of its tools, with what it tells of their progress, its resources and prompts; and what
+they give, as text, pictures, and a word about everything that is neither."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import binascii
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.core.plugin import ToolOutput
+from nanoclaw.core.errors import ToolError
+from nanoclaw.core.messages import Image, UserMessage
+from nanoclaw.core.plugin import Reply, ToolOutput
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
-from nanoclaw.plugins.mcp.results import output_of
+from nanoclaw.pictures.pictures import PictureError, open_picture
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection, RunningCall
+    from nanoclaw.plugins.mcp.listing import ListedPrompt
 
 MOST = 200
 """Resources that are listed."""
@@ -73,3 +84,143 @@ async def resources(session: Any) -> str:
 def _about(one: Any) -> str:
     kind = f", {one.mime_type}" if one.mime_type else ""
     return f"{kind}: {one_line(plain(one.description), 200)}" if one.description else kind
+
+
+MOST_PICTURES = 8
+
+
+def source_of(server: str) -> str:
+    return f"mcp:{server}"
+
+
+async def output_of(server: str, result: Any) -> ToolOutput:
+    """A call's result. Structured content is added where the text doesn't have it."""
+    text, images = await contents(server, result.content)
+    structured = result.structured_content
+    if structured is not None and not _says(text, structured):
+        text = "\n".join(filter(None, (text, json.dumps(structured, ensure_ascii=False))))
+    if not text:
+        text = "(a picture)" if images else "(it gave no text)"
+    return ToolOutput(text, tuple(images), source_of(server), bool(result.is_error))
+
+
+async def contents(server: str, blocks: Iterable[Any]) -> tuple[str, list[Image]]:
+    """The text of content blocks, and their pictures."""
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in blocks:
+        match block.type:
+            case "text":
+                texts.append(block.text)
+            case "image":
+                texts.append(await _picture(block.data, block.mime_type, images))
+            case "audio":
+                texts.append(f"[a sound, {block.mime_type}, {_size(block.data)}: it cannot be heard here]")
+            case "resource_link":
+                told = f" — {block.description}" if block.description else ""
+                texts.append(
+                    f"[resource {block.uri} ({block.name}){told}: mcp_resources(server={server!r}, uri=…) reads it]"
+                )
+            case "resource":
+                texts.append(await resource([block.resource], images))
+            case other:
+                texts.append(f"[{other}: cannot be shown here]")
+    return "\n".join(text for text in texts if text), images
+
+
+async def resource(parts: Sequence[Any], images: list[Image]) -> str:
+    """The text of a resource; its pictures are added."""
+    texts = []
+    for part in parts:
+        text, blob = getattr(part, "text", None), getattr(part, "blob", None)
+        if text is not None:
+            texts.append(f"[{part.uri}]\n{text}")
+        elif blob is not None and (part.mime_type or "").startswith("image/"):
+            texts.append(f"[{part.uri}]" + await _picture(blob, part.mime_type, images))
+        else:
+            texts.append(f"[{part.uri}: {part.mime_type or 'data'}, {_size(blob or '')}, which is no text]")
+    return "\n".join(texts)
+
+
+async def _picture(data: str, mime: str, images: list[Image]) -> str:
+    """Add a picture; what is to be said where that cannot be done."""
+    if len(images) >= MOST_PICTURES:
+        return f"[one more picture, {mime}: left out]"
+    try:
+        opened = await asyncio.to_thread(open_picture, base64.b64decode(data, validate=True), "picture")
+    except (PictureError, binascii.Error) as error:
+        return f"[a picture, {mime}, that cannot be shown: {error}]"
+    images.append(Image(opened.mime, opened.data, ""))
+    return ""
+
+
+def _size(data: str) -> str:
+    return f"{len(data) * 3 // 4 / 1000:,.0f} kB"
+
+
+def _says(text: str, structured: Any) -> bool:
+    """True where a text is the same as what is structured, or as its only value."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = text
+    only = next(iter(structured.values())) if isinstance(structured, dict) and len(structured) == 1 else structured
+    return bool(said in (structured, only) or (isinstance(only, str | int | float) and str(only) == text))
+
+
+async def asked(connection: Connection, said: str, now: datetime) -> Reply | UserMessage:
+    """The question to the model that a prompt makes, or what is wrong with the words. Raises ToolError."""
+    name, _, words = said.strip().partition(" ")
+    if not connection.listing.prompts:
+        await connection.ready()
+    prompts = connection.listing.prompts
+    prompt = next((one for one in prompts if one.name.casefold() == name.casefold()), None)
+    if prompt is None:
+        if not prompts and connection.state != "connected":
+            raise ToolError(f"the MCP server {connection.name} is not available: {connection.error}.")
+        listed = "\n".join(f"- `{_usage(connection.name, one)}`: {one.description}" for one in prompts)
+        unknown = "" if name in ("?", "") else f"{connection.name} has no prompt {name!r}. "
+        return Reply(f"{unknown}Its prompts:\n{listed}" if listed else f"{connection.name} has no prompts.")
+    arguments = _arguments(words, prompt)
+    lacking = [one for one in prompt.required if not arguments.get(one)]
+    if lacking:
+        return Reply(f"It needs {' and '.join(lacking)}: {_usage(connection.name, prompt)}")
+    known = prompt.name
+
+    async def work(session: Any, _: Any) -> Any:
+        return await with_inputs(
+            session,
+            lambda responses, state: session.get_prompt(
+                known, arguments, input_responses=responses, request_state=state, allow_input_required=True
+            ),
+        )
+
+    found = await connection.request(work)
+    texts, images = [], []
+    for message in found.messages:
+        text, pictures = await contents(connection.name, [message.content])
+        texts.append(f"(You have answered:)\n{text}" if message.role == "assistant" else text)
+        images += pictures
+    return UserMessage("\n\n".join(texts), now, images=tuple(images), outside=source_of(connection.name))
+
+
+def _usage(server: str, prompt: ListedPrompt) -> str:
+    names = (one if one in prompt.required else f"[{one}]" for one in prompt.arguments)
+    return " ".join((f"/{server}:{prompt.name}", *names))
+
+
+def _arguments(words: str, prompt: ListedPrompt) -> dict[str, str]:
+    """Words in the order of the arguments, the last of which takes the rest; or name=value, quoted where it has
+    spaces."""
+    names = prompt.arguments
+    if not names:
+        return {}
+    try:
+        parts = shlex.split(words)
+    except ValueError:
+        parts = words.split()
+    if parts and all(part.partition("=")[0] in names and "=" in part for part in parts):
+        return {name: value for name, _, value in (part.partition("=") for part in parts)}
+    first, rest = parts[: len(names) - 1], parts[len(names) - 1 :]
+    given = [*first, *([" ".join(rest)] if rest else [])]
+    return dict(zip(names, given, strict=False))

@@ -217,8 +217,7 @@ class Mcp(Plugin):
 
     async def _mcp_resources(self, context: ToolContext, server: str, uri: str | None = None) -> ToolOutput:
         """List the resources of an MCP server, or read one by its URI."""
-        from nanoclaw.plugins.mcp.calls import resources
-        from nanoclaw.plugins.mcp.results import resource, source_of
+        from nanoclaw.plugins.mcp.calls import resource, resources, source_of
 
         one = self._servers.named(server)
         if not uri:
@@ -238,9 +237,9 @@ class Mcp(Plugin):
 
     async def _prompt(self, server: str, said: Said) -> Reply | UserMessage:
         """Ask the model with a prompt of a server's: /NAME:prompt arguments."""
-        from nanoclaw.plugins.mcp import prompts
+        from nanoclaw.plugins.mcp import calls
 
-        return await prompts.asked(self._servers.connections()[server], said.argument, self._host.now())
+        return await calls.asked(self._servers.connections()[server], said.argument, self._host.now())
 
 
 _OPEN_TO = frozenset(("person", "job", "heartbeat", "helper", "rehearsal"))

@@ -181,7 +181,7 @@ class Taint(Plugin):
 
     def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
-        from nanoclaw.plugins.taint import searches, sources, urls, words
+        from nanoclaw.plugins.taint import searches, sources, urls
 
         history, trusted = turn.history, self.public.trusted.with_server(sources.server_of(call))
         read = trusted.without(read)
@@ -195,20 +195,20 @@ class Taint(Plugin):
         own, others = sources.own_texts(history), sources.others_texts(history, trusted)
         if act.is_open:  # what stands in files or notes alone is asked about
             private = [("", text) for text in (searches.own_parts(turn.system), *sources.own_results(history))]
-            return list(read) * bool(words.echoed(act.said, private, "\n".join([own, *(text for _, text in others)])))
-        if act.said and words.is_said(act.said, sources.last_said(history)):
+            return list(read) * bool(sources.echoed(act.said, private, "\n".join([own, *(text for _, text in others)])))
+        if act.said and sources.is_said(act.said, sources.last_said(history)):
             return []
-        echoes = (words.echoed(text, others, own) for text in act.contents or (act.exact or act.words,))
+        echoes = (sources.echoed(text, others, own) for text in act.contents or (act.exact or act.words,))
         return list(read) or list(dict.fromkeys(source for found in echoes for source in found))
 
     def _was_refused(self, act: Act, call: CheckedCall, turn: Turn) -> bool:
         """True where the owner said no to exactly this a short time ago, and has not said it themselves since."""
-        from nanoclaw.plugins.taint import sources, words
+        from nanoclaw.plugins.taint import sources
 
         if not (asks := self._host.get("approvals")) or not asks.was_refused(call, turn, turn.now() - REFUSED_FOR):
             return False
         said = sources.last_said(turn.history)
-        return not any(words.is_said(text, said) for text in act.contents or (act.said or act.exact or act.words,))
+        return not any(sources.is_said(text, said) for text in act.contents or (act.said or act.exact or act.words,))
 
     def _carries(self, query: str, turn: Turn) -> str:
         """Why a search may tell something of the conversation."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urljoin
+from urllib.robotparser import RobotFileParser
 
 from nanoclaw import __version__
 from nanoclaw.core.errors import ToolError
@@ -16,8 +19,6 @@ from nanoclaw.net.page import BadStatus, FetchedPage, fetch
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, shown
 from nanoclaw.outputs.outputs import Outputs, hint
 from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, UnreadablePage, contents
-from nanoclaw.plugins.web.kept import KeptPage, KeptPages
-from nanoclaw.plugins.web.robots import Robots
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -171,3 +172,72 @@ _STATUS = {
     "429": ": too many requests",
     "451": ", for legal reasons",
 }
+
+
+KEPT_FOR = timedelta(hours=1)
+MOST_PAGES, MOST_CHARACTERS = 50, 3_000_000
+
+
+class KeptPage(NamedTuple):
+    """A page as it was read: `url` is where it was found, `turn` the one that fetched it."""
+
+    url: str
+    about: str
+    text: str
+    at: datetime
+    turn: int
+
+
+class KeptPages:
+    def __init__(self) -> None:
+        self._pages: dict[str, KeptPage] = {}
+
+    def get(self, asked: str, now: datetime) -> KeptPage | None:
+        found = self._pages.get(asked)
+        return found if found and timedelta() <= now - found.at < KEPT_FOR else None
+
+    def keep(self, asked: str, page: KeptPage) -> None:
+        """Keep a page by the address it was asked for at and the one where it was found; the oldest ones go."""
+        for url in (asked, page.url):
+            self._pages.pop(url, None)
+            self._pages[url] = page
+        self._pages = {url: one for url, one in self._pages.items() if page.at - one.at < KEPT_FOR}
+        while len(self._pages) > MOST_PAGES or self._characters() > MOST_CHARACTERS:
+            del self._pages[next(iter(self._pages))]
+
+    def clear(self) -> None:
+        self._pages.clear()
+
+    def _characters(self) -> int:
+        return sum(len(text) for text in {id(one): one.text for one in self._pages.values()}.values())
+
+
+MOST_SITES = 100
+ROBOTS_BYTES = 500_000
+
+
+class Robots:
+    """Asks each site once an hour."""
+
+    def __init__(self, fetch: Callable[[str, int], Awaitable[FetchedPage]], agent: str) -> None:
+        self._fetch, self._agent = fetch, agent
+        self._sites: dict[str, tuple[datetime, RobotFileParser]] = {}
+
+    async def forbid(self, url: str, now: datetime) -> bool:
+        """True if a site asks programs not to read an address. One without a robots.txt forbids nothing."""
+        where = urljoin(url, "/robots.txt")
+        at, rules = self._sites.get(where, (None, None))
+        if at is None or rules is None or now - at >= KEPT_FOR:
+            rules = RobotFileParser()
+            try:
+                lines = (await self._fetch(where, ROBOTS_BYTES)).text.splitlines()
+            except NetError:
+                lines = []
+            rules.parse(lines)
+            self._sites[where] = (now, rules)
+            while len(self._sites) > MOST_SITES:
+                del self._sites[next(iter(self._sites))]
+        return not rules.can_fetch(self._agent, url)
+
+    def clear(self) -> None:
+        self._sites.clear()
