@@ -61,11 +61,11 @@ class ConfiguredModels:
         """Raises ConfigError for a model that cannot be used at present. '' is the configured one."""
         made, purposes = self._for(model, purpose), self._config.purposes
         if purpose != "pictures" and purposes.of("pictures").name:
-            from nanoclaw.providers.eyes import Eyes
+            from nanoclaw.providers.around import Eyes
 
             made = Eyes(made, partial(self.of, model, "pictures"), self.is_blind, purposes.effort_of("pictures"))
         if wait:
-            from nanoclaw.providers.patient import Patient
+            from nanoclaw.providers.around import Patient
 
             made = Patient(made, wait)
         return made

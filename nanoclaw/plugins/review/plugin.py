@@ -6,11 +6,12 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from datetime import datetime, time, timedelta
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.messages import Address, Button, Inbound, Outbound
+from nanoclaw.core.messages import Address, Button, Effect, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Said, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
@@ -213,8 +214,6 @@ class Review(Plugin):
         chosen = self._chosen(said.argument, len(card.items))
         if chosen is None:
             return f"Say /review yes, /review no, or numbers from 1 to {len(card.items)}, such as /review 1."
-        from nanoclaw.plugins.review.applying import apply
-
         await self._host.write(lambda tx: tx.execute("UPDATE review_cards SET state = 'done' WHERE day = ?", card.day))
         items = [card.items[number - 1] for number in chosen]
         items.sort(key=lambda item: item[0] != "outdated")  # what a new fact contradicts goes first
@@ -228,3 +227,25 @@ class Review(Plugin):
         numbers = [int(number) for number in re.findall(r"\d+", argument)]
         is_list = bool(numbers) and re.fullmatch(r"[\d\s,;+]+", argument) is not None
         return list(dict.fromkeys(numbers)) if is_list and all(1 <= number <= most for number in numbers) else None
+
+
+async def apply(host: Host, said: Said, kind: str, text: str) -> str:
+    """Apply one proposal; the result, in words."""
+    try:
+        if kind == "promise":
+            return (await host.carry_out("remind", said._replace(argument=text))).text
+        memory = host.get("memory")
+        if kind == "fact":
+            fact, _, also = text.partition(OTHER_WORDS)
+            words = f' --also "{also.replace(chr(34), " ")}"' if also.strip() else ""
+            return (await host.carry_out("memory", said._replace(argument=f"add --fact{words} {fact}"))).text
+        return _strike(host, memory, said, text)
+    except NanoclawError as error:
+        return f"Not done: {error}"
+
+
+def _strike(host: Host, memory: Any, said: Said, text: str) -> str:
+    undo, line = host.get("undo"), memory.outdated(text)
+    effect = Effect("/review", "fact", line.file, f"struck “{text[:60]}”")
+    with undo.of(effect, conversation=said.conversation) if undo else nullcontext():
+        return f"Struck in {line.file}: {memory.end(line)}"

@@ -181,14 +181,14 @@ class Taint(Plugin):
 
     def _behind(self, act: Act, call: CheckedCall, turn: Turn, read: Sequence[str]) -> list[str]:
         """Sources of the text that may have brought an act about; none where it is the owner's own wish."""
-        from nanoclaw.plugins.taint import searches, sources, urls
+        from nanoclaw.plugins.taint import searches, sources
 
         history, trusted = turn.history, self.public.trusted.with_server(sources.server_of(call))
         read = trusted.without(read)
         if act.address:
             own = f"{sources.own_texts(history)}\n{turn.system}"
             others = sources.others_texts(history, trusted, by_models=False)
-            why = urls.carries(act.address, own, [text for _, text in others], is_tainted=bool(read))
+            why = searches.address_carries(act.address, own, [text for _, text in others], is_tainted=bool(read))
             return list(read or dict.fromkeys(source for source, _ in others)) if why else []
         if act.search:
             return list(read) if read and self._carries(act.search, turn) else []
