@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from nanoclaw.clock import short_time
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Command, Ended, Filter, Hears, Host, Later, Plugin, Reply, Said, Turn, Tx
 
@@ -26,7 +28,7 @@ BY_THEMSELVES = ("delegate", "hook", "process")
 
 
 class AttentionSettings(NamedTuple):
-    """The hours at which news of the heartbeat, of webhooks, helpers and processes comes in one message."""
+    """The hours at which new mail and news of the heartbeat, webhooks, helpers and processes come in one message."""
 
     hours: tuple[str, ...] = ()  # such as "8:00" and "18:00", in your time zone; empty: nothing waits
 
@@ -38,6 +40,11 @@ class AttentionSettings(NamedTuple):
             if not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", hour):
                 raise ConfigError(f'attention.hours are times of day such as "8:00" and "18:00", not {hour!r}.')
         return sorted({time.fromisoformat(hour.zfill(5)) for hour in self.hours})
+
+
+MOST_MAILS = 30
+LOOK_SECONDS, AHEAD = 30.0, timedelta(minutes=2)
+"""How often the clock is read, and how long before each of the hours new mail is looked for."""
 
 
 class CollectedMessage(NamedTuple):
@@ -70,8 +77,10 @@ class Attention(Plugin):
             digest INTEGER NOT NULL,               -- the message that tells it: itself, where it was the only one
             came TEXT NOT NULL
         ) STRICT""",
+        # the inbox when it was last looked at, and the hour for which that was
+        "CREATE TABLE attention_mail (mark TEXT NOT NULL, at TEXT NOT NULL) STRICT",
     )
-    marks = ("attention_told.came",)
+    marks = ("attention_told.came", "attention_mail.mark", "attention_mail.at")
 
     def __init__(self, host: Host, settings: AttentionSettings) -> None:
         self._host, self._times = host, settings.times()
@@ -131,6 +140,31 @@ class Attention(Plugin):
     def _item(self, row: int, came: datetime) -> CollectedMessage:
         *_, text, files, place = self._host.records.sent(row)
         return CollectedMessage(row, came, place, text.strip() or ", ".join(files), files)
+
+    # --- new mail ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Look for new mail before each of the hours, by the clock, which goes on while the machine sleeps."""
+        while self._times and (mailbox := self._host.get("mailbox")):
+            now = self._host.now()
+            mark, at = next(iter(self._host.read("SELECT mark, at FROM attention_mail")), ("", ""))
+            due = self._due(datetime.fromisoformat(at)) if at else now
+            if due - AHEAD <= now:
+                try:
+                    mark, lines = await asyncio.to_thread(mailbox.box().newer, mark, MOST_MAILS)
+                except NanoclawError as error:
+                    lines = [f"New mail could not be looked for: {error}"]
+                await self._host.write(partial(self._keep_mail, mark, lines, due))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _keep_mail(self, mark: str, lines: Sequence[str], due: datetime, tx: Tx) -> None:
+        now, place = self._host.now(), self._host.owner()
+        tx.execute("DELETE FROM attention_mail")
+        tx.execute("INSERT INTO attention_mail VALUES (?, ?)", mark, max(now, due).isoformat())
+        if lines and place:
+            text = "\n".join([f"New in your mailbox: {len(lines)}", *lines])
+            came = min(now, due - timedelta(seconds=1))  # before the hour, whose digest tells it
+            tx.send(Outbound(place, text, outside="mailbox", came=came), "From the mailbox.")
 
     # --- telling -----------------------------------------------------------------------------------------------------
 

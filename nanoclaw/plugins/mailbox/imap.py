@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 SECONDS, MOST_TEXT = 30.0, 20_000
 
 
-class MailLogin(NamedTuple):
-    host: str
-    port: int
-    user: str
-    password: str
-    security: str
-
-
 class DraftMail(NamedTuple):
     """A mail that is not sent yet: where it is, as `folder/uid`, and all of it."""
 
@@ -36,8 +28,8 @@ class DraftMail(NamedTuple):
 
 
 class PersonsMailbox:
-    def __init__(self, login: MailLogin) -> None:
-        self._login = login
+    def __init__(self, host: str, port: int, user: str, password: str, security: str) -> None:
+        self._login = host, port, user, password, security
 
     def find(self, words: str, sender: str, since: date | None, folder: str, most: int) -> list[str]:
         """A line about each mail, the newest first."""
@@ -60,19 +52,23 @@ class PersonsMailbox:
             return f"[{folder}/{uid}] {one.date:%a %d %b %Y, %H:%M} {who}: {about}{is_new}"
         return ""
 
+    def newer(self, mark: str, most: int) -> tuple[str, list[str]]:
+        """The inbox as it is now, as a mark, and a line about each mail that came since an earlier one: none for '', or
+        where the server has numbered all mails anew."""
+        with self._opened("INBOX") as box:
+            now = box.folder.status("INBOX", ["UIDVALIDITY", "UIDNEXT"])
+            validity, _, first = mark.partition(":")
+            came = range(int(first), now["UIDNEXT"]) if validity == str(now["UIDVALIDITY"]) else range(0)
+            lines = [self._line(box, str(uid), "INBOX") for uid in came[-most:]]
+        return f"{now['UIDVALIDITY']}:{now['UIDNEXT']}", [*filter(None, lines)]
+
     def read(self, id_: str) -> str:
         """A mail as text."""
         one = self.message(id_)
         text = one.text or html.unescape(re.sub(r"<(?:style|script).*?</.*?>|<[^>]+>", " ", one.html, flags=re.S))
         files = [f"Files: {', '.join(one_line(plain(each.filename or 'unnamed'), 60) for each in one.attachments)}"]
-        names = {
-            "From": one.from_,
-            "To": ", ".join(one.to),
-            "Cc": ", ".join(one.cc),
-            "Bcc": ", ".join(one.bcc),
-            "Reply-To": ", ".join(one.reply_to),
-            "Subject": one.subject,
-        }
+        people = {"To": one.to, "Cc": one.cc, "Bcc": one.bcc, "Reply-To": one.reply_to}
+        names = {"From": one.from_, **{name: ", ".join(all) for name, all in people.items()}, "Subject": one.subject}
         head = [f"{name}: {one_line(plain(value), 300)}" for name, value in names.items() if value]
         return "\n".join([*head, f"Date: {one.date}", *(files if one.attachments else []), "", plain(text)[:MOST_TEXT]])
 

@@ -59,12 +59,12 @@ class OwnersMailbox(Plugin):
 
     def __init__(self, host: Host, settings: MailboxSettings) -> None:
         self._host, self._settings = host, settings
-        self.public = DraftUndo(host, lambda: self._box)
+        self.public = MailboxForOthers(host, lambda: self._box) if settings.host else None
         self._asked: dict[str, str] = {}  # by call the draft that the owner is asked about
 
     @cached_property
     def _box(self) -> PersonsMailbox:
-        from nanoclaw.plugins.mailbox.imap import MailLogin, PersonsMailbox
+        from nanoclaw.plugins.mailbox.imap import PersonsMailbox
 
         try:
             import imap_tools  # noqa: F401
@@ -73,7 +73,7 @@ class OwnersMailbox(Plugin):
 
             raise ToolError(f"the mailbox needs more libraries: {install_command('email')}") from None
         one = self._settings
-        return PersonsMailbox(MailLogin(one.host, one.port, one.user, one.password, one.security))
+        return PersonsMailbox(one.host, one.port, one.user, one.password, one.security)
 
     def tools(self) -> Iterable[Tool]:
         if not self._settings.host:
@@ -129,9 +129,8 @@ class OwnersMailbox(Plugin):
         except (ValueError, IndexError):
             raise ToolError("to must be addresses, and subject one line.") from None
         sender = mail["From"].addresses[0].domain if mail["From"].addresses else "localhost"
-        mail["Message-ID"] = (
-            f"<{hashlib.sha256(f'{context.call}{text}{self._host.now()}'.encode()).hexdigest()[:32]}@{sender}>"
-        )
+        id_ = hashlib.sha256(f"{context.call}{text}{self._host.now()}".encode()).hexdigest()[:32]
+        mail["Message-ID"] = f"<{id_}@{sender}>"
         mail["Date"] = self._host.now()
         if answers and (known := str((await asyncio.to_thread(self._box.message, answers)).obj["Message-ID"] or "")):
             mail["In-Reply-To"] = mail["References"] = known.strip()
@@ -206,11 +205,11 @@ class OwnersMailbox(Plugin):
             raise ToolError(f"{one.smtp_host} has not taken the mail: {error}. The draft is still there.") from None
 
 
-class DraftUndo:
-    """Takes drafts back for /undo: what the plugin makes public."""
+class MailboxForOthers:
+    """Takes drafts back for /undo, and has the mailbox: what the plugin makes public."""
 
     def __init__(self, host: Host, box: Callable[[], PersonsMailbox]) -> None:
-        self._host, self._box, self._one_by_one = host, box, asyncio.Lock()
+        self._host, self.box, self._one_by_one = host, box, asyncio.Lock()
 
     def undo(self, tx: Tx, effect: Effect) -> str:
         """Take a draft back, as soon as the server answers; '' for what cannot be."""
@@ -226,8 +225,8 @@ class DraftUndo:
             draft, was, before, *place = self._host.read(sql, number)[0]
             try:
                 known = str(message_from_bytes(before, policy=policy.default)["Message-ID"] or "")
-                now = await asyncio.to_thread(self._box().put, before, known) if before else ""
-                await asyncio.to_thread(self._box().remove, draft)
+                now = await asyncio.to_thread(self.box().put, before, known) if before else ""
+                await asyncio.to_thread(self.box().remove, draft)
             except NanoclawError as error:
                 text = f"This could not be taken back in the mailbox: {told}. The reason: {error}"
                 await self._host.write(lambda tx: tx.send(Outbound(Address(*place), text), "From the mailbox."))

@@ -54,11 +54,11 @@ def port() -> Iterator[int]:
             process.kill()
 
 
-def put(port: int) -> None:
+def put(port: int, subject: str = "Grüße aus Köln") -> None:
     from imap_tools import MailBoxUnencrypted
 
     mail = EmailMessage()
-    mail["From"], mail["To"], mail["Subject"] = "Bob <bob@lab.test>", "anna@lab.test", "Grüße aus Köln"
+    mail["From"], mail["To"], mail["Subject"] = "Bob <bob@lab.test>", "anna@lab.test", subject
     mail["Message-ID"], mail["Date"] = "<1@lab.test>", "Fri, 06 Mar 2026 10:00:00 +0100"
     mail.set_content("Kommst du am Freitag?")
     with MailBoxUnencrypted("127.0.0.1", port).login(USER, PASSWORD) as box:
