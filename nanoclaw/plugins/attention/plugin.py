@@ -44,7 +44,7 @@ class AttentionSettings(NamedTuple):
 
 MOST_MAILS = 30
 LOOK_SECONDS, AHEAD = 30.0, timedelta(minutes=2)
-"""How often the clock is read, and how long before each of the hours new mail is looked for."""
+"""Seconds between looks at the clock, and the time before each of the hours at which new mail is looked for."""
 
 
 class CollectedMessage(NamedTuple):
