@@ -71,6 +71,17 @@ class BotChannel:
             await self._live.aclose()
 
 
+class Untried(BotChannel):
+    """A bot at a platform that nobody could try it on: a finding of doctor says so."""
+
+    @property
+    def proof(self) -> tuple[bool, str]:
+        return True, "made and tested by its documentation; not tried on the real service"
+
+    async def prove(self, *, anew: bool = False) -> tuple[bool, str]:
+        return self.proof
+
+
 def file_to_send(path: Path) -> tuple[bytes, str]:
     """The content of a file, and its kind. Raises Undeliverable for one that cannot be read."""
     try:

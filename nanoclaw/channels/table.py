@@ -17,7 +17,8 @@ from nanoclaw.start.config import Config
 CHECK_SECONDS = 15.0
 
 BUILT_IN = {
-    name: f"nanoclaw.channels.{name}.settings" for name in ("telegram", "matrix", "email", "discord", "slack", "xmpp")
+    name: f"nanoclaw.channels.{name}.settings"
+    for name in ("telegram", "matrix", "email", "discord", "slack", "xmpp", "signal")
 }
 """Modules with a `SPEC`, which are cheap to import."""
 

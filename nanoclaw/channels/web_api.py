@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -95,6 +95,20 @@ class WebApi:
         except _FAILURES as error:
             raise self._unreachable(error, url) from None
         return bytes(content)
+
+    async def lines(self, path: str, headers: Mapping[str, str], seconds: float) -> AsyncIterator[str]:
+        """The lines of an answer that goes on for long. Raises ChannelUnavailable, also after so many seconds without
+        one, and at its end."""
+        url, limits = f"{self._base}{path}", httpx.Timeout(seconds, connect=CONNECT_SECONDS)
+        try:
+            async with self._open().stream("GET", url, headers=headers, timeout=limits) as response:
+                if response.status_code != 200:
+                    raise ChannelUnavailable(f"{self._platform} answers with the status {response.status_code}.")
+                async for line in response.aiter_lines():
+                    yield line
+        except _FAILURES as error:
+            raise self._unreachable(error, self._base) from None
+        raise ChannelUnavailable(f"{self._platform} ended the connection.")
 
     async def aclose(self) -> None:
         """Close the connections; the next request opens new ones."""

@@ -1,0 +1,1 @@
+"""Signal: an account of the assistant's own, over signal-cli."""
