@@ -48,7 +48,7 @@ class SignalApi:
         raise Undeliverable(f"Signal refuses {method}: {told}.")
 
     async def events(self, after: str) -> AsyncIterator[tuple[str, Fields]]:
-        """What comes, each with its id; first what came after the event with the id `after`. Raises
+        """Events as they come, each with its id; first what came after the event with the id `after`. Raises
         ChannelUnavailable."""
         id, headers = "", {"accept": "text/event-stream", **({"last-event-id": after} if after else {})}
         async for line in self._web.lines("/api/v1/events", headers, QUIET_SECONDS):
