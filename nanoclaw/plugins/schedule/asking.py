@@ -50,7 +50,7 @@ def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str) -> str:
     if answer.by != "owner":
         open_still = f" {heard.question}" if isinstance(heard, Unclear) else ""
         raise ScheduleError(f"Nothing was set, as nobody said which time it should be: “{when}”.{open_still}")
-    labels = [one for one in _options(when, now, zone) if _names(said, one)]
+    labels = [one for one in _options(when, now, zone) if _names(said, one, now, zone)]
     for words in [*(labels if len(labels) == 1 else []), f"{when} {said}", f"{said} {when}", said]:
         found = None if words.isdecimal() else read_known(words.removeprefix(TODAY), now, zone)
         if isinstance(found, Unclear) and len(found.readings) > 1 and not may_be:
@@ -61,10 +61,15 @@ def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str) -> str:
     raise ScheduleError(f"{NOT_A_TIME} “{answer.text}”, which names no time. Nothing was set.")
 
 
-def _names(said: str, label: str) -> bool:
-    """True for "wednesday 25" of "Wed 25 Nov 2026, 09:00"."""
-    parts = label.casefold().replace(",", "").split()
-    return all(any(word.startswith(part) for part in parts) for word in said.casefold().replace(",", "").split())
+def _names(said: str, label: str, now: datetime, zone: str) -> bool:
+    """True for "wednesday 25" or "tomorrow", said the day before, of "Wed 25 Nov 2026, 09:00"."""
+    parts, label = label.casefold().replace(",", "").split(), label.removeprefix(TODAY)
+    if all(any(word.startswith(part) for part in parts) for word in said.casefold().replace(",", "").split()):
+        return True
+    words = f"{said} {label.rpartition(' ')[2]}"
+    found, at_noon = read_known(words, now, zone), read_known(words, now.replace(hour=12), zone)
+    is_clear = isinstance(found, Unclear) or same(found, at_noon)  # the dates that are offered say which day is today
+    return is_clear and same(at_noon, read_known(label, now, zone))
 
 
 def _options(when: str, now: datetime, zone: str) -> list[str]:

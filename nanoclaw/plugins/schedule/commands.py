@@ -7,7 +7,7 @@ from typing import Any
 
 from nanoclaw import time_words
 from nanoclaw.core.errors import ScheduleError
-from nanoclaw.core.messages import Address, Effect, Inbound
+from nanoclaw.core.messages import Address, Effect, Inbound, Role
 from nanoclaw.core.plugin import Host, Reply, Said, Tx
 from nanoclaw.plugins.schedule.job_service import NO_JOBS, NO_TEXT, JobRequest, JobService, creator
 from nanoclaw.plugins.schedule.requests import Asked
@@ -25,16 +25,11 @@ class JobCommands:
 
     def asked(self, inbound: Inbound, asked: Asked, tx: Tx) -> str:
         """Set a reminder that was asked for in the person's own words; the sentence for them in every case."""
-        is_guest = inbound.is_group or inbound.role != "owner"
-        said = Said(
-            asked.text,
-            inbound.conversation or inbound.address,
-            inbound.address,
-            inbound.sender,
-            "guest" if is_guest else "owner",
-            inbound.profile or ("guest" if is_guest else "person"),
-            inbound.is_group,
-        )
+        is_owner = inbound.role == "owner" and not inbound.is_group
+        profile = inbound.profile or ("person" if is_owner else "guest")
+        role: Role = "owner" if is_owner else "guest"
+        place = inbound.conversation or inbound.address
+        said = Said(asked.text, place, inbound.address, inbound.sender, role, profile, inbound.is_group)
         try:
             return self._made(said, JobRequest(asked.when, asked.text, language=asked.language), said.address, tx)
         except ScheduleError as error:

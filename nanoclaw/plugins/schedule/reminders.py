@@ -130,8 +130,6 @@ def _snooze(tx: Tx, chosen: list[tuple[Occurrence, Job]], rest: str, now: dateti
         until = _until(rest, now, zone)
     except time_words.TimeWordsError as error:
         return f"Not snoozed. {error}"
-    if isinstance(until, str):
-        return f"Not snoozed. {until}"
     rows.snooze(tx, [one for one, _ in chosen], until)
     said = "; ".join(f"{one.number}: {job.short}" for one, job in chosen)
     return f"Again {time_words.in_words(until, now, zone)}: {said}"
@@ -154,13 +152,14 @@ def _person(address: Address) -> tuple[str, str, str]:
     return address.channel, place.chat, place.person
 
 
-def _until(rest: str, now: datetime, zone: str) -> datetime | str:
-    """When a snooze ends, or the question that its words raise. Raises TimeWordsError."""
+def _until(rest: str, now: datetime, zone: str) -> datetime:
+    """When a snooze ends. Raises TimeWordsError, also with the question that its words raise."""
     if not rest:
         return now + SNOOZE
     if (span := length(rest)) is not None:
         return now + span
     heard = time_words.read(rest.removeprefix("until ").removeprefix("till "), now, zone)
-    if isinstance(heard, time_words.Unclear):
-        return heard.question
-    return heard.when if isinstance(heard, time_words.At) else "Say a time or a length, such as “snooze 2 30m”."
+    if isinstance(heard, time_words.At):
+        return heard.when
+    how = "Say a time or a length, such as “snooze 2 30m”."
+    raise time_words.TimeWordsError(heard.question if isinstance(heard, time_words.Unclear) else how)

@@ -23,10 +23,7 @@ from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.undo.memory_history import BESIDES, BY_HAND, MemoryHistory, folded, is_memory, outcome, when
 from nanoclaw.snapshots.places import remove
 
-Report = Callable[[Effect], None]
-
-LARGEST_BYTES = 10_000_000
-"""Of a larger file no copy is kept."""
+LARGEST_BYTES = 10_000_000  # of a larger file no copy is kept
 
 
 class FileVersions:
@@ -94,7 +91,9 @@ class FileVersions:
             ) from None
 
     @contextmanager
-    def watch(self, effect: Effect, besides: str = "", *, report: Report, tx: Tx | None = None) -> Iterator[None]:
+    def watch(
+        self, effect: Effect, besides: str = "", *, report: Callable[[Effect], None], tx: Tx | None = None
+    ) -> Iterator[None]:
         """Keep what the file of an effect is before a change, and of one changed `besides`, and report it with what it
         is after, whatever becomes of the change. Raises WorkspaceError, before anything was changed, if no copy can be
         kept."""
@@ -109,7 +108,7 @@ class FileVersions:
             after = self._after(effect.target) if before is not None else None
             with suppress(OSError):  # then an empty folder is left by /undo
                 for folder in missing if after else ():
-                    self._make_folder()
+                    self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                     self._made(folder).touch()
             report(effect._replace(before=None if after is None else before, after=after))
 
@@ -217,7 +216,7 @@ class FileVersions:
         name, now = sha256(content).hexdigest(), self.clock()
         path = self._folder / name
         if not path.exists():
-            self._make_folder()
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(path, content, 0o600)
             self._bytes += len(content)
         os.utime(path, (now.timestamp(), now.timestamp()))
@@ -260,9 +259,6 @@ class FileVersions:
             if mark.stat().st_mtime < oldest:
                 mark.unlink(missing_ok=True)
         self._swept, self._bytes = now, self._most_bytes - room
-
-    def _make_folder(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _copies(self) -> list[Path]:
         try:

@@ -61,10 +61,10 @@ class Undo(Plugin):
         """Plain words give the command where the conversation's last change can be taken back."""
         if inbound.message.text.casefold().strip(" .!。！") not in PLAIN or inbound.role != "owner":
             return None
-        for last in self._records.effects(inbound.conversation or inbound.address, 1):
-            if last.state == "done" and (last.kind in BY_OTHERS or _has_changed(last)):
-                return inbound._replace(message=inbound.message._replace(text="/undo"))
-        return None
+        effects = self._records.effects(inbound.conversation or inbound.address, SHOWN)
+        last = next((one for one in effects if not _did_nothing(one)), None)
+        is_meant = last and last.state == "done" and (last.kind in BY_OTHERS or _has_changed(last))
+        return inbound._replace(message=inbound.message._replace(text="/undo")) if is_meant else None
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model once what the person has undone."""
@@ -100,8 +100,7 @@ class Undo(Plugin):
             costs = int(last is None or not _is_of_one_command(last, effect))  # all that a command did counts as one
             if left < costs:
                 break
-            did_nothing = effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
-            if did_nothing or effect.state == "undone":
+            if _did_nothing(effect) or effect.state == "undone":
                 continue
             failed = list[str]()
             try:
@@ -175,6 +174,10 @@ def _number(command: str, argument: str, default: int) -> int:
 
 def _is_of_one_command(one: Effect, other: Effect) -> bool:
     return (one.tool, one.kind, one.turn) == (other.tool, other.kind, other.turn) == ("exec", "file", one.turn)
+
+
+def _did_nothing(effect: Effect) -> bool:
+    return effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
 
 
 def _has_changed(effect: Effect) -> bool:
