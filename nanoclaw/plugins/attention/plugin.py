@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nanoclaw.clock import short_time
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Command, Ended, Filter, Hears, Host, Later, Plugin, Reply, Said, Turn, Tx
+from nanoclaw.plugins.attention.event_reminders import TABLE, EventReminders
 
 MOST, CHARACTERS = 10, 300
 """Messages of a digest, and characters of each: it fits into one message of every channel."""
@@ -30,7 +31,8 @@ BY_THEMSELVES = ("delegate", "hook", "process")
 class AttentionSettings(NamedTuple):
     """The hours at which new mail and news of the heartbeat, webhooks, helpers and processes come in one message."""
 
-    hours: tuple[str, ...] = ()  # such as "8:00" and "18:00", in your time zone; empty: nothing waits
+    hours: tuple[str, ...] = ()  # such as "8:00", "18:00"; empty: nothing waits
+    remind_minutes: int = 10  # before events of [calendar]; 0: never
 
     def check(self) -> None:
         self.times()
@@ -42,9 +44,8 @@ class AttentionSettings(NamedTuple):
         return sorted({time.fromisoformat(hour.zfill(5)) for hour in self.hours})
 
 
-MOST_MAILS = 30
-LOOK_SECONDS, AHEAD = 30.0, timedelta(minutes=2)
-"""Seconds between looks at the clock, and the time before each of the hours at which new mail is looked for."""
+LOOK_SECONDS, AHEAD, MOST_MAILS = 30.0, timedelta(minutes=2), 30
+"""Seconds between looks at the clock; the time before each hour at which new mail is looked for, and its most lines."""
 
 
 class CollectedMessage(NamedTuple):
@@ -79,11 +80,13 @@ class Attention(Plugin):
         ) STRICT""",
         # the inbox when it was last looked at, and the hour for which that was
         "CREATE TABLE attention_mail (mark TEXT NOT NULL, at TEXT NOT NULL) STRICT",
+        TABLE,
     )
-    marks = ("attention_told.came", "attention_mail.mark", "attention_mail.at")
+    marks = tuple(f"attention_{one}" for one in ("told.came", "mail.mark", "mail.at", "events.id", "events.starts"))
 
     def __init__(self, host: Host, settings: AttentionSettings) -> None:
         self._host, self._times = host, settings.times()
+        self._events = EventReminders(host, settings.remind_minutes) if settings.remind_minutes else None
 
     # --- collecting --------------------------------------------------------------------------------------------------
 
@@ -141,21 +144,30 @@ class Attention(Plugin):
         *_, text, files, place = self._host.records.sent(row)
         return CollectedMessage(row, came, place, text.strip() or ", ".join(files), files)
 
-    # --- new mail ----------------------------------------------------------------------------------------------------
+    # --- new mail and events -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Look for new mail before each of the hours, by the clock, which goes on while the machine sleeps."""
-        while self._times and (mailbox := self._host.get("mailbox")):
-            now = self._host.now()
-            mark, at = next(iter(self._host.read("SELECT mark, at FROM attention_mail")), ("", ""))
-            due = self._due(datetime.fromisoformat(at)) if at else now
-            if due - AHEAD <= now:
-                try:
-                    mark, lines = await asyncio.to_thread(mailbox.box().newer, mark, MOST_MAILS)
-                except NanoclawError as error:
-                    lines = [f"New mail could not be looked for: {error}"]
-                await self._host.write(partial(self._keep_mail, mark, lines, due))
+        """Do what is due by the clock, which goes on while the machine sleeps."""
+        mailbox, calendar = self._times and self._host.get("mailbox"), self._events and self._host.get("calendar")
+        while mailbox or calendar:
+            if mailbox:
+                await self._look_for_mail(mailbox)
+            if self._events and calendar:
+                await self._events.look(calendar)
+                await self._events.tell()
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look_for_mail(self, mailbox: Any) -> None:
+        """Look for new mail a little before each of the hours."""
+        now = self._host.now()
+        mark, at = next(iter(self._host.read("SELECT mark, at FROM attention_mail")), ("", ""))
+        due = self._due(datetime.fromisoformat(at)) if at else now
+        if due - AHEAD <= now:
+            try:
+                mark, lines = await asyncio.to_thread(mailbox.box().newer, mark, MOST_MAILS)
+            except NanoclawError as error:
+                lines = [f"New mail could not be looked for: {error}"]
+            await self._host.write(partial(self._keep_mail, mark, lines, due))
 
     def _keep_mail(self, mark: str, lines: Sequence[str], due: datetime, tx: Tx) -> None:
         now, place = self._host.now(), self._host.owner()

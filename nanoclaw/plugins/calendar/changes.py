@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import Address, Effect, Outbound
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.plugins.calendar.dav import Dav, EventConflict, StoredEvent
-from nanoclaw.plugins.calendar.events import differences
+from nanoclaw.plugins.calendar.events import EventDate, differences, occurrences
 
 
 class EventChanges:
-    """Makes changes, and takes them back for /undo: what the plugin makes public."""
+    """Reads events, makes changes, and takes them back for /undo: what the plugin makes public."""
 
     def __init__(self, host: Host, *login: str) -> None:
         self._host, self.dav, self._one_by_one = host, Dav(*login), asyncio.Lock()
+
+    async def between(self, start: datetime, end: datetime) -> tuple[list[EventDate], list[str]]:
+        """All dates in a time range in order, and what could not be read, in words. Raises CalendarError."""
+        return await asyncio.to_thread(occurrences, await self.dav.between(start, end), start, end)
 
     async def make(self, context: ToolContext, stored: StoredEvent, text: str, told: str) -> None:
         """Store an object in place of another one, or remove that where `text` is ''. Raises ToolError."""

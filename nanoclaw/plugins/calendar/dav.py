@@ -20,6 +20,7 @@ _KINDS = (
     f"<d:propfind {_NAMES}><d:prop><d:resourcetype/><d:displayname/><d:current-user-principal/>"
     "<c:calendar-home-set/><c:supported-calendar-component-set/></d:prop></d:propfind>"
 )
+_TOKEN = f"<d:propfind {_NAMES}><d:prop><d:sync-token/></d:prop></d:propfind>"
 _BETWEEN = (
     f"<c:calendar-query {_NAMES}><d:prop><d:getetag/><c:calendar-data/></d:prop><c:filter>"
     '<c:comp-filter name="VCALENDAR"><c:comp-filter name="VEVENT"><c:time-range start="{}" end="{}"/>'
@@ -56,6 +57,11 @@ class Dav:
             raise CalendarError(f"{self._url} has no calendar: give the address that your server shows for it.")
         self._calendars = self._calendars or found
         return self._calendars
+
+    async def tokens(self) -> list[str]:
+        """The sync-token of each calendar: another one once something has changed, '' where the server has none."""
+        asked = [await self._ask("PROPFIND", place, _TOKEN, Depth="0") for place, _ in await self.calendars()]
+        return [_text(each, f"{DAV}sync-token") for one in asked for _, each in _resources(one)]
 
     async def between(self, start: datetime, end: datetime) -> list[StoredEvent]:
         """The objects of all calendars with something in a time range."""

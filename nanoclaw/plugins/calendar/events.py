@@ -19,7 +19,8 @@ FAULTS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, R
 
 
 class EventDate(NamedTuple):
-    """One date of an event. `id` is how a model names it; `recurrence` says which date of a series it is."""
+    """One date of an event. Its `id`, of UID and RECURRENCE-ID, stays when it is moved; `recurrence` says which date of
+    a series it is."""
 
     id: str
     stored: StoredEvent
@@ -87,7 +88,7 @@ def _occurrence(stored: StoredEvent, event: Any, series: set[str], zone: tzinfo 
     is_busy = not {str(event.get(key, "")).upper() for key in ("TRANSP", "STATUS")} & {"TRANSPARENT", "CANCELLED"}
     words = _word(event, "SUMMARY") or "(no title)", _word(event, "LOCATION"), _word(event, "DESCRIPTION", 300)
     count = len(people) if isinstance(people, list) else 1
-    id_, start = hashlib.sha256(f"{stored.href} {which}".encode()).hexdigest()[:6], _moment(first, zone)
+    id_, start = hashlib.sha256(f"{event.get('UID')} {which}".encode()).hexdigest()[:6], _moment(first, zone)
     return EventDate(id_, stored, start, max(_moment(last, zone), start), is_all_day, *words, which, is_busy, count)
 
 
@@ -132,9 +133,8 @@ def new(place: str, wish: Wish, rule: Mapping[str, Any], now: datetime, *, is_al
     event.add("DTEND", event["DTSTART"].dt + (timedelta(days=1) if is_all_day else timedelta(minutes=wish.minutes)))
     if rule:
         event.add("RRULE", dict(rule))
-    return StoredEvent(f"{place}{event['UID']}.ics", "", ""), _text_of(
-        Calendar.new(subcomponents=[event]), event, wish, now
-    )
+    whole = Calendar.new(subcomponents=[event])
+    return StoredEvent(f"{place}{event['UID']}.ics", "", ""), _text_of(whole, event, wish, now)
 
 
 def changed(one: EventDate, wish: Wish, now: datetime, *, is_series: bool) -> str:

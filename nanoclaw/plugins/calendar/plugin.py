@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from nanoclaw import time_words
 from nanoclaw.core.errors import ConfigError, NanoclawError, ToolError
@@ -15,12 +14,10 @@ from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
 from nanoclaw.core.plugin import Ask, Command, Finding, Host, Plugin, Reply, Said, Tool, ToolOutput, Turn, Verdict
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.installation import install_command
-
-if TYPE_CHECKING:
-    from nanoclaw.plugins.calendar.changes import EventChanges
-    from nanoclaw.plugins.calendar.dav import StoredEvent
-    from nanoclaw.plugins.calendar.events import EventDate
-
+from nanoclaw.plugins.calendar import events
+from nanoclaw.plugins.calendar.changes import EventChanges
+from nanoclaw.plugins.calendar.dav import StoredEvent
+from nanoclaw.plugins.calendar.events import EventDate
 
 PLANNED = Effect("calendar", "calendar", "", "changed the calendar")
 
@@ -57,19 +54,18 @@ class Calendar(Plugin):
         self._host, self._settings = host, settings
         self._seen: dict[str, EventDate] = {}
 
-    @property
-    def public(self) -> EventChanges | None:
-        return self._changes if self._settings.url and find_spec("recurring_ical_events") else None
-
     @cached_property
-    def _changes(self) -> EventChanges:
-        from nanoclaw.plugins.calendar.changes import EventChanges
+    def public(self) -> EventChanges | None:
+        is_ready = self._settings.url and find_spec("recurring_ical_events")
+        return EventChanges(self._host, *self._settings[:3]) if is_ready else None
 
+    @property
+    def _changes(self) -> EventChanges:
         if not self._settings.url:
             raise ToolError("no calendar is set: write url, user and password into [calendar] of config.toml.")
-        if not find_spec("recurring_ical_events"):
+        if not self.public:
             raise ToolError(f"the calendar needs more libraries: {install_command('calendar')}")
-        return EventChanges(self._host, *self._settings[:3])
+        return self.public
 
     def tools(self) -> Iterable[Tool]:
         example = ToolExample("Dentist on Friday at 10", {"title": "Dentist", "when": "Friday at 10"})
@@ -109,8 +105,6 @@ class Calendar(Plugin):
         return ToolOutput(_told(found, problems, with_ids=True), outside=self.name)
 
     def _free(self, found: list[EventDate], first: date, days: int, hours: str) -> str:
-        from nanoclaw.plugins.calendar.events import gaps
-
         try:
             begin, end = (time.fromisoformat(one.strip()) for one in hours.split("-"))
         except ValueError:
@@ -118,20 +112,18 @@ class Calendar(Plugin):
         now, lines = self._host.now(), list[str]()
         for day in (first + timedelta(days=number) for number in range(days)):
             first_of, last_of = (datetime.combine(day, one, now.tzinfo) for one in (begin, end))
-            free = gaps(found, max(first_of, now), last_of)
+            free = events.gaps(found, max(first_of, now), last_of)
             whole = [one.title for one in found if one.is_all_day and one.start.date() <= day < one.end.date()]
             told = ", ".join(f"{one:%H:%M}–{two:%H:%M}" for one, two in free) or "nothing free"
             lines.append(f"{day:%a %d %b %Y}: {told}" + f" (all day: {', '.join(whole)})" * bool(whole))
         return "\n".join(lines)
 
     async def _between(self, start: str, days: int) -> tuple[list[EventDate], list[str]]:
-        from nanoclaw.plugins.calendar.events import occurrences
-
         if not 0 < days <= 366:
             raise ToolError(f"days must be 1 to 366, not {days}.")
         first = datetime.combine(self._day(start), time(), zone := self._host.now().tzinfo)
         end = datetime.combine(first.date() + timedelta(days=days), time(), zone)
-        found, problems = await asyncio.to_thread(occurrences, await self._changes.dav.between(first, end), first, end)
+        found, problems = await self._changes.between(first, end)
         self._seen.update((one.id, one) for one in found)
         return found, problems
 
@@ -171,8 +163,6 @@ class Calendar(Plugin):
         notes: str = "",
     ) -> str:
         """Add an event to the person's calendar. The result says how the time was understood: repeat it."""
-        from nanoclaw.plugins.calendar import events
-
         if not title.strip() or not 0 < minutes <= 60 * 24 * 31:
             raise ToolError("an event needs a title, and takes 1 minute to 31 days.")
         now, reading = self._host.now(), self._read(f"{when} at 12:00" if all_day else when)
@@ -183,13 +173,11 @@ class Calendar(Plugin):
             raise ToolError(f"there is no calendar {wanted!r}.")
         made, text = events.new(places[0], wish, events.rule_of(reading), now, is_all_day=all_day)
         end, zone = start + timedelta(minutes=minutes), now.tzinfo or "UTC"
-        said = (
-            f"{start:%a %d %b %Y}, all day"
-            if all_day
-            else f"{time_words.in_words(start, now, zone)}, until {end:%H:%M}"
-        )
+        said = f"{time_words.in_words(start, now, zone)}, until {end:%H:%M}"
         if not isinstance(reading, time_words.At):
             said = time_words.repeat_in_words(reading, now, zone)
+        elif all_day:
+            said = f"{start:%a %d %b %Y}, all day"
         return await self._make(context, made, text, f"added “{wish.title}”, {said}")
 
     async def _change_event(
@@ -205,8 +193,6 @@ class Calendar(Plugin):
         whole_series: Annotated[bool, "all dates of a series, not this one alone"] = False,
     ) -> str:
         """Move, change or remove an event, or one date of a series."""
-        from nanoclaw.plugins.calendar import events
-
         if not (one := self._seen.get(event.strip())):
             raise ToolError(f"there is no event {event[:40]!r}: call agenda, and take the id that it shows.")
         now = self._host.now()
