@@ -6,10 +6,9 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
@@ -30,22 +29,15 @@ HOME = Address("terminal", "main")
 LONGEST_SLEEP = 300.0
 """Seconds between two looks at the clock, which somebody may set."""
 
-Silent = Literal["frozen", "running", "idle"]
-"""Why a beat does not ask a model: everything is frozen, the last beat still runs, or there is nothing to ask."""
-
-_SILENT: dict[Silent, str] = {
-    "frozen": "Everything is frozen by /panic: no heartbeat until /resume.",
-    "running": "A heartbeat is under way already.",
-    "idle": "Nothing is due: no model was asked.",
-}
+FROZEN = "Everything is frozen by /panic: no heartbeat until /resume."
+RUNNING, IDLE = "A heartbeat is under way already.", "Nothing is due: no model was asked."
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """The items that a beat looked at, and why it asked no model, '' when it did."""
+class Beat(NamedTuple):
+    """The items that a beat looked at, and a sentence on why it asked no model, '' when it did."""
 
-    found: tuple[Triaged, ...]
-    silent: Silent | Literal[""]
+    found: Sequence[Triaged]
+    silent: str
 
 
 class Beats:
@@ -85,16 +77,16 @@ class Beats:
     async def beat(self) -> Beat:
         """One now, whatever the hour. If nothing is due, it makes no model call and only saves first states."""
         if self._host.is_frozen():
-            return Beat((), "frozen")
+            return Beat((), FROZEN)
         if self._host.records.is_waiting(CONVERSATION):
-            return Beat((), "running")
+            return Beat((), RUNNING)
         found = await triage(self._host)
         keys = {one.item.key for one in found}
         looked = {one.item.key: one.state for one in found if one.state and not one.is_due}
         if looked:
             await self._host.write(lambda tx: tables.keep_states(tx, looked, keys))
         if not any(one.is_due for one in found):
-            return Beat(tuple(found), "idle")
+            return Beat(found, IDLE)
         now = self._host.now()
         name = f"{tables.stamp(now)} {os.urandom(4).hex()}"
         message = UserMessage(prompt(found), now, "heartbeat", outside=sources(found))
@@ -102,7 +94,7 @@ class Beats:
         self._asked = {name: found}
         profile = self._host.profile("heartbeat")
         await self._host.write(lambda tx: tx.deliver(inbound, profile))
-        return Beat(tuple(found), "")
+        return Beat(found, "")
 
     def report(self, turn: int, text: str) -> None:
         """Take what the model has to say at the end of a beat."""
@@ -181,6 +173,6 @@ def news(answer: str) -> str:
 def _outcome(beat: Beat, told: Sequence[str]) -> str:
     """The outcome of a beat, in words."""
     if beat.silent and not told:
-        return "\n".join(filter(None, (table(beat.found) if beat.silent == "idle" else "", _SILENT[beat.silent])))
+        return f"{table(beat.found)}\n{beat.silent}" if beat.silent == IDLE else beat.silent
     said = [f"Told: {text}" for text in told] or ["The model was asked and has nothing to tell."]
     return "\n".join([table(beat.found), "", *said])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nanoclaw.plugins.heartbeat.hours import UNIT, span_of
 
@@ -18,8 +17,7 @@ MOST_ITEMS = 50
 Kind = Literal["file", "url", "command"]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """`target` is a path in the workspace, an address, or a shell command."""
 
     kind: Kind
@@ -29,8 +27,7 @@ class Watch:
         return f"$ {self.target}" if self.kind == "command" else self.target
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """`text` is all of it, as the model gets it; `every` is None if the line does not say how often."""
 
     text: str

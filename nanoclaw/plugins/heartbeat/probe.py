@@ -31,88 +31,87 @@ Seen = tuple[str, str]
 """The SHA-256 of what was found, and its beginning without secrets."""
 
 
-class Probe:
-    def __init__(self, host: Host) -> None:
-        self._host, self._reach = host, host.reach
+async def read(host: Host, watches: Sequence[Watch]) -> Seen:
+    """Raises ToolError with the reason why one cannot be looked at."""
+    found = [await _read(host, watch) for watch in watches]
+    if len(found) == 1:
+        return found[0]
+    most = SEEN_CHARACTERS // len(found)  # each line says of what it is
+    lines = [f"{of}: {line}" for of, (_, seen) in zip(watches, found, strict=True) for line in seen[:most].splitlines()]
+    return _hash("".join(sha256 for sha256, _ in found).encode()), "\n".join(lines)
 
-    async def read(self, watches: Sequence[Watch]) -> Seen:
-        """Raises ToolError with the reason why one cannot be looked at."""
-        found = [await self._read(watch) for watch in watches]
-        if len(found) == 1:
-            return found[0]
-        most = SEEN_CHARACTERS // len(found)  # each line says of what it is
-        lines = [
-            f"{of}: {line}" for of, (_, seen) in zip(watches, found, strict=True) for line in seen[:most].splitlines()
-        ]
-        return _hash("".join(sha256 for sha256, _ in found).encode()), "\n".join(lines)
 
-    async def _read(self, watch: Watch) -> Seen:
-        try:
-            if watch.kind == "file":
-                return self._file(watch.target)
-            text = await (self._command if watch.kind == "command" else self._page)(watch.target)
-            return self._seen(text.encode("utf-8", "replace"), text)
-        except (NanoclawError, OSError, ValueError) as error:
-            reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            raise ToolError(f"{watch} could not be checked: {reason or type(error).__name__}") from None
+async def _read(host: Host, watch: Watch) -> Seen:
+    try:
+        if watch.kind == "file":
+            return _file(host, watch.target)
+        text = await (_command if watch.kind == "command" else _page)(host, watch.target)
+        return _seen(host, text.encode("utf-8", "replace"), text)
+    except (NanoclawError, OSError, ValueError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise ToolError(f"{watch} could not be checked: {reason or type(error).__name__}") from None
 
-    def _seen(self, data: bytes, text: str) -> Seen:
-        return _hash(data), self._host.redact(plain(text))[:SEEN_CHARACTERS]
 
-    def _file(self, path: str) -> Seen:
-        try:
-            if not resolve(self._reach, path, for_writing=False).exists():
-                return _hash(b""), ""  # it may come
-        except PathRefused:
-            raise
-        except PathError:
-            with open_folder(self._reach, path) as folder:
-                text = "\n".join(_entries(folder))
-                return self._seen(text.encode("utf-8", "replace"), text)
-        with open_for_reading(self._reach, path) as file:
-            data, about = file.read(MOST_BYTES), os.fstat(file.fileno())
-        rest = f"{about.st_size} {about.st_mtime_ns}" if about.st_size > MOST_BYTES else ""
-        return self._seen(data + rest.encode(), data[: SEEN_CHARACTERS * 4].decode("utf-8", "replace"))
+def _seen(host: Host, data: bytes, text: str) -> Seen:
+    return _hash(data), host.redact(plain(text))[:SEEN_CHARACTERS]
 
-    async def _command(self, command: str) -> str:
-        """Run it with the environment and limits of the model's commands, and by the same rules."""
-        from nanoclaw.spawn import run_process
 
-        shell, rules = self._host.get("shell"), self._host.get("rules")
-        if shell is None:
-            raise ToolError("commands are run by the plugin shell, which is off")
-        if rules and (why := rules.refusal("exec", {"command": command})):
-            raise ToolError(why)
-        environment = {**shell.variables, "GIT_OPTIONAL_LOCKS": "0"}
-        arguments, environment, keeper = await shell.prepare_alone(command, environment)
-        ended = await run_process(
-            arguments,
-            folder=self._host.workspace,
-            environment=environment,
-            timeout_seconds=COMMAND_SECONDS,
-            bounds=shell.bounds,
-            keeper=keeper,
-        )
-        said = ended.head.decode("utf-8", "replace")
-        if ended.why == "timeout":
-            raise ToolError(f"it was stopped after {COMMAND_SECONDS:.0f} s")
-        if ended.why != "exited":
-            raise ToolError(f"it was stopped ({ended.why}; limits.exec_… has the limits): {said[:200]}")
-        status = f"\n[exit status {ended.status}]" if ended.status else ""
-        gap = f"\n[... {ended.dropped} bytes ...]\n" if ended.dropped else ""
-        return f"{said}{gap}{ended.tail.decode('utf-8', 'replace')}{status}"
+def _file(host: Host, path: str) -> Seen:
+    try:
+        if not resolve(host.reach, path, for_writing=False).exists():
+            return _hash(b""), ""  # it may come
+    except PathRefused:
+        raise
+    except PathError:
+        with open_folder(host.reach, path) as folder:
+            text = "\n".join(_entries(folder))
+            return _seen(host, text.encode("utf-8", "replace"), text)
+    with open_for_reading(host.reach, path) as file:
+        data, about = file.read(MOST_BYTES), os.fstat(file.fileno())
+    rest = f"{about.st_size} {about.st_mtime_ns}" if about.st_size > MOST_BYTES else ""
+    return _seen(host, data + rest.encode(), data[: SEEN_CHARACTERS * 4].decode("utf-8", "replace"))
 
-    async def _page(self, address: str) -> str:
-        from nanoclaw.net.page import fetch
-        from nanoclaw.net.public import NotPublic
 
-        try:
-            async with asyncio.timeout(PAGE_SECONDS):
-                return (await fetch(address, PAGE_BYTES, allow=self._host.setting("net.allow"))).text
-        except NotPublic as error:
-            raise ToolError(f"{error}{': net.allow can open it' if error.is_private else ''}") from None
-        except TimeoutError:
-            raise ToolError(f"it gave no complete answer within {PAGE_SECONDS:.0f} s") from None
+async def _command(host: Host, command: str) -> str:
+    """Run it with the environment and limits of the model's commands, and by the same rules."""
+    from nanoclaw.spawn import run_process
+
+    shell, rules = host.get("shell"), host.get("rules")
+    if shell is None:
+        raise ToolError("commands are run by the plugin shell, which is off")
+    if rules and (why := rules.refusal("exec", {"command": command})):
+        raise ToolError(why)
+    environment = {**shell.variables, "GIT_OPTIONAL_LOCKS": "0"}
+    arguments, environment, keeper = await shell.prepare_alone(command, environment)
+    ended = await run_process(
+        arguments,
+        folder=host.workspace,
+        environment=environment,
+        timeout_seconds=COMMAND_SECONDS,
+        bounds=shell.bounds,
+        keeper=keeper,
+    )
+    said = ended.head.decode("utf-8", "replace")
+    if ended.why == "timeout":
+        raise ToolError(f"it was stopped after {COMMAND_SECONDS:.0f} s")
+    if ended.why != "exited":
+        raise ToolError(f"it was stopped ({ended.why}; limits.exec_… has the limits): {said[:200]}")
+    status = f"\n[exit status {ended.status}]" if ended.status else ""
+    gap = f"\n[... {ended.dropped} bytes ...]\n" if ended.dropped else ""
+    return f"{said}{gap}{ended.tail.decode('utf-8', 'replace')}{status}"
+
+
+async def _page(host: Host, address: str) -> str:
+    from nanoclaw.net.page import fetch
+    from nanoclaw.net.public import NotPublic
+
+    try:
+        async with asyncio.timeout(PAGE_SECONDS):
+            return (await fetch(address, PAGE_BYTES, allow=host.setting("net.allow"))).text
+    except NotPublic as error:
+        raise ToolError(f"{error}{': net.allow can open it' if error.is_private else ''}") from None
+    except TimeoutError:
+        raise ToolError(f"it gave no complete answer within {PAGE_SECONDS:.0f} s") from None
 
 
 def _entries(folder: int) -> list[str]:

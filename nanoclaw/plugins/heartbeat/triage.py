@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from nanoclaw.beneath.paths import open_for_reading
 from nanoclaw.clock import short_time
@@ -13,7 +13,7 @@ from nanoclaw.core.plugin import Host
 from nanoclaw.outside_text import block
 from nanoclaw.plugins.heartbeat import checklist
 from nanoclaw.plugins.heartbeat.checklist import Item
-from nanoclaw.plugins.heartbeat.probe import Probe, change
+from nanoclaw.plugins.heartbeat.probe import change, read
 from nanoclaw.plugins.heartbeat.tables import ItemState, states
 
 ITEM_EVERY = timedelta(hours=4)
@@ -25,8 +25,7 @@ CHANGE_CHARACTERS, CHANGES_CHARACTERS = 2_000, 8_000
 CHECKLIST_BYTES = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class Triaged:
+class Triaged(NamedTuple):
     """An item that wakes the model or not, and `why`. `change` is what the model reads about it; `state` is to be
     kept."""
 
@@ -40,10 +39,11 @@ class Triaged:
 async def triage(host: Host) -> list[Triaged]:
     """Look at each item of the checklist. Changes nothing and asks no model."""
     items, known = checklist.parse(_checklist(host)), states(host)
-    return [await _triaged(item, known.get(item.key), Probe(host), host.now()) for item in items]
+    return [await _triaged(item, known.get(item.key), host) for item in items]
 
 
-async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datetime) -> Triaged:
+async def _triaged(item: Item, state: ItemState | None, host: Host) -> Triaged:
+    now = host.now()
     if not item.watches:
         every = item.every or ITEM_EVERY
         if state is None:
@@ -54,7 +54,7 @@ async def _triaged(item: Item, state: ItemState | None, probe: Probe, now: datet
     if item.every and state and not _is_over(state.at, now, item.every):
         return Triaged(item, False, f"checked every {_span(item.every)}, last {short_time(state.at, now)}")
     try:
-        seen = ItemState(now, *await probe.read(item.watches))
+        seen = ItemState(now, *await read(host, item.watches))
     except ToolError as error:
         return Triaged(item, False, str(error))
     if state is None:

@@ -15,7 +15,7 @@ from nanoclaw.core.messages import Address, AssistantMessage, UserMessage
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import tool
 from nanoclaw.outside_text import own_words
-from nanoclaw.plugins.heartbeat.beats import CONVERSATION, HOME, Beats
+from nanoclaw.plugins.heartbeat.beats import CONVERSATION, FROZEN, HOME, IDLE, RUNNING, Beats
 from nanoclaw.plugins.heartbeat.hours import times_of
 from nanoclaw.plugins.heartbeat.plugin import Heartbeat
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
@@ -105,7 +105,7 @@ async def test_a_day_with_nothing_to_do_asks_no_model(tmp_path: Path, checklist:
     async with beating(tmp_path, dial, model, checklist=checklist) as home:
         await dial.pass_(hours=4)  # commands take real time
         for _ in range(3):
-            assert (await beats(home).beat()).silent == "idle"
+            assert (await beats(home).beat()).silent == IDLE
         assert model.requests == [] and sent(home) == []
         assert list(home.app.sessions.of(CONVERSATION).history) == []
 
@@ -251,7 +251,7 @@ async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
         for _ in range(2):
             beat = await beats(home).beat()
             outside, slow, private, named, deep = (verdict.why for verdict in beat.found)
-            assert beat.silent == "idle"
+            assert beat.silent == IDLE
             assert "outside the workspace" in outside
             assert "stopped after 0 s" in slow
             assert "10.0.0.1 is a private address" in private
@@ -443,7 +443,7 @@ async def test_panic_stops_the_beats_until_resume(tmp_path: Path) -> None:
     async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
         assert "frozen" in await home.ask("/panic")
         await dial.pass_(hours=3)
-        assert (await beats(home).beat()).silent == "frozen"
+        assert (await beats(home).beat()).silent == FROZEN
         assert model.requests == []
         await home.ask("/resume")
         await dial.pass_(hours=1)
@@ -456,7 +456,7 @@ async def test_a_beat_that_still_runs_is_not_doubled(tmp_path: Path) -> None:
     async with beating(tmp_path, dial, model, checklist="- every 1m look") as home:
         await dial.pass_(hours=3)
         assert len(model.requests) == 1
-        assert (await beats(home).beat()).silent == "running"
+        assert (await beats(home).beat()).silent == RUNNING
 
 
 async def test_a_beat_that_broke_off_in_a_command_is_told_and_its_line_comes_up_again(tmp_path: Path) -> None:
@@ -513,7 +513,7 @@ async def test_a_guest_stops_no_beat(tmp_path: Path) -> None:
         await beat.reached.wait()
         await home.write_from(Address("chat", "777"), "xeno", "/stop")
         assert (await chat.sent.get()).text == "Nothing is running."
-        assert (await beats(home).beat()).silent == "running"
+        assert (await beats(home).beat()).silent == RUNNING
 
 
 async def test_beyond_their_share_of_the_money_no_model_is_asked_and_nobody_is_bothered(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ import pytest
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.plugins.heartbeat.checklist import Watch
-from nanoclaw.plugins.heartbeat.probe import Probe
+from nanoclaw.plugins.heartbeat.probe import Seen, read
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.net.web_server import opened, reply, serving
 from tests.program import Program, running
 
 
-def probe(here: Program) -> Probe:
-    return Probe(here.public("heartbeat")._host)
+async def look(here: Program, address: str) -> Seen:
+    return await read(here.public("heartbeat")._host, (Watch("url", address),))
 
 
 async def test_what_changes_without_news_is_not_looked_at(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ async def test_what_changes_without_news_is_not_looked_at(tmp_path: Path) -> Non
     async with serving(first, second, third) as (address, _):
         settings = f"[net]\nallow = {list(opened(address))}\n"
         async with running(tmp_path, ScriptedProvider(), settings=settings) as here:
-            looks = [await probe(here).read((Watch("url", address),)) for _ in range(3)]
+            looks = [await look(here, address) for _ in range(3)]
     assert looks[0] == looks[1] != looks[2]
 
 
@@ -35,10 +35,10 @@ async def test_a_slow_page_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
         settings = f"[net]\nallow = {list(opened(address))}\n"
         async with running(tmp_path, ScriptedProvider(), settings=settings) as here:
             with pytest.raises(ToolError, match="no complete answer"):
-                await probe(here).read((Watch("url", address),))
+                await look(here, address)
 
 
 async def test_this_machine_is_looked_at_only_when_the_person_allows_it(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider()) as here:
         with pytest.raises(ToolError, match="is this machine"):
-            await probe(here).read((Watch("url", "http://127.0.0.1:9/"),))
+            await look(here, "http://127.0.0.1:9/")
