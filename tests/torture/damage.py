@@ -384,7 +384,8 @@ def disturbed(
         for table, missing in left(home.rows, has, is_changed=False).items():
             words = NAMES.get(table, f"rows of {table.replace('_', ' ')}")
             is_named = re.search(rf"(some|at most [\d,]+) {words}\b", told) or "Nothing of it could be read" in told
-            is_whole = f"some {WHOLE_TABLES}" in told and missing.keys() == home.rows[table].keys()
+            is_new = len(has.get(table, {})) <= 1  # made again, with one row at most
+            is_whole = is_new and f"some {WHOLE_TABLES}" in told
             if not is_named and not is_whole:
                 broken.append(f"{len(missing)} rows of {table} are missing, and the person was told: {told}")
     if lives:
