@@ -18,7 +18,7 @@ CHECK_SECONDS = 15.0
 
 BUILT_IN = {
     name: f"nanoclaw.channels.{name}.settings"
-    for name in ("telegram", "matrix", "email", "discord", "slack", "xmpp", "signal")
+    for name in ("telegram", "matrix", "email", "discord", "slack", "xmpp", "signal", "whatsapp")
 }
 """Modules with a `SPEC`, which are cheap to import."""
 

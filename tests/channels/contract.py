@@ -144,7 +144,7 @@ class Scene:
 
     @property
     def annas(self) -> Address:
-        (address,) = self.program.public("access").owners_chats()
+        (address,) = (one for one in self.program.public("access").owners_chats() if one.channel == self.service.name)
         assert isinstance(address, Address)
         return address
 
@@ -176,10 +176,15 @@ async def scene(
     async with running(root, scripted, settings=settings, gateway=True, policy=policy, clock=clock, **more) as program:
         made = Scene(service, program, scripted, clock)
         await service.ready()
-        if linked and not program.public("access").accounts.all():
+        if linked and not senders(program, service.name):
             await made.answer(ANNA, new_code(program, service.name), "You are linked as Anna")
         yield made
         await made.rests()
+
+
+def senders(program: Program, channel: str) -> list[str]:
+    """The ids of a chat app's accounts that are linked."""
+    return [one.sender for one in program.public("access").accounts.all() if one.channel == channel]
 
 
 def new_code(program: Program, channel: str) -> str:
@@ -211,7 +216,7 @@ class Contract:
             assert "You are linked as Anna" in (await here.answer(ANNA, code, "linked")).text
             await here.answer(ANNA, "hello", "Hello Anna.")
             assert there.shown(BOB) == []
-            assert [one.sender for one in here.program.public("access").accounts.all()] == [there.id_of(ANNA)]
+            assert senders(here.program, there.name) == [there.id_of(ANNA)]
 
     async def test_lines_that_follow_each_other_are_one_turn(self, tmp_path: Path) -> None:
         async with self.service() as there, scene(there, tmp_path, "All three.", burst=0.5) as here:

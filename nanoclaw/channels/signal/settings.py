@@ -10,7 +10,7 @@ from nanoclaw.core.errors import ConfigError
 
 
 class SignalSettings(NamedTuple):
-    """The assistant's Signal account."""
+    """Signal account."""
 
     account: str = ""  # its number
     api_base: str = "http://127.0.0.1:8080"  # signal-cli

@@ -10,11 +10,11 @@ from nanoclaw.core.errors import ConfigError
 
 
 class XmppSettings(NamedTuple):
-    """The assistant's XMPP account."""
+    """XMPP account."""
 
     jid: str = ""  # its address
     password: str = ""  # its password
-    server: str = ""  # host:port, if it is not found by the address
+    server: str = ""  # host:port, if not found by jid
 
 
 def make(settings: XmppSettings, host: ChannelHost) -> Channel:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from nanoclaw.channels import table as chat_apps
 from nanoclaw.core.channel import Channel, ChannelHost
-from nanoclaw.core.plugin import Host, Plugin
+from nanoclaw.core.plugin import Host, Plugin, RouteAnswer
 
 
 class ChatApps(Plugin):
@@ -14,10 +14,16 @@ class ChatApps(Plugin):
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host, self.public = host, self._made
+        self._serves: list[Channel] = []
 
     def channels(self) -> Iterable[Channel]:
         tables = self._host.setting("channels") if self._host.is_gateway() else {}
-        return [self._made(name) for name, table in tables.items() if table.is_configured]
+        self._serves = [self._made(name) for name, table in tables.items() if table.is_configured]
+        return self._serves
+
+    def routes(self) -> Mapping[str, RouteAnswer]:
+        """Those of chat apps that deliver to a server, where they have some."""
+        return {key: answer for one in self._serves for key, answer in getattr(one, "routes", dict)().items()}
 
     def _made(self, name: str) -> Channel:
         """A chat app that has a table. Raises ConfigError for what it lacks."""

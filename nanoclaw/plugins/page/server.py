@@ -137,15 +137,15 @@ def brought(plugins: Iterable[Plugin], log: Log) -> list[Route]:
     for plugin in plugins:
         try:
             for key, answer in plugin.routes().items():
-                method, path = key.split()
-                found.append(Route(path, partial(_answered, answer), methods=[method]))
+                found.append(Route(key.split()[1], partial(_answered, answer), methods=key.split()[:1]))
         except FAULTS as error:
             log.error("the routes of the plugin {} are left out: {!r}", plugin.name, error)
     return found
 
 
 async def _answered(answer: RouteAnswer, request: Request) -> Response:
-    status, told = await answer(request.path_params.get("name", ""), request.headers, await request.body())
+    given = await request.body() or request.url.query.encode()  # a GET has no body
+    status, told = await answer(request.path_params.get("name", ""), request.headers, given)
     return PlainTextResponse(told, status) if isinstance(told, str) else JSONResponse(told, status)
 
 
