@@ -25,7 +25,7 @@ _NOTE_LENGTH = 1_000
 
 
 def values(delivery: Fields, number_id: str) -> Iterator[Fields]:
-    """What a delivery says about the own number."""
+    """The changes of a delivery that are about the own number."""
     for entry in tables(delivery.get("entry")):
         for change in tables(entry.get("changes")):
             value = table(change.get("value"))
