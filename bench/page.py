@@ -130,7 +130,7 @@ async def streams(env: dict[str, str], count: int, *, has_table: bool = False) -
                 if not line.startswith(mark):
                     continue
                 now, event = time.time(), json.loads(line[6:])
-                stamps = str(event.get("tail", "")).removesuffix("</p>").split()
+                stamps = str(event.get("more") or event.get("tail", "")).removesuffix("</p>").split()
                 if event["t"] == "text" and stamps and stamps[-1] != last:
                     last = stamps[-1]
                     late.append(now - float(last.removeprefix("<p>")))
@@ -196,7 +196,9 @@ async def table(env: dict[str, str]) -> dict[str, float]:
         await whole.wait_for(timeout=120_000)
         begun = time.monotonic()
         await whole.click()
-        await page.locator("td").nth(2 * (TABLE // 24) - 100).wait_for(state="attached", timeout=60_000)
+        await (
+            page.locator("td").nth(2 * DELTAS * (TABLE // DELTAS // 24) - 2).wait_for(state="attached", timeout=60_000)
+        )
         return {"all of a table of 200 kB, s": time.monotonic() - begun}
 
 
@@ -244,14 +246,17 @@ async def paint(env: dict[str, str]) -> dict[str, float]:
         return found
 
 
+def tell(name: str, value: float) -> None:
+    print(f"{name}: {value:,.1f}", flush=True)
+
+
+def tell_late(name: str, late: list[float]) -> None:
+    late.sort()
+    for part in (50, 99):
+        tell(f"{name}: p{part} of {len(late):,} behind, ms", late[len(late) * part // 100] * 1000)
+
+
 def main(count: int) -> None:
-    found: dict[str, Any] = {}
-
-    def told(name: str, late: list[float]) -> None:
-        late.sort()
-        for part in (50, 99):
-            found[f"{name}: p{part} of {len(late):,} behind, ms"] = late[len(late) * part // 100] * 1000
-
     with tempfile.TemporaryDirectory() as folder:
         for page in (False, True):
             home = Path(folder) / str(page)
@@ -259,18 +264,18 @@ def main(count: int) -> None:
             env = lay(home, free_port() if page else None)
             with gateway(env) as process:
                 time.sleep(5)
-                found[f"idle gateway {'with' if page else 'without'} the page, own memory, MB"] = uss_mb(process.pid)
+                tell(f"idle gateway {'with' if page else 'without'} the page, own memory, MB", uss_mb(process.pid))
                 if page:
-                    told(f"{count} browsers", asyncio.run(streams(env, count)))
+                    tell_late(f"{count} browsers", asyncio.run(streams(env, count)))
                     used = uss_mb(process.pid)
-                    told(f"{count} browsers beside a table", asyncio.run(streams(env, count, has_table=True)))
-                    told(f"{count} tabs", asyncio.run(tabs(env, count)))
-                    found |= asyncio.run(table(env)) | asyncio.run(paint(env))
+                    tell_late(f"{count} browsers beside a table", asyncio.run(streams(env, count, has_table=True)))
+                    tell_late(f"{count} tabs", asyncio.run(tabs(env, count)))
+                    for name, value in {**asyncio.run(table(env)), **asyncio.run(paint(env))}.items():
+                        tell(name, value)
                     time.sleep(5)
-                    found["kept of all these once they are closed, MB"] = uss_mb(process.pid) - used
-                    found |= asyncio.run(killed(env, process))
-    for name, value in found.items():
-        print(f"{name}: {value:,.1f}")
+                    tell("kept of all these once they are closed, MB", uss_mb(process.pid) - used)
+                    for name, value in asyncio.run(killed(env, process)).items():
+                        tell(name, value)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html import escape
 
 from nanoclaw.markdown.blocks import Blocks
@@ -9,8 +10,8 @@ from nanoclaw.markdown.html import to_html
 
 LONGEST = 64_000
 """Characters of a text that is rendered at once; a longer one is plain until somebody unfolds it."""
-PLAIN_TAIL = 8_000
-"""Characters of an open block from which on only its new words are sent, as they are."""
+PLAIN_TAIL, AGAIN_SECONDS = 8_000, 0.25
+"""Characters of an open block from which on only its new words are sent; time until a shorter one is HTML again."""
 SHOWN = 4_000
 
 _TAGS = "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre s strong table tbody td th thead tr ul"
@@ -45,7 +46,7 @@ class Growing:
     def __init__(self) -> None:
         self._blocks = Blocks()
         self._new: list[str] = []
-        self._plain_sent = 0
+        self._sent, self._again = 0, 0.0  # characters of the tail, and when it is made HTML again
         self.closed: list[str] = []
         self.text = ""
 
@@ -54,27 +55,27 @@ class Growing:
         self._new += self._blocks.feed(piece)
 
     def news(self) -> dict[str, object]:
-        """Changes since the last call: blocks to `add`, and the `tail` in place of the one before, or
-        `more` words of a tail that is long."""
-        added = [html(block) if len(block) <= LONGEST else f"<pre>{escape(block)}</pre>" for block in self._new]
+        """Changes since the last call: blocks to `add`, and the `tail` in place of the one before, or `more` words of
+        it, as they are: it is long, or was made HTML a moment ago."""
+        added = [_bounded(block, LONGEST) for block in self._new]
         self.closed += added
         self._new = []
         tail, found = self._blocks.tail, dict[str, object]()
         if added:
-            found["add"], self._plain_sent = added, 0
-        if len(tail) <= PLAIN_TAIL:
-            found["tail"] = html(tail) if tail.strip() else ""
-        elif self._plain_sent:
-            found["more"] = tail[self._plain_sent :]
-            self._plain_sent = len(tail)
+            found["add"], self._sent = added, 0
+        if self._sent and time.monotonic() < self._again:
+            found["more"] = tail[self._sent :]
         else:
-            found["tail"] = f"<pre>{escape(tail)}</pre>"
-            self._plain_sent = len(tail)
+            found["tail"], is_long = _bounded(tail, PLAIN_TAIL), len(tail) > PLAIN_TAIL
+            self._again = float("inf") if is_long else time.monotonic() + AGAIN_SECONDS
+        self._sent = len(tail)
         return found
 
     def whole(self) -> str:
         """All of it so far, for a page that comes now."""
         self.news()
-        tail = self._blocks.tail
-        open_ = html(tail) if len(tail) <= PLAIN_TAIL else f"<pre>{escape(tail)}</pre>"
-        return "".join([*self.closed, f'<div class="tail">{open_ if tail.strip() else ""}</div>'])
+        return "".join([*self.closed, f'<div class="tail">{_bounded(self._blocks.tail, PLAIN_TAIL)}</div>'])
+
+
+def _bounded(text: str, most: int) -> str:
+    return html(text) if len(text) <= most else f"<pre>{escape(text)}</pre>"

@@ -121,11 +121,10 @@ class SignIns:
         token, now, agent = secrets.token_urlsafe(32), self._clock(), one_line(agent, 200) or "a browser"
 
         def sign(tx: Tx) -> str:
-            sql = "SELECT id FROM page_browsers WHERE sha256 = ? AND only <> '' AND agent = '' AND made > ?"
-            since = (now - timedelta(days=GUEST_DAYS)).isoformat()
-            if guest := tx.execute(sql, digest_of(code), since):
+            found = self._read("only <> '' AND agent = '' AND sha256 = ?", digest_of(code))
+            if found and now < found[0].until:
                 sql = "UPDATE page_browsers SET sha256 = ?, agent = ?, used = ? WHERE id = ?"
-                tx.execute(sql, digest_of(token), agent, now.isoformat(), *guest[0])
+                tx.execute(sql, digest_of(token), agent, now.isoformat(), found[0].id)
             elif self._takes(code, password):
                 self._add(tx, token, agent)
             else:

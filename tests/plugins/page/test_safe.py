@@ -15,7 +15,7 @@ from nanoclaw.commands.plugins import reply
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.plugins.page.actions import Actions
 from nanoclaw.plugins.page.cards import Cards
-from nanoclaw.plugins.page.render import html
+from nanoclaw.plugins.page.render import Growing, html
 from nanoclaw.plugins.page.server import OF_GUESTS
 from nanoclaw.plugins.page.talk import Talk
 from tests.plugins.page.served import Browser, Served, serving
@@ -179,6 +179,17 @@ async def test_every_answer_has_a_policy_without_other_hosts_and_bad_requests_ge
         for body in (b"[]", b"{", b'{"c": 3}', b'{"c": "page:abc12345", "id": "abcdefgh1", "text": " "}', b"[" * 9000):
             answer = await browser.client.post("/api/say", content=body)
             assert answer.status_code == 400 and answer.json()["error"].endswith(".")
+
+
+def test_words_of_an_open_block_come_as_they_are_until_it_is_html_again() -> None:
+    growing = Growing()
+    told = list[dict[str, object]]()
+    for piece in ("Some **bo", "ld** & <b>", " words.\n\nAnother", " one"):
+        growing.feed(piece)
+        told.append(growing.news())
+    closed = "<p>Some <strong>bold</strong> &amp; &lt;b&gt; words.</p>"
+    assert told[1:] == [{"more": "ld** & <b>"}, {"add": [closed], "tail": "<p>Another</p>"}, {"more": " one"}]
+    assert growing.whole() == f'{closed}<div class="tail"><p>Another one</p></div>'
 
 
 @pytest.mark.parametrize(

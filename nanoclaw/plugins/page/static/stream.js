@@ -8,6 +8,13 @@ export function listen(listener) {
   return () => listeners.delete(listener);
 }
 
+let worker, watched = "";
+/** The conversation that this tab shows: of the others it is told only when a turn begins and ends. */
+export function watch(key) {
+  watched = key;
+  worker?.port.postMessage({ watch: key });
+}
+
 /** Compares two ids: above 0 if the first is newer, NaN if they are of two lives of the server. */
 export function compare(one, other) {
   const [life, number] = one.split("-"), [life2, number2] = other.split("-");
@@ -20,9 +27,10 @@ export function start() {
 }
 
 function withWorker() {
-  const worker = new SharedWorker("/static/worker.js", { name: "nanoclaw" });
+  worker = new SharedWorker("/static/worker.js", { name: "nanoclaw" });
   worker.port.onmessage = ({ data }) => tell(data);
   worker.port.start();
+  watch(watched);
   addEventListener("pagehide", () => worker.port.postMessage("bye"));
   addEventListener("pageshow", (event) => event.persisted && location.reload());
   addEventListener("online", () => worker.port.postMessage("now"));

@@ -3,9 +3,10 @@
 import { ask, dayOf, make, newId, tell } from "./dom.js";
 import { copy, draw, dress } from "./items.js";
 import { act, menu, plain } from "./menu.js";
-import { compare, listen } from "./stream.js";
+import { compare, listen, watch } from "./stream.js";
 import { recorder } from "./voice.js";
 
+const BLOCKS = new Set("P UL OL LI PRE BLOCKQUOTE TABLE TBODY TR TD H1 H2 H3 H4 H5 H6 DIV".split(" "));
 const NEAR = 600; // pixels from an end of what is loaded, at which more is
 
 /** Show the conversation `key` in an element, from the row `place` on if there is one; returns what takes it away. */
@@ -243,7 +244,10 @@ export function talk(main, key, app, place) {
       dress(words);
     }
     if (event.tail !== undefined) tail.innerHTML = event.tail;
-    if (event.more) (tail.querySelector("pre") || tail).append(event.more);
+    if (!event.more) return;
+    let end = tail; // words go where the last block ends, until it is made HTML again
+    while (BLOCKS.has(end.lastChild?.nodeName) || (end.nodeName === "PRE" && end.lastElementChild)) end = end.lastElementChild;
+    end.append(event.more);
   }
 
   function setRuns(now) {
@@ -430,6 +434,7 @@ export function talk(main, key, app, place) {
   const named = () => app.titleOf(key) && (title.textContent = app.titleOf(key));
   document.addEventListener("listed", named);
   const quiet = listen(heard);
+  watch(key);
   load(place ? `&at=${place}` : "");
   return () => {
     isGone = true;

@@ -1,5 +1,6 @@
 // One stream of events for all tabs of this browser. It opens again by itself, whatever the server answered.
 
+const OF_ONE = new Set(["text", "item", "progress"]); // events that only a tab needs which shows their conversation
 const ports = new Set();
 let source, last = "", pause = 500, timer, state = "lost";
 
@@ -30,13 +31,15 @@ function open() {
 }
 
 function tell(what) {
-  for (const port of ports) port.postMessage(what);
+  const isShown = OF_ONE.has(what.event?.t);
+  for (const port of ports) if (!isShown || port.watched === what.event.c) port.postMessage(what);
 }
 
 onconnect = (event) => {
   const port = event.ports[0];
   ports.add(port);
   port.onmessage = ({ data }) => {
+    if (data.watch !== undefined) port.watched = data.watch;
     if (data === "bye") ports.delete(port);
     if (data === "now" && state === "lost") open();
     if (!ports.size) {
