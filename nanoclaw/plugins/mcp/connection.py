@@ -8,8 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from nanoclaw.core.errors import FAULTS, ConfigError, ToolError
 from nanoclaw.core.plugin import Host
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from nanoclaw.plugins.mcp import sdk
     from nanoclaw.plugins.mcp.plugin import ServerSettings
-    from nanoclaw.plugins.mcp.questions import ServerQuestions
 
 T = TypeVar("T")
 
@@ -72,21 +70,14 @@ class RunningCall:
             task.cancel()
 
 
-class Surroundings(NamedTuple):
-    """Parts of the program that all connections share."""
-
-    host: Host
-    questions: ServerQuestions
-    kept: KeptListings
-
-
 class Connection:
     """The connection to one server. `state` and `error` tell how it is; `listing` is what it offers or offered last."""
 
-    def __init__(self, name: str, settings: ServerSettings, around: Surroundings) -> None:
-        self.name, self.settings, self._around = name, settings, around
-        self.listing: ServerListing = around.kept.of(name)
-        self.last_error = around.kept.error(name)
+    def __init__(self, name: str, settings: ServerSettings, host: Host, kept: KeptListings) -> None:
+        """`kept` are the listings of all servers."""
+        self.name, self.settings, self.host, self._kept = name, settings, host, kept
+        self.listing: ServerListing = kept.of(name)
+        self.last_error = kept.error(name)
         """The reason why another process could not connect last time, '' if it could."""
         self.state: State = "not started"
         self.error = ""
@@ -106,10 +97,6 @@ class Connection:
         self._last_words: list[str] = []
         self._changes = asyncio.Lock()
         self._noise = 0
-
-    @property
-    def host(self) -> Host:
-        return self._around.host
 
     def only_reads(self, tool: str) -> bool:
         return any(fnmatchcase(tool, glob) for glob in self.settings.reads)
@@ -236,14 +223,13 @@ class Connection:
 
     async def _open(self, stack: AsyncExitStack) -> asyncio.Event:
         """Connect, and learn what there is; the event of the connection's end."""
-        from nanoclaw.plugins.mcp import sdk, wire
+        from nanoclaw.plugins.mcp import questions, sdk, wire
 
-        questions = self._around.questions
         dispatcher = self._dispatcher = wire.dispatcher(*await stack.enter_async_context(wire.transport(self)))
         session = sdk.ClientSession(
             dispatcher=dispatcher,
-            elicitation_callback=lambda _, params: questions.elicitation(self.name, self._call(), params),
-            list_roots_callback=lambda _: questions.roots(self.settings.roots),
+            elicitation_callback=lambda _, params: questions.elicitation(self.host, self.name, self._call(), params),
+            list_roots_callback=lambda _: questions.roots(self.host, self.settings.roots),
             logging_callback=self._logged,
             message_handler=self._told,
             client_info=wire.client_info(),
@@ -293,13 +279,16 @@ class Connection:
             return
         tools, remarks = list[Any](), list[str]()
         if offers.tools:
-            found = await wire.pages(partial(wire.tools_page, session, self._dispatcher), MOST_PAGES, MOST_TOOLS + 1)
-            tools, remarks = found
+            dispatcher = self._dispatcher  # has them as they came
+            tools, remarks = await wire.pages(
+                session.list_tools, lambda page: list(dispatcher.tools), MOST_PAGES, MOST_TOOLS + 1
+            )
         listed, wrong = tools_of(self.name, (self._without_secrets(one) for one in tools if self._takes(one)))
         prompts: list[Any] = []
         if offers.prompts:
             try:
-                prompts, _ = await wire.pages(partial(wire.prompts_page, session), MOST_PAGES, MOST_TOOLS)
+                listed_on = lambda page: [one.model_dump() for one in page.prompts]  # noqa: E731
+                prompts, _ = await wire.pages(session.list_prompts, listed_on, MOST_PAGES, MOST_TOOLS)
             except (sdk.MCPError, ValueError) as error:
                 if getattr(error, "code", 0) == _CLOSED:
                     raise
@@ -333,7 +322,7 @@ class Connection:
 
     def _keep(self) -> None:
         try:
-            self._around.kept.keep(self.name, self.listing, self.error)
+            self._kept.keep(self.name, self.listing, self.error)
         except OSError as error:
             self.host.log.warning("what {} offers cannot be kept: {}", self.name, error)
 

@@ -92,13 +92,11 @@ class Servers:
     def connections(self) -> Mapping[str, Connection]:
         """The connection of each server, made at the first look."""
         if self._on and not self._made:
-            from nanoclaw.plugins.mcp.connection import Connection, Surroundings
+            from nanoclaw.plugins.mcp.connection import Connection
             from nanoclaw.plugins.mcp.listing import KeptListings
-            from nanoclaw.plugins.mcp.questions import ServerQuestions
 
             self._kept = KeptListings(self._host.home / "servers.json")
-            around = Surroundings(self._host, ServerQuestions(self._host), self._kept)
-            self._made = {name: Connection(name, one, around) for name, one in self._on.items()}
+            self._made = {name: Connection(name, one, self._host, self._kept) for name, one in self._on.items()}
         return self._made
 
     def important(self) -> list[str]:

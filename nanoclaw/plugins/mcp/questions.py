@@ -1,4 +1,5 @@
-"""Questions of servers: a person fills in a form or opens an address; nobody there means no."""
+"""Questions of servers: the person whose turn made the call fills in a form or opens an address; nobody there means
+no."""
 
 from __future__ import annotations
 
@@ -24,76 +25,75 @@ LEFT_OUT = "leave it out"
 SHOWN = 600
 
 
-class ServerQuestions:
-    """Asks the person whose turn made the call that a server works on."""
+async def roots(host: Host, folders: Sequence[str]) -> Any:
+    from nanoclaw.plugins.mcp.sdk import types
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    paths = _absolute(host.workspace, folders)
+    roots = [types.Root(uri=path.as_uri(), name=path.name) for path in paths]  # type: ignore[arg-type]
+    return types.ListRootsResult(roots=roots)
 
-    async def roots(self, folders: Sequence[str]) -> Any:
-        from nanoclaw.plugins.mcp.sdk import types
 
-        paths = _absolute(self._host.workspace, folders)
-        roots = [types.Root(uri=path.as_uri(), name=path.name) for path in paths]  # type: ignore[arg-type]
-        return types.ListRootsResult(roots=roots)
+def _can_ask(host: Host, context: ToolContext) -> bool:
+    """True where somebody is there in turns of its kind."""
+    try:
+        return host.profile(context.profile).can_ask
+    except NanoclawError:
+        return False
 
-    def _can_ask(self, context: ToolContext) -> bool:
-        """True where somebody is there in turns of its kind."""
-        try:
-            return self._host.profile(context.profile).can_ask
-        except NanoclawError:
-            return False
 
-    async def elicitation(self, server: str, call: RunningCall | None, params: Any) -> Any:
-        from nanoclaw.plugins.mcp.sdk import types
+async def elicitation(host: Host, server: str, call: RunningCall | None, params: Any) -> Any:
+    from nanoclaw.plugins.mcp.sdk import types
 
-        if call is None or call.context is None or not self._can_ask(call.context):
-            return types.ElicitResult(action="decline")
-        asking = self._address if params.mode == "url" else self._form
-        content = await call.of_person(asking(server, call.context.address, params))
-        if content is None:
-            return types.ElicitResult(action="decline")
-        return types.ElicitResult(action="accept", content=content or None)
+    if call is None or call.context is None or not _can_ask(host, call.context):
+        return types.ElicitResult(action="decline")
+    asking = _address if params.mode == "url" else _form
+    content = await call.of_person(asking(host, server, call.context.address, params))
+    if content is None:
+        return types.ElicitResult(action="decline")
+    return types.ElicitResult(action="accept", content=content or None)
 
-    async def _address(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
-        """Show an address to open; None where the person did not."""
-        asked = f"The MCP server {server} wants you to open this address: {as_code(params.message, SHOWN)} Done?"
-        return {} if (await self._host.asker.ask(Ask(asked, exact=params.url), place)).is_yes else None
 
-    async def _form(self, server: str, place: Address, params: Any) -> dict[str, Any] | None:
-        """Have a form filled in, field by field; None where the person did not."""
-        fields = dict(list((params.requested_schema.get("properties") or {}).items())[:MOST_FIELDS])
-        required = params.requested_schema.get("required") or []
-        named = ", ".join(_title(name, field) for name, field in fields.items())
-        wanted = f"\nIt wants to know: {named}. Fill it in?" if named else ""
-        ask = Ask(f"The MCP server {server} asks: {as_code(params.message, SHOWN)}{wanted}")
-        if not (await self._host.asker.ask(ask, place)).is_yes:
-            return None
-        filled: dict[str, Any] = {}
-        for name, field in fields.items():
-            value = await self._field(server, place, name, field if isinstance(field, Mapping) else {})
-            if value is None and name in required:
-                return None
-            if value is not None:
-                filled[name] = value
-        return filled
+async def _address(host: Host, server: str, place: Address, params: Any) -> dict[str, Any] | None:
+    """Show an address to open; None where the person did not."""
+    asked = f"The MCP server {server} wants you to open this address: {as_code(params.message, SHOWN)} Done?"
+    return {} if (await host.asker.ask(Ask(asked, exact=params.url), place)).is_yes else None
 
-    async def _field(self, server: str, place: Address, name: str, field: Mapping[str, Any]) -> Any:
-        """The person's value for one field; None for none, or when the time is over."""
-        schema, described = _plain(field), field.get("description")
-        about = f" — {one_line(plain(described), 200)}" if isinstance(described, str) and described else ""
-        text, wrong = f"{server}: {_title(name, field)}{about} ({_kind(schema)})?", ""
-        for _ in range(TRIES):
-            ask = Ask(f"{wrong}{text}", (*_options(schema), LEFT_OUT), LEFT_OUT, SECONDS, is_free=True)
-            said = (await self._host.asker.ask(ask, place)).text
-            if said == LEFT_OUT:
-                return None
-            try:
-                bounds = {"properties": {"value": schema}, "required": []}
-                return check({"value": _typed(said.strip(), schema)}, "it", bounds)["value"]
-            except ArgumentsError as error:
-                wrong = f"That does not fit: {error}\n\n"
+
+async def _form(host: Host, server: str, place: Address, params: Any) -> dict[str, Any] | None:
+    """Have a form filled in, field by field; None where the person did not."""
+    fields = dict(list((params.requested_schema.get("properties") or {}).items())[:MOST_FIELDS])
+    required = params.requested_schema.get("required") or []
+    named = ", ".join(_title(name, field) for name, field in fields.items())
+    wanted = f"\nIt wants to know: {named}. Fill it in?" if named else ""
+    ask = Ask(f"The MCP server {server} asks: {as_code(params.message, SHOWN)}{wanted}")
+    if not (await host.asker.ask(ask, place)).is_yes:
         return None
+    filled: dict[str, Any] = {}
+    for name, field in fields.items():
+        value = await _field(host, server, place, name, field if isinstance(field, Mapping) else {})
+        if value is None and name in required:
+            return None
+        if value is not None:
+            filled[name] = value
+    return filled
+
+
+async def _field(host: Host, server: str, place: Address, name: str, field: Mapping[str, Any]) -> Any:
+    """The person's value for one field; None for none, or when the time is over."""
+    schema, described = _plain(field), field.get("description")
+    about = f" — {one_line(plain(described), 200)}" if isinstance(described, str) and described else ""
+    text, wrong = f"{server}: {_title(name, field)}{about} ({_kind(schema)})?", ""
+    for _ in range(TRIES):
+        ask = Ask(f"{wrong}{text}", (*_options(schema), LEFT_OUT), LEFT_OUT, SECONDS, is_free=True)
+        said = (await host.asker.ask(ask, place)).text
+        if said == LEFT_OUT:
+            return None
+        try:
+            bounds = {"properties": {"value": schema}, "required": []}
+            return check({"value": _typed(said.strip(), schema)}, "it", bounds)["value"]
+        except ArgumentsError as error:
+            wrong = f"That does not fit: {error}\n\n"
+    return None
 
 
 def _absolute(workspace: Path, folders: Sequence[str]) -> list[Path]:

@@ -208,28 +208,17 @@ def dispatcher(reading: Any, writing: Any) -> Any:
     return Lenient(reading, writing)
 
 
-async def tools_page(session: sdk.ClientSession, dispatcher: Any, cursor: str | None) -> tuple[list[Any], str | None]:
-    params = sdk.types.PaginatedRequestParams(cursor=cursor) if cursor else None
-    found = await session.list_tools(params=params)
-    return list(dispatcher.tools), found.next_cursor
-
-
-async def prompts_page(session: sdk.ClientSession, cursor: str | None) -> tuple[list[Any], str | None]:
-    params = sdk.types.PaginatedRequestParams(cursor=cursor) if cursor else None
-    found = await session.list_prompts(params=params)
-    return [one.model_dump() for one in found.prompts], found.next_cursor
-
-
 async def pages(
-    page: Callable[[str | None], Awaitable[tuple[list[Any], str | None]]], most_pages: int, most: int
+    ask: Callable[..., Awaitable[Any]], items_of: Callable[[Any], list[Any]], most_pages: int, most: int
 ) -> tuple[list[Any], list[str]]:
     """All that is listed on so many pages, and a remark where there is more."""
     found: list[Any] = []
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(most_pages):
-        items, cursor = await page(cursor)
-        found += items
+        page = await ask(params=sdk.types.PaginatedRequestParams(cursor=cursor) if cursor else None)
+        found += items_of(page)
+        cursor = page.next_cursor
         if not cursor or len(found) >= most:
             return found, []
         if cursor in seen:
