@@ -10,6 +10,7 @@ from typing import Any
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.escapes import one_line
+from nanoclaw.outside_text import own_words
 
 _CALL, _RESULT = 300, 600  # characters of a call, and of its result
 
@@ -23,7 +24,7 @@ def as_markdown(title: str, messages: Sequence[Message], hide: Callable[[str], s
             case UserMessage(origin="runtime"):
                 continue
             case UserMessage():
-                parts.append(f"## You, {at}\n\n{hide(without_documents(message.text))}")
+                parts.append(f"## You, {at}\n\n{hide(without_documents(own_words(message.text)))}")
             case AssistantMessage():
                 calls = [f"- `{one_line(hide(f'{call.name} {call.arguments}'), _CALL)}`" for call in message.tool_calls]
                 said = [hide(message.text.strip()), "\n".join(calls)]

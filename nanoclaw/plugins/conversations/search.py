@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nanoclaw.core.messages import Address
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.escapes import one_line
+from nanoclaw.outside_text import own_words
 
 if TYPE_CHECKING:
     from nanoclaw.core.records import Records
@@ -31,7 +32,7 @@ def search(records: Records, words: Sequence[str]) -> list[dict[str, Any]]:
 
     found = list[dict[str, Any]]()
     for key, turn, row, kind, at, text in records.find(_pattern(max(words, key=len)), _LOOKED_AT):
-        text = without_documents(text)
+        text = without_documents(own_words(text))
         if len(found) < FOUND and all(word in text.casefold() for word in folded):
             number = sum(one <= turn for one in asked(key))
             who = "you" if kind == "user" else "nanoclaw"

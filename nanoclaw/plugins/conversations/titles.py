@@ -9,6 +9,7 @@ from typing import Any
 from nanoclaw.core.plugin import ConversationInfo
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.escapes import one_line
+from nanoclaw.outside_text import own_words
 
 Rows = Callable[..., list[Any]]
 """The rows of a statement."""
@@ -25,7 +26,7 @@ def titled(rows: Rows, found: Sequence[ConversationInfo]) -> list[dict[str, Any]
     """Describe each conversation: name, title ('' for nothing), number of messages, and time of the last."""
     is_there = rows("SELECT 1 FROM sqlite_master WHERE name = 'conversations_titles'")
     made = {(name, context): title for name, context, title in (rows(_MADE) if is_there else ())}
-    titles = [one_line(made.get(one[:2]) or without_documents(one.words), LONGEST) for one in found]
+    titles = [one_line(made.get(one[:2]) or without_documents(own_words(one.words)), LONGEST) for one in found]
     return [
         {"name": one.key, "title": title, "messages": one.messages, "last": one.last}
         for one, title in zip(found, titles, strict=True)

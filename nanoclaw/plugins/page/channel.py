@@ -138,8 +138,7 @@ class PageChannel:
         """Hand in what the person, or a guest, said in a conversation, or what a button did."""
         if self._deliver is None:
             raise ChannelError("the page is only about to start: try again.")
-        now = self.host.now()
-        self.alive = now
+        self.alive = now = self.host.now()
         if guest and text[:1] != "/" and not is_stop(text):
             text = f"[guest] {text}"
         names = [one.name for one in files]

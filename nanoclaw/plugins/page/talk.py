@@ -177,12 +177,7 @@ class Talk:
         found: tuple[ToolCall | None, Message | None] | None = session.result(number) if number else None
         if placed := session.said(row + 1, 1) if row else ():
             message = placed[0].message
-            made = [
-                one
-                for said in session.of_turn(placed[0].turn, row)
-                if isinstance(said, AssistantMessage)
-                for one in said.tool_calls
-            ]
+            made = [one for said in session.of_turn(placed[0].turn, row) for one in getattr(said, "tool_calls", ())]
             found = next((one for one in made[::-1] if one.id == getattr(message, "call_id", None)), None), message
         if not found or not isinstance(result := found[1], ToolResult):
             raise HTTPException(404, "That output is not there any more.")

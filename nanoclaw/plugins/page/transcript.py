@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.core.plugin import Host
+from nanoclaw.documents.marks import without_documents
+from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.page.channel import conversation_of
 from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text
 
@@ -21,8 +23,8 @@ SHOWN = 120
 """Messages of a conversation that are loaded at once, whole turns."""
 BEHIND, BEFORE = 25, 5
 """Messages of the person that are shown after one that was asked for, and before it."""
-LAST, BROKEN = 2**62, ("cancelled", "failed")
-"""A row behind every other; how turns end that broke off."""
+LAST, BROKEN, FILE = 2**62, ("cancelled", "failed"), "[attached file "
+"""A row behind every other; how turns end that broke off; the beginning of a document in a message."""
 
 
 class TranscriptPage(NamedTuple):
@@ -158,12 +160,16 @@ def items(
         match message:
             case UserMessage(text, _, "person"):
                 answered.pop(turn, None)
-                found.append({"id": f"m{row}", "kind": "said", "text": text, "at": at, "row": row})
+                names = [line[len(FILE) : -1] for line in text.splitlines() if line.startswith(FILE)]
+                said = {"id": f"m{row}", "kind": "said", "text": without_documents(own_words(text)), "names": names}
+                found.append({**said, "at": at, "row": row})
             case AssistantMessage(text) if reasons.get(turn) == "told" and kept[text]:
                 kept[text] -= 1  # a line has it already, where it was said
             case AssistantMessage(text, _, made):
                 if (superseded := answered.pop(turn, None)) and text.strip() and reasons.get(turn) != "told":
                     found.remove(superseded)  # it was revised
+                if any(after == row and kind == "files" for _, after, kind, *_ in besides):
+                    text = "\n".join(line for line in text.splitlines() if not line.startswith("MEDIA:"))
                 if text.strip():
                     found.append(of_text(f"m{row}", text, at=at, row=row))
                     if not made:

@@ -102,6 +102,9 @@ async def test_files_come_in_and_go_out_and_drafts_are_kept(tmp_path: Path) -> N
         await browser.client.post("/api/draft", json={"c": KEY, "text": "half a thou"})
         shown = await browser.talk(KEY)
         assert shown["draft"] == "half a thou" and shown["items"][-1]["files"] == file
+        assert (shown["items"][0]["text"], shown["items"][0]["names"]) == ("What is in it?", ["note.txt"])
+        assert "Here you are." in str(shown["items"]) and "MEDIA" not in str(shown["items"])
+        assert (await browser.get("/api/talks"))["talks"][0]["title"] == "What is in it?"
         assert "rename" in await browser.get("/api/commands")
 
 

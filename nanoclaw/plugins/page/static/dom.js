@@ -15,6 +15,16 @@ export function make(what, given = {}, ...children) {
   return element;
 }
 
+const CLIP = '<svg class="paperclip" viewBox="0 0 24 24" width="15" height="15" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M21 11.5l-8.6 8.6a5.4 5.4 0 0 1-7.6-7.6l8.9-8.9a3.6 3.6 0 0 1 5.1 5.1l-8.9 8.9a1.8 1.8 0 0 1-2.5-2.5l8.2-8.2"/></svg>';
+
+/** The name of a file behind a paperclip, which is drawn, so that no font has to have it. */
+export function fileLabel(name) {
+  const shown = make("span.file-label");
+  shown.innerHTML = CLIP;
+  shown.append(name);
+  return shown;
+}
+
 export class Problem extends Error {
   constructor(text, status) {
     super(text);

@@ -1,6 +1,6 @@
 // What a conversation is made of: words, tools, notes. Each is an element that is drawn again when it changes.
 
-import { ask, clock, make, tell } from "./dom.js";
+import { ask, clock, fileLabel, make, tell } from "./dom.js";
 
 /** The element of an item. `app` says and does things in the conversation: { key, say, retry, edit, branch, rewind }. */
 export function draw(item, app) {
@@ -20,7 +20,7 @@ function said(item, app) {
   const drawn = make("article.said", { "aria-label": "You" });
   const row = () => Number(drawn.dataset.row);
   drawn.append(
-    make("div.words", {}, [item.text, ...(item.names || []).map((one) => `📎 ${one}`)].filter(Boolean).join("\n")),
+    make("div.words", {}, item.text, ...(item.names || []).flatMap((one, at) => [at || item.text ? "\n" : "", fileLabel(one)])),
     make("footer", {}, acts(
       ["Copy", "Copy this message", () => copy(item.text), "always"],
       ["Edit", "Edit and send again", () => app.edit(row()), "last"],
@@ -77,7 +77,7 @@ function files(list) {
     }
     const isPicture = /\.(png|jpe?g|gif|webp)$/i.test(name);
     below.append(make("a", { href: url, target: "_blank", rel: "noopener", download: isPicture ? null : name },
-      isPicture ? make("img", { src: url, alt: name, loading: "lazy" }) : `📎 ${name}`));
+      isPicture ? make("img", { src: url, alt: name, loading: "lazy" }) : fileLabel(name)));
   }
   return below;
 }

@@ -1,6 +1,6 @@
 // The view of one conversation: it is loaded once, then every event changes it.
 
-import { ask, dayOf, make, newId, tell } from "./dom.js";
+import { ask, dayOf, fileLabel, make, newId, tell } from "./dom.js";
 import { copy, draw, dress } from "./items.js";
 import { act, menu, plain } from "./menu.js";
 import { compare, listen, watch } from "./stream.js";
@@ -376,7 +376,7 @@ export function talk(main, key, app, place) {
   const attached = [];
   function drawAttached() {
     tray.replaceChildren(...attached.map((one) => make("button.file", { type: "button", "aria-label": `Remove ${one.name}`,
-      onclick: () => (attached.splice(attached.indexOf(one), 1), drawAttached()) }, `📎 ${one.name} ✕`)));
+      onclick: () => (attached.splice(attached.indexOf(one), 1), drawAttached()) }, fileLabel(one.name), " ✕")));
   }
 
   async function attach(list) {
