@@ -102,8 +102,8 @@ class Places:
         reach = [*map(os.path.realpath, (*self._host.reach.read, *self._host.reach.write))]
         if not reach:
             return []
-        named = [one for one in reach if Path(one).name.casefold() in ("download", "downloads")]
-        own = [self._home / "Downloads", *named]
+        called_so = [one for one in reach if Path(one).name.casefold() in ("download", "downloads")]
+        own = [self._home / "Downloads", *called_so]
         with suppress(OSError, ValueError), open_again(os.path.realpath(self._home / ".config/user-dirs.dirs")) as file:
             text = file.read(100_000).decode("utf-8", "replace")
             if said := re.search(r'(?m)^\s*XDG_DOWNLOAD_DIR="(?:\$HOME)?/*([^"\n]+)"', text):
