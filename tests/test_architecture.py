@@ -198,7 +198,7 @@ def _wrong_inside(importer: str, target: str) -> str:
         return ""
     if importer == "channels.table" and target == "start.config":  # reads the tables of the channels
         return ""
-    if _within(importer, "plugins.chat_apps") and target == "channels.table":  # brings what that lists
+    if _within(importer, "plugins.services") and target == "providers.names":  # brings what that makes
         return ""
     if _within(importer, "plugins.backup") and theirs[0] == "start":  # puts another home in the place of this one
         return ""

@@ -55,7 +55,7 @@ async def configured(
         model="x/main",
         channels=[channel],
         clock=clock,
-        plugins=plugins and ["basics", *plugins],
+        plugins=plugins and ["basics", "services", *plugins],
     )
     serving = asyncio.create_task(app.run())
     await asyncio.sleep(0)  # it serves before anything is said

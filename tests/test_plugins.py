@@ -216,6 +216,15 @@ async def test_a_channel_and_a_provider_of_a_plugin_serve(tmp_path: Path) -> Non
         await app.aclose()
 
 
+async def test_a_model_that_no_plugin_brings_is_told(tmp_path: Path) -> None:
+    app = build(config_of(tmp_path, '[plugins]\noff = ["services"]\n'), model="openai/gpt-5")
+    try:
+        with pytest.raises(ConfigError, match="no plugin that is on brings the model 'openai/gpt-5'"):
+            app.models.of("")
+    finally:
+        await app.aclose()
+
+
 @pytest.mark.parametrize(("code", "said"), EXAMPLES["one that cannot be loaded stops the start"])
 async def test_one_that_cannot_be_loaded_stops_the_start_and_without_it_all_works(
     tmp_path: Path, code: str, said: str

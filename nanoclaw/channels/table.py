@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from nanoclaw.core.channel import Channel, ChannelHost, ChannelSpec, ChannelTable, Checks, Proves, secret_variable
+from nanoclaw.core.channel import ChannelHost, ChannelSpec, ChannelTable, Checks, Proves, secret_variable
 from nanoclaw.core.errors import ChannelError, ConfigError
-from nanoclaw.installation import install_command
 from nanoclaw.start.config import Config
 
 CHECK_SECONDS = 15.0
@@ -78,23 +76,10 @@ def incomplete(config: Config) -> Iterator[str]:
             )
 
 
-def make(file: Path, table: ChannelTable, host: ChannelHost) -> Channel:
-    """A channel that is configured. Raises ConfigError for what is missing, or not installed."""
-    from importlib.util import find_spec
-
-    name, key = table.name, table.lacks
-    if not all(map(find_spec, table.spec.libraries)):
-        raise ConfigError(f"[channels.{name}] needs more libraries: {install_command(name)}")
-    if key:
-        secret = f", or {secret_variable(name, key)} into secrets.env" if key in table.spec.secrets else ""
-        raise ConfigError(f"{file}: [channels.{name}] lacks {key}: put it there{secret}.")
-    return table.spec.make(table.settings, host)
-
-
 async def login(config: Config, table: ChannelTable, clock: Callable[[], datetime]) -> str | None:
     """The login of a channel; None for one that cannot tell. Raises ChannelError, or ConfigError for what is
     missing."""
-    channel = make(config.file, table, ChannelHost(config.home / table.name, clock))
+    channel = table.made(ChannelHost(config.home / table.name, clock))
     if not isinstance(channel, Checks):
         return None
     try:
@@ -112,7 +97,7 @@ async def proof(
 ) -> tuple[bool, str]:
     """Report how far the platform can be trusted about senders; tested again when due, or `anew`. Raises
     ConfigError for what is missing."""
-    channel = make(config.file, table, ChannelHost(config.home / table.name, clock))
+    channel = table.made(ChannelHost(config.home / table.name, clock))
     return await channel.prove(anew=anew) if isinstance(channel, Proves) else (True, "")
 
 

@@ -7,8 +7,10 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 from urllib.parse import quote, unquote
 
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.installation import install_command
 from nanoclaw.redaction import Redactor, smells_of_secret
 
 Deliver = Callable[[Inbound], Awaitable[None]]
@@ -226,3 +228,15 @@ class ChannelTable(NamedTuple):
         if self.spec.settings:
             return {key: str(getattr(self.settings, key)) for key in self.spec.secrets}
         return {key: text for key, text in self.settings.items() if isinstance(text, str) and smells_of_secret(key)}
+
+    def made(self, host: ChannelHost) -> Channel:
+        """The channel itself. Raises ConfigError for what is missing, or not installed."""
+        from importlib.util import find_spec
+
+        if not all(map(find_spec, self.spec.libraries)):
+            raise ConfigError(f"[channels.{self.name}] needs more libraries: {install_command(self.name)}")
+        if key := self.lacks:
+            secret = f", or {secret_variable(self.name, key)} into secrets.env" if key in self.spec.secrets else ""
+            file = host.folder.with_name("config.toml")
+            raise ConfigError(f"{file}: [channels.{self.name}] lacks {key}: put it there{secret}.")
+        return self.spec.make(self.settings, host)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.errors import ContextTooLong, ProviderError
     from nanoclaw.core.events import Event, Reason
     from nanoclaw.core.prompt_snapshot import Preview
-    from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
+    from nanoclaw.core.provider import Abilities, Embedded, EmbeddingModel, Provider
     from nanoclaw.core.records import Records
     from nanoclaw.redaction import Redactor
 
@@ -486,6 +486,8 @@ class KnownModels(Protocol):
     def listing(self, chosen: str) -> Reply: ...  # all that is known; `chosen` is the conversation's. Asks no server
     # The model meant by a name or an alias, and a remark on one that may be misspelt. Raises ConfigError.
     def choose(self, wanted: str) -> tuple[str, str]: ...
+    def place_of(self, model: str) -> tuple[str, str]: ...  # its address and key in the configuration, '' for none
+    def abilities(self, model: str) -> Abilities: ...  # that were not refused by now
     def window_of(self, model: str) -> int | None: ...  # tokens that it takes in, None if unknown
     def forget_window(self, model: str) -> bool: ...  # what was learned of it; False when nothing was
     def cost(self, model: str, usage: Usage) -> float | None: ...  # US dollars for one request; None if unknown
@@ -628,7 +630,8 @@ class Plugin:
         return ()
 
     def providers(self) -> Mapping[str, Callable[[str], Provider]]:
-        """By prefix: {"acme": make} answers for the model "acme/large", and is called with that whole name."""
+        """By prefix: {"acme": make} answers for the model "acme/large", and is called with that whole name; "" is for
+        every prefix that no plugin names."""
         return {}
 
     def routes(self) -> Mapping[str, RouteAnswer]:

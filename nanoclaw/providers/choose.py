@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.plugin import Reply
-from nanoclaw.core.provider import ABLE, Embedded, EmbeddingModel, Provider
+from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 from nanoclaw.dollars import dollars
 from nanoclaw.installation import start_command
 
@@ -43,12 +43,13 @@ class ConfiguredModels:
     """The models that a process may ask, with one provider for each, made when first asked for."""
 
     def __init__(
-        self, config: Config, model: str, forced: bool, facts: ModelFacts, others: Mapping[str, Maker] | None = None
+        self, config: Config, model: str, forced: bool, facts: ModelFacts, makers: Mapping[str, Maker] | None = None
     ) -> None:
-        """`model` stands where a conversation has chosen none, and everywhere when `forced`; '' is none. `others` make
-        the providers of further prefixes."""
+        """`model` stands where a conversation has chosen none, and everywhere when `forced`; '' is none. `makers` make
+        the providers of each prefix, that of '' those of any other."""
         self._config, self._model, self._forced, self._facts = config, model, forced, facts
-        self._others = others or {}
+        self._makers = makers or {}
+        self.place_of, self.abilities = partial(place_of, config), facts.abilities
         self.has_own, self.effort_of = config.purposes.has_own, config.purposes.effort_of
         self.learned_window, self.forget_window = facts.learned_window, facts.forget_window
         self._made: dict[str, Provider] = {}  # of each model alone, by its name
@@ -142,7 +143,9 @@ class ConfiguredModels:
 
         chosen = self._config.purposes.resolve(chosen) or self._model or self._config.model.name
         is_here = partial(is_on_this_machine, self._config)
-        return KnownFacts(self._config, chosen, self.window_of, is_here, self.troubles(), frozenset(self._others))
+        return KnownFacts(
+            self._config, chosen, self.window_of, is_here, self.troubles(), frozenset(filter(None, self._makers))
+        )
 
     def window_of(self, model: str) -> int | None:
         """The context window of a model, as the config says, was learned or is known. The model inside this process
@@ -212,9 +215,10 @@ class ConfiguredModels:
         return bool(self._config.model.window_tokens) and model == self._config.model.name
 
     def _make(self, name: str) -> Provider:
-        if make := self._others.get(name.partition("/")[0]):
-            return make(name)
-        made = make_provider(self._config, name, self._facts)
+        make = self._makers.get(name.partition("/")[0]) or self._makers.get("")
+        if make is None:
+            raise ConfigError(f"no plugin that is on brings the model {name!r}.")
+        made = make(name)
         server = _server_here(self._config, name)
         if not server:
             return made
@@ -272,25 +276,13 @@ class GivenModels(ConfiguredModels):
         await asyncio.gather(*(provider.aclose() for provider in self._providers))
 
 
-def make_provider(config: Config, name: str, facts: ModelFacts | None = None) -> Provider:
-    """The provider of a model; raises ConfigError when the name, the key or the file is missing.
-
-    What it learns of the model goes into the `facts`.
-    """
-    if name.startswith(LOCAL):
-        from nanoclaw.providers import catalogue
-        from nanoclaw.providers.local import LocalProvider
-
-        return LocalProvider(name, catalogue.locate(name, models_folder(config)), config.home / "models" / "state")
+def make_provider(config: Config, name: str) -> Provider:
+    """The provider of a model without plugins, to try it. Raises ConfigError when the name, the key or the file is
+    missing."""
     from nanoclaw.providers.names import provider_for
 
-    return provider_for(
-        name,
-        *place_of(config, name),
-        config.environment,
-        tool_mode="json" if config.model.tool_mode == "json" else "native",
-        abilities=facts.abilities(name) if facts else ABLE,
-    )
+    tool_mode = config.model.tool_mode
+    return provider_for(name, *place_of(config, name), config.environment, home=config.home, tool_mode=tool_mode)
 
 
 def load_ahead(config: Config, model: str) -> None:

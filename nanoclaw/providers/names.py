@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
@@ -49,15 +49,20 @@ def provider_for(
     api_key: str = "",
     env: Mapping[str, str] | None = None,
     *,
-    tool_mode: Literal["native", "json"] = "native",
+    home: Path | None = None,
+    tool_mode: str = "native",
     retries: RetryPolicy | None = None,
     abilities: Abilities = ABLE,
 ) -> Provider:
     """The provider that answers for `model`; raises ConfigError when the name or the key is missing or wrong.
 
-    `env` is searched for keys; `abilities` are what was learned of the model before. "local/…" is
-    not made here: the model in this process needs more than a name.
+    `env` is searched for keys, the `home` for the file of "local/…"; `abilities` are what was learned of the model.
     """
+    if home and model.startswith("local/"):
+        from nanoclaw.providers import catalogue
+        from nanoclaw.providers.local import LocalProvider
+
+        return LocalProvider(model, catalogue.locate(model, home / "models"), home / "models" / "state")
     prefix, name = _split(model, api_base)
     if prefix == "local":
         raise ConfigError(f"model.name {model!r} is the model inside the program: it has no api_base and no key.")
@@ -75,7 +80,7 @@ def provider_for(
 
     # a server of one's own under OpenAI's name speaks the common form
     deviates = endpoint.api_base == service.api_base or prefix != "openai"
-    dialect = Dialect(**(service.dialect if deviates else {}), tool_mode=tool_mode)
+    dialect = Dialect(**(service.dialect if deviates else {}), tool_mode="json" if tool_mode == "json" else "native")
     return OpenAICompatible(endpoint, dialect=dialect, retries=retries, abilities=abilities)
 
 

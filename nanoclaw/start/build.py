@@ -39,6 +39,7 @@ BUILT_IN: dict[str, str] = {
     "compaction": "nanoclaw.plugins.compaction.plugin:Compaction",
     "page": "nanoclaw.plugins.page.plugin:Page",
     "chat_apps": "nanoclaw.plugins.chat_apps.plugin:ChatApps",
+    "services": "nanoclaw.plugins.services.plugin:Services",
     "access": "nanoclaw.plugins.access.plugin:Access",
     "incognito": "nanoclaw.plugins.incognito.plugin:Incognito",
     "plan": "nanoclaw.plugins.plan.plugin:Plan",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nanoclaw.channels import table as chat_apps
-from nanoclaw.core.channel import Channel, ChannelHost
+from nanoclaw.core.channel import Channel, ChannelHost, ChannelTable
 from nanoclaw.core.plugin import Host, Plugin, RouteAnswer
 
 
@@ -34,4 +33,5 @@ class ChatApps(Plugin):
             own = own._replace(access=access.people_of(name))
         if media := host.get("media"):
             own = own._replace(most_bytes=media.most_bytes)
-        return chat_apps.make(host.program_home / "config.toml", host.setting("channels")[name], own)
+        table: ChannelTable = host.setting("channels")[name]
+        return table.made(own)

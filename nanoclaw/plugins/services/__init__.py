@@ -1,0 +1,1 @@
+"""Models of services, of one's own servers, and inside the program."""
