@@ -76,7 +76,8 @@ class App:
         """Plugins that are enabled and were not loaded, each with a sentence that says why."""
         self._tasks: set[asyncio.Task[object]] = set()
         self._running: list[asyncio.Task[object]] = []
-        self._by_name: dict[str, Plugin] = {}
+        self.by_name: dict[str, Plugin] = {}
+        """The plugins, from when each is made: others find what it makes public."""
 
     def plug(self, plugins: Iterable[Plugin]) -> None:
         """Add the plugins, in the order of their chain."""
@@ -124,21 +125,28 @@ class App:
 
     def public(self, name: str) -> Any:
         """The public object of a plugin."""
-        return self._by_name[name].public if name in self._by_name else None
+        return self.by_name[name].public if name in self.by_name else None
 
     def used(self, name: str) -> Any:
         """The public object, but only if it was made already, else None: making it may be expensive."""
-        return vars(self._by_name[name]).get("public") if name in self._by_name else None
-
-    def publish(self, plugin: Plugin) -> None:
-        """Let others find what a plugin makes public, which may be made when somebody asks."""
-        self._by_name[plugin.name] = plugin
+        return vars(self.by_name[name]).get("public") if name in self.by_name else None
 
     def owners_chats(self) -> Sequence[Address]:
         return [chat for one in self.plugins for chat in one.owners_chats()]
 
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
-        _spawned(work, name, self._tasks)
+        """Run something in the background; a failure is logged."""
+        task: asyncio.Task[object] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+
+        def done(ended: asyncio.Task[object]) -> None:
+            self._tasks.discard(ended)
+            if not ended.cancelled() and (error := ended.exception()):
+                from nanoclaw.log import logger
+
+                logger.opt(exception=error).error("background work of the plugin {} failed", name)
+
+        task.add_done_callback(done)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -293,11 +301,8 @@ class App:
 
     def status(self) -> dict[str, Any]:
         """The state of the process, for `nanoclaw status`; ages are in seconds."""
-        return {
-            "role": "gateway" if self.is_gateway else "terminal",
-            "seconds": round((self.clock() - self.began).total_seconds()),
-            "channels": self.channels.status(),
-        }
+        role, seconds = "gateway" if self.is_gateway else "terminal", (self.clock() - self.began).total_seconds()
+        return {"role": role, "seconds": round(seconds), "channels": self.channels.status()}
 
     def in_words(self) -> str:
         """Line about the channels that a gateway serves."""
@@ -310,18 +315,3 @@ class App:
             return self.models.of("").model
         except Exception:
             return ""
-
-
-def _spawned(work: Coroutine[Any, Any, object], name: str, tasks: set[asyncio.Task[object]]) -> None:
-    """Run something in the background; a failure is logged."""
-    task: asyncio.Task[object] = asyncio.ensure_future(work)
-    tasks.add(task)
-
-    def done(ended: asyncio.Task[object]) -> None:
-        tasks.discard(ended)
-        if not ended.cancelled() and (error := ended.exception()):
-            from nanoclaw.log import logger
-
-            logger.opt(exception=error).error("background work of the plugin {} failed", name)
-
-    task.add_done_callback(done)

@@ -123,7 +123,7 @@ class Holds(Protocol):
         ChannelError if another try may help."""
 
 
-class ChannelAccess(Protocol):
+class ChannelAccess:
     """The people of a channel, as far as the channel itself must know them. By default nobody is known."""
 
     def is_known(self, sender: str) -> bool:
@@ -143,10 +143,6 @@ class ChannelAccess(Protocol):
         return ()
 
 
-class Nobody(ChannelAccess):
-    """A channel of which no people are known."""
-
-
 class ChannelHost(NamedTuple):
     """The surroundings of a channel. `folder` is its own, not made yet; `most_bytes` of a file are taken
     or sent; `menu` are the commands with their help; `access` knows who is let in; `redact` hides what it is given by
@@ -156,7 +152,7 @@ class ChannelHost(NamedTuple):
     clock: Callable[[], datetime]
     most_bytes: int = 20_000_000
     menu: Mapping[str, str] = MappingProxyType({})
-    access: ChannelAccess = Nobody()
+    access: ChannelAccess = ChannelAccess()
     redact: Redactor = Redactor()
 
 

@@ -630,8 +630,7 @@ class Plugin:
         return ()
 
     def providers(self) -> Mapping[str, Callable[[str], Provider]]:
-        """By prefix: {"acme": make} answers for the model "acme/large", and is called with that whole name; "" is for
-        every prefix that no plugin names."""
+        """By prefix: {"acme": make} answers for "acme/large", and is called with that name; "" is any other prefix."""
         return {}
 
     def routes(self) -> Mapping[str, RouteAnswer]:

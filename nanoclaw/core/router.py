@@ -197,12 +197,9 @@ class Router:
         or nobody waits for it; then the person is told what ran, and asked. `ended` of its processes were still
         running."""
         conversation = self._conversations.for_message(cut.inbound)
-        if cut.waits_for_owner or cut.waits_for_model:
-            conversation.resume(cut)
-            return
         outside = sorted({name for name in cut.tools if self._chain.reach(name) == "outside"})
         waits = self._channels.stays(cut.address)
-        if waits and not (outside or cut.resumed):
+        if cut.waits_for_owner or cut.waits_for_model or (waits and not (outside or cut.resumed)):
             conversation.resume(cut)
             return
         reason: Reason = "failed"

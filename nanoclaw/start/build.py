@@ -207,8 +207,7 @@ def classes(
 
 
 def _names(config: Config) -> list[str]:
-    named = {*config.table, *config.plugins.enabled}
-    return [name for name in BUILT_IN if name not in FOR_SETTINGS or name in named]
+    return [name for name in BUILT_IN if name not in FOR_SETTINGS or name in (*config.table, *config.plugins.enabled)]
 
 
 def _built_in(name: str) -> type[Plugin]:
@@ -328,7 +327,7 @@ def _made(app: App, kinds: Sequence[type[Plugin]]) -> list[Plugin]:
                 f"the plugin {one.name} cannot be made: {type(error).__name__}: {error}. "
                 f"nanoclaw --without {one.name} starts without it."
             ) from error
-        app.publish(made[one.name])
+        app.by_name[one.name] = made[one.name]
     return [made[one.name] for one in kinds]
 
 

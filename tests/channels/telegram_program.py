@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from nanoclaw.channels.telegram.channel import Telegram
 from nanoclaw.channels.telegram.settings import TelegramSettings
-from nanoclaw.core.channel import ChannelHost, Hints
+from nanoclaw.core.channel import ChannelAccess, ChannelHost, Hints
 from nanoclaw.core.conversation import QueuePolicy
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.channels.telegram_talk import ANNA, GROUP
@@ -79,7 +79,7 @@ async def scene(
         there = server if server else await stack.enter_async_context(TelegramServer())
         assert there
         settings = f'[channels.telegram]\ntoken = "{there.token}"\napi_base = "{there.api_base}"\n{rules}\n'
-        host = ChannelHost(root / "telegram", hand, menu={"help": "what there is"}, access=late)
+        host = ChannelHost(root / "telegram", hand, menu={"help": "what there is"}, access=cast(ChannelAccess, late))
         chat = Telegram(TelegramSettings(there.token, there.api_base), host)
         stack.push_async_callback(chat.aclose)
         program = running(

@@ -15,7 +15,7 @@ from PIL import Image
 
 from nanoclaw.channels.telegram.channel import Telegram
 from nanoclaw.channels.telegram.settings import TelegramSettings
-from nanoclaw.core.channel import ChannelAccess, ChannelHost, Nobody
+from nanoclaw.core.channel import ChannelAccess, ChannelHost
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from tests.live.telegram_chats import Chat, Person
 from tests.live.telegram_server import TelegramServer
@@ -91,7 +91,7 @@ async def opened(
                 folder,
                 lambda: datetime.now(UTC),
                 menu={"help": "what there is"} if menu is None else menu,
-                access=access or Nobody(),
+                access=access or ChannelAccess(),
             ),
         )
         try:
