@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw.atomic_write import reason
 from nanoclaw.beneath.paths import PathRefused, open_for_reading
 from nanoclaw.beneath.reach import Reach
+from nanoclaw.named_tuple import NamedTuple
 
 NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
 

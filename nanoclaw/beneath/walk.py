@@ -14,10 +14,10 @@ import stat
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
 from nanoclaw.beneath.reach import identities, is_all_inside
+from nanoclaw.named_tuple import NamedTuple
 
 SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})
 """Folders that hold nothing a person wrote."""

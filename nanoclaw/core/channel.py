@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 from urllib.parse import quote, unquote
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from nanoclaw.installation import install_command
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.redaction import Redactor, smells_of_secret
 
 Deliver = Callable[[Inbound], Awaitable[None]]

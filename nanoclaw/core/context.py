@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw import bootstrap_files
 from nanoclaw.beneath.reach import Reach
@@ -15,6 +14,7 @@ from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Inbound, ToolCall, UserMessage
 from nanoclaw.core.plugin import GUEST, PROFILES, Draft, Profile, Section
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.outside_text import block
 from nanoclaw.runtime_metadata import escape, program_remark, runtime_metadata
 

@@ -1,8 +1,9 @@
 """Events that a turn shows while it runs. Screens listen; the turn knows no screen."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nanoclaw.core.messages import ToolCall, Usage
+from nanoclaw.named_tuple import NamedTuple
 
 Reason = Literal["answered", "step_limit", "loop", "cancelled", "failed"]
 

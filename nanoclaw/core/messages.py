@@ -10,7 +10,9 @@ import hashlib
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
+
+from nanoclaw.named_tuple import NamedTuple
 
 State = TypeVar("State")
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from nanoclaw.core.messages import (
     Address,
@@ -43,6 +43,7 @@ from nanoclaw.core.messages import Scope as Scope
 from nanoclaw.core.messages import Section as Section
 from nanoclaw.core.messages import TryAgain as TryAgain
 from nanoclaw.core.messages import Verdict as Verdict
+from nanoclaw.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

@@ -4,20 +4,12 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.messages import (
-    Address,
-    Effect,
-    Origin,
-    OwnersAnswer,
-    Reach,
-    Role,
-    ToolExample,
-    ToolSpec,
-)
+from nanoclaw.core.messages import Address, Effect, Origin, OwnersAnswer, Reach, Role, ToolExample, ToolSpec
 from nanoclaw.core.plugin import OPEN_TO, Tool, ToolOutput, Tx
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.tool_schema import schema_of
 
 T = TypeVar("T")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from nanoclaw.core import prompt_snapshot, records
 from nanoclaw.core.chain import Chain
@@ -28,6 +27,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.model_call import ModelCalls
 from nanoclaw.core.plugin import Ask, Profile, Tx, profile_of
 from nanoclaw.core.store.sessions import Session, TurnJournal
+from nanoclaw.named_tuple import NamedTuple
 
 
 class TurnOver(Exception):

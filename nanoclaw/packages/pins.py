@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw.atomic_write import write_atomically
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.packages.reading import Package, PackageError
 
 MOST_TEXT = 500_000

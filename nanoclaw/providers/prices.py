@@ -107,11 +107,12 @@ def _table() -> bytes:
 
 
 def _entry(table: bytes, name: str) -> dict[str, Any] | None:
-    found = re.search(re.escape(json.dumps(name).encode()) + rb"\s*:\s*(?={)", table)
-    if not found:
+    key = json.dumps(name).encode() + b":"
+    if (begin := table.find(key)) < 0:
         return None
+    text = table[begin + len(key) : begin + _LONGEST_ENTRY].decode("utf-8", "replace")
     try:
-        entry = json.JSONDecoder().raw_decode(table[found.end() :][:_LONGEST_ENTRY].decode("utf-8", "replace"))[0]
+        entry = json.JSONDecoder().raw_decode(text.lstrip())[0]
     except ValueError:
         return None
     return entry if isinstance(entry, dict) else None

@@ -7,9 +7,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from typing import NamedTuple
 
 from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
+from nanoclaw.named_tuple import NamedTuple
 
 FOLDER = "folder"
 """The state of each folder."""

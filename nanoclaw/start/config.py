@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import ABOVE_0
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.start import key_references, models_table, secrets_file, settings_file
 from nanoclaw.start.folders import ExtraFolders
 from nanoclaw.start.key_references import KeySources, leaves

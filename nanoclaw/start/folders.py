@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.named_tuple import NamedTuple
 
 
 class ExtraFolders(NamedTuple):

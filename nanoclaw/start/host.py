@@ -134,8 +134,7 @@ class PluginHost:
         self.log: Log = PluginLog(name)
         self.change_settings = app.settings.change
         self.records = Records(app.store.rows)
-        self.now, self.read, self.get = app.clock, app.store.rows, app.public
-        self.status = app.status
+        self.now, self.read, self.get, self.status = app.clock, app.store.rows, app.public, app.status
         self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), partial(about, app), app.outbox.sent
         self.write, self.write_now = app.transactions.write, app.transactions.write_now
         self.show, self.channel, self.deliver = app.channels.show, app.channels.get, app.deliver

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, Placed, UserMessage
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.outside_text import own_words
 
 RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000

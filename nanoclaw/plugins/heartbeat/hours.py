@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, time, timedelta
-from typing import NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address
+from nanoclaw.named_tuple import NamedTuple
 
 
 class HeartbeatTimes(NamedTuple):

@@ -7,9 +7,9 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.named_tuple import NamedTuple
 
 SAME_FOR = timedelta(hours=24)
 """So long the same words are not told again."""

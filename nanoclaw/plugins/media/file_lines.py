@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from nanoclaw.core.errors import ToolError
+from nanoclaw.named_tuple import NamedTuple
 
 MOST_FILES = 10
 """Of one answer; lines that name more stay as text."""

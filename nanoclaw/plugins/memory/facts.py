@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw import bootstrap_files
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.bootstrap_files import sha256_of
 from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file, without_also
 from nanoclaw.plugins.memory.origins import Origins
 

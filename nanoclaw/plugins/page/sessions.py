@@ -7,11 +7,11 @@ import hmac
 import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Host, Reply, Tx
 from nanoclaw.escapes import one_line
+from nanoclaw.named_tuple import NamedTuple
 
 COOKIE = "nanoclaw"
 DAYS = 90

@@ -8,11 +8,11 @@ from collections.abc import Hashable, Set
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw import bootstrap_files
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Host, Profile
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.package import sha256_of
 from nanoclaw.plugins.skills.pins import SHIPPED, Pins

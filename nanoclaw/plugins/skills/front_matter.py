@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from nanoclaw.core.errors import SkillError
+from nanoclaw.named_tuple import NamedTuple
 
 LONGEST_BYTES = 32_000
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.packages.pins import PackagePin, pin_of
 from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills.package import sha256_of
