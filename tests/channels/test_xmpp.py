@@ -253,4 +253,4 @@ def test_settings_that_cannot_be_right_are_named(tmp_path: Path, given: str, sen
     others = {"jid": f'jid = "{BOT}"', "password": 'password = "x"'} | {given.split(" =")[0]: given}
     config = config_of(tmp_path, "[channels.xmpp]\n" + "\n".join(others.values()))
     with pytest.raises(ConfigError, match=sentence):
-        chat_apps.make(config.file, chat_apps.tables(config)["xmpp"], ChannelHost(tmp_path, lambda: NOON))
+        chat_apps.tables(config)["xmpp"].made(ChannelHost(tmp_path, lambda: NOON))
