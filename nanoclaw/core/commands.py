@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import cast
 
 from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ScheduleError, SkillError
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx, profile_of
 from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.escapes import one_line
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.redaction import within
 
 NOT_NOW = "I can't do that just now."

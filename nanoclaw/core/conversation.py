@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Accepted, Commands, sorry
@@ -21,6 +21,7 @@ from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
 from nanoclaw.escapes import one_line
+from nanoclaw.named_tuple import NamedTuple
 
 BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
 """A burst ends after 0.8 s without a message, and after 5 s in any case. Channels opt out by Hints(bursts=False), as

@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from nanoclaw import strict_json
 from nanoclaw.core.events import Event
@@ -23,6 +23,7 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.tokens.tokens import estimate, image_tokens, weight
 
 OnEvent = Callable[[Event], None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
 
 from nanoclaw.core.messages import Address, Inbound
 from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Said, Tx
+from nanoclaw.named_tuple import NamedTuple
 
 CHANNEL = "incognito"
 """The channel of the conversations."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import StatusLines
@@ -12,6 +11,7 @@ from nanoclaw.core.messages import Address, Ask, CheckedCall, ModelRequest, Owne
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import plain
+from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.yes_no import yes_or_no
 
 EXIT = "exit_plan_mode"

@@ -7,13 +7,13 @@ import re
 import shutil
 import unicodedata
 from collections.abc import Iterable
-from typing import NamedTuple
 from uuid import uuid4
 
 from nanoclaw.core.errors import ConfigError, WorkspaceError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Outbound
 from nanoclaw.core.plugin import Answer, Command, Draft, Finding, Host, Plugin, Reply, Said, Turn
+from nanoclaw.named_tuple import NamedTuple
 
 MOST = 1_500
 """Characters that are spoken, about a minute and a half; the text has the rest."""
