@@ -36,8 +36,7 @@ class FileVersions:
 
     def __init__(self, host: Host, folder: Path, *, days: int, most_bytes: int) -> None:
         """Limits of age and size of the copies; the oldest are deleted first."""
-        self.root = host.workspace
-        self._reach = host.reach
+        self.root, self._reach = host.workspace, host.reach
         self._folder, self.clock, self._records = folder, host.now, host.records
         self._host, self.memory = host, MemoryHistory(self, host.records)
         self._days, self._most_bytes = days, most_bytes

@@ -21,6 +21,7 @@ FILES = 4  # so many files are named in the line after a turn
 DAYS, MOST_BYTES = 30, 200_000_000  # copies are kept for so long, and so much of them in all
 ALL = 2**31  # effects of a conversation: a command may have thousands
 PLAIN = "undo", "undo that", "undo it", "undo this", "please undo that", "mach das rückgängig", "撤销"
+DID = "what did you do today", "what did you do", "what have you done", "was hast du heute gemacht", "你今天做了什么"
 BY_OTHERS = ("job", "job removal", "calendar", "mailbox")  # kinds of effects that other plugins undo
 
 
@@ -58,13 +59,15 @@ class Undo(Plugin):
     # --- a turn ------------------------------------------------------------------------------------------------------
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
-        """Plain words give the command where the conversation's last change can be taken back."""
-        if inbound.message.text.casefold().strip(" .!。！") not in PLAIN or inbound.role != "owner":
+        """Plain words give the commands: /undo where the conversation's last change can be taken back."""
+        said = inbound.message.text.casefold().strip(" .!?。！？")
+        if said not in PLAIN + DID or inbound.role != "owner":
             return None
         effects = self._records.effects(inbound.conversation or inbound.address, SHOWN)
         last = next((one for one in effects if not _did_nothing(one)), None)
-        is_meant = last and last.state == "done" and (last.kind in BY_OTHERS or _has_changed(last))
-        return inbound._replace(message=inbound.message._replace(text="/undo")) if is_meant else None
+        is_undoable = last and last.state == "done" and (last.kind in BY_OTHERS or _has_changed(last))
+        message = inbound.message._replace(text="/receipts" if said in DID else "/undo")
+        return inbound._replace(message=message) if (last if said in DID else is_undoable) else None
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model once what the person has undone."""
@@ -154,8 +157,7 @@ def line_after_turn(effects: Sequence[Effect]) -> str:
     is_carried_out = any(one.tool == "file_changes" and one.state == "done" for one in effects)
     back = sum(one.kind == "command" and one.state == "undone" for one in effects if not is_carried_out)
     parts = [f"put back what {back} command{'s' * (back > 1)} deleted"] * bool(back) + files[:FILES]
-    if len(files) > FILES:
-        parts.append(f"{len(files) - FILES} more")
+    parts += [f"{len(files) - FILES} more"] * (len(files) > FILES)
     if noted := kinds["note"] + kinds["fact"]:
         parts.append(f"noted {noted}")
     failed = sum(effect.state == "failed" and effect.kind == "command" for effect in effects)
