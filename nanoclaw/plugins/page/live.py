@@ -117,8 +117,8 @@ class LiveTurns:
                 self._put(key, {"id": _id(call, number), "kind": "tool", "state": "running", **_shown(call, parent)})
             case ToolProgress(call, text, fraction):
                 self._tell(key, "progress", call=call.id, text=text[-2_000:], fraction=fraction)
-            case ToolFinished(call, text, is_error, seconds, parent, number, diff):
-                state = "failed" if is_error else "done"
+            case ToolFinished(call, text, is_error, seconds, parent, number, diff, refused):
+                state = "refused" if is_error and refused else "failed" if is_error else "done"
                 result = {"seconds": round(seconds, 1), "number": number, **of_result(text, diff)}
                 item = {"id": _id(call, number), "kind": "tool", "state": state, **_shown(call, parent), **result}
                 self._put(key, item)

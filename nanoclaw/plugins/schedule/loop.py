@@ -17,21 +17,13 @@ from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule import reminders, tasks
 from nanoclaw.plugins.schedule.jobs import Due, Job, Jobs
 
-LONGEST_SLEEP = 30.0
-"""Seconds between two looks at the clock, which somebody may set."""
-STALE = 90.0
-"""Seconds without a tick after which the loop counts as dead."""
-RESTART = 5.0
-"""Seconds until a loop that died is started again."""
+LONGEST_SLEEP = 30.0  # seconds between two looks at the clock, which somebody may set
+STALE = 90.0  # seconds without a tick after which the loop counts as dead
+RESTART = 5.0  # seconds until a loop that died is started again
 JUMP = timedelta(seconds=5)
-
-AT_A_STRETCH = 0.05
-"""Seconds of firing after which others have their turn."""
-
-AT_ONCE = 3
-"""More reminders than that for one conversation come as one list."""
-MISSED = timedelta(minutes=5)
-"""So late a repeat counts as missed."""
+AT_A_STRETCH = 0.05  # seconds of firing after which others have their turn
+AT_ONCE = 3  # more reminders than that for one conversation come as one list
+MISSED = timedelta(minutes=5)  # so late a repeat counts as missed
 
 
 class JobLoop:

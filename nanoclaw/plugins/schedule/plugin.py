@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, AssistantMessage, Effect, Inbound, ModelRequest, Outbound, ToolResult
 from nanoclaw.core.plugin import (
     EVERYBODY,
@@ -149,9 +148,11 @@ class Schedule(Plugin):
         if turn is None or not (told or turn.external_id in self._open) or request.history != turn.history:
             return None
         self._open.discard(turn.external_id)
-        if told.startswith(requests.NOT_A_TIME):
-            turn.show(Notice("the reminder is not set, as your answer names no time", stays="here"))
-        return requests.instead(turn.history, turn.now(), self.public.zone)
+        answer = requests.instead(turn.history, turn.now(), self.public.zone)
+        if answer is None and told.startswith(requests.NOT_A_TIME):
+            turn.later(lambda tx: tx.deliver(requests.next_message(turn, told)))
+            return AssistantMessage(requests.CLOSED, turn.now())
+        return answer
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         from nanoclaw.plugins.schedule import tasks

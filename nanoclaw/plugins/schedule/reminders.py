@@ -14,11 +14,8 @@ from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule.jobs import Firing, Job, Jobs, Occurrence, cut
 
-RECENT = timedelta(minutes=15)
-"""The time after a reminder in which a bare "done" means it."""
-
-SNOOZE = timedelta(minutes=10)
-"""For a "snooze" that says no time."""
+RECENT = timedelta(minutes=15)  # after a reminder: a bare "done" means it
+SNOOZE = timedelta(minutes=10)  # for a "snooze" that says no time
 
 
 # --- what is sent ----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
+from nanoclaw.core.plugin import Turn
 from nanoclaw.plugins.schedule.tables import BY_CODE
 
 LONGEST = 240
@@ -35,6 +36,7 @@ _SENTENCE_END = r"(\w+)\.\s+(?=\w)"
 _ABBREVIATED = r"(?i)\d+|[a-z]|dr|mrs?|ms|st|am|pm|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx"
 
 NOT_A_TIME, STILL_OPEN = "The person was asked when, and answered", "More than one time is meant by “"
+CLOSED = "The reminder is not set: ask again, with its time, if you still want it."
 
 
 class Asked(NamedTuple):
@@ -100,6 +102,13 @@ def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMe
     arguments = json.dumps({"action": "add", "when": asked.when, "text": asked.text}, ensure_ascii=False)
     call = ToolCall(f"{BY_CODE}{asked.language}-{len(history)}", "cron", arguments)
     return AssistantMessage("", now, (call,), finish="tool_calls")
+
+
+def next_message(turn: Turn, told: str) -> Inbound:
+    """What was said in place of a time, as a message like any other."""
+    said = UserMessage(told.removeprefix(f"{NOT_A_TIME} “").rpartition("”, which")[0], turn.now())
+    id_ = f"{turn.external_id}-instead"
+    return Inbound(turn.address, turn.sender, id_, said, role=turn.role, conversation=turn.conversation)
 
 
 def is_persons(message: Message | None) -> bool:

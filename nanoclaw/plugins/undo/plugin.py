@@ -16,8 +16,7 @@ from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Sai
 from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_history import did, folded, outcome, when
 
-SHOWN = 20  # lines of /receipts, where no number is given
-FILES = 4  # so many files are named in the line after a turn
+SHOWN, FILES = 20, 4  # lines of /receipts, where no number is given; files that are named in the line after a turn
 DAYS, MOST_BYTES = 30, 200_000_000  # copies are kept for so long, and so much of them in all
 ALL = 2**31  # effects of a conversation: a command may have thousands
 PLAIN = "undo", "undo that", "undo it", "undo this", "please undo that", "mach das rückgängig", "撤销"

@@ -82,6 +82,7 @@ async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was
             while "Kept." not in events.seen[-1].get("item", {}).get("html", ""):
                 await events.next()
         assert len([one for one in events.seen if "won't do it" in one.get("item", {}).get("html", "")]) == 1
+        assert "'state': 'refused'" in str(events.seen)
         await served.app.conversations.idle()
         talk = await browser.talk(KEY)
         *_, asked, noted, question, no, ok, kept = words(talk)

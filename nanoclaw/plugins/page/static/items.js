@@ -118,8 +118,8 @@ export async function copy(words) {
   }
 }
 
-const SIGNS = { running: "…", done: "✓", failed: "✗", broken: "✗" };
-const STATES = { running: " runs", done: "", failed: " failed", broken: " was broken off" };
+const SIGNS = { running: "…", done: "✓", failed: "✗", refused: "–", broken: "✗" };
+const STATES = { running: " runs", done: "", failed: " failed", refused: " was not allowed", broken: " was broken off" };
 
 function tool(item, app) {
   const inside = make("div.inside");
