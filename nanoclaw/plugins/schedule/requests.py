@@ -105,7 +105,7 @@ def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMe
 
 
 def next_message(turn: Turn, told: str) -> Inbound:
-    """What was said in place of a time, as a message like any other."""
+    """Words that were said in place of a time, as a message like any other."""
     said = UserMessage(told.removeprefix(f"{NOT_A_TIME} “").rpartition("”, which")[0], turn.now())
     id_ = f"{turn.external_id}-instead"
     return Inbound(turn.address, turn.sender, id_, said, role=turn.role, conversation=turn.conversation)
