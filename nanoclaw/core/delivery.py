@@ -8,6 +8,7 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -290,7 +291,8 @@ class Delivery:
             await line.caught_up.wait()
 
     async def _serve(self, channel: Channel, *, stays: bool) -> None:
-        """Send what is due, each chat's one after the other; then wait for more, or end."""
+        """Send what is due, each chat's one after the other; then wait for more, or end. It looks each minute, as the
+        clock of a wait stands still while the machine sleeps."""
         line = self._lines[channel.name]
         async with asyncio.TaskGroup() as group:
             while True:
@@ -299,12 +301,10 @@ class Delivery:
                 line.caught_up.set()
                 if not stays and not line.busy:
                     return
-                pause = None if due is None else max(0.0, (due - self._clock()).total_seconds())
-                try:
+                pause = None if due is None else min(60.0, max(0.0, (due - self._clock()).total_seconds()))
+                with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await line.news.wait()
-                except TimeoutError:
-                    pass
 
     def _start(self, channel: Channel, line: _Line, group: asyncio.TaskGroup) -> datetime | None:
         """Start sending what is due, the oldest first. Returns when to check again."""

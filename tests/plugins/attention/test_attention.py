@@ -17,6 +17,7 @@ from tests.plugins.delegate.talk import Cast, delegate
 from tests.plugins.heartbeat.test_heartbeat import beating, news
 from tests.plugins.send.test_hooks import deliver
 from tests.program import MAIN, NOON, FakeChannel, HandClock, Program, config_of, running
+from tests.virtual_time import skip
 
 HOURS = '[attention]\nhours = ["18:00", "8:00"]\n'
 HOOK = '[hooks.door]\nsecret = "a secret of mine"\nkind = "bearer"\n'
@@ -108,6 +109,16 @@ async def test_the_hours_are_those_of_the_persons_zone_and_one_missed_is_made_up
     clock.now += timedelta(hours=3)
     async with running(tmp_path, ScriptedProvider(), clock=clock) as program:
         assert "**1 · 06:00**\ndoor: Anna" in await program.answer()
+
+
+async def test_the_digest_comes_within_a_minute_of_its_hour_where_the_machine_has_slept(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with running(tmp_path, ScriptedProvider(), settings=SETTINGS, clock=clock) as program:
+        await ring(program, "Anna")
+        assert await looked(program) == []
+        clock.now = EVENING
+        skip(60)  # the loop's own clock stood still until then
+        assert (await program.channel.sent.get()).text == "door: Anna"
 
 
 async def test_what_waited_goes_out_plainly_without_the_plugin(tmp_path: Path) -> None:
