@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -228,11 +229,9 @@ async def test_a_message_to_nobody_is_given_up_with_the_servers_reason(tmp_path:
 
 
 @needs_prosody
-async def test_a_server_whose_certificate_nobody_vouches_for_is_not_given_the_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_whose_certificate_nobody_vouches_for_is_not_given_the_password(tmp_path: Path) -> None:
     async with serving() as there:
-        monkeypatch.delenv("SSL_CERT_FILE")
+        del os.environ["SSL_CERT_FILE"]
         config = config_of(tmp_path, there.settings)
         with pytest.raises(ChannelError, match=r"does not prove who it is: self-signed certificate.* SSL_CERT_FILE"):
             await chat_apps.login(config, chat_apps.tables(config)["xmpp"], lambda: NOON)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -202,9 +203,8 @@ def _certify(folder: Path) -> None:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[XmppServer]:
-    with TemporaryDirectory(prefix="xmpp") as folder:
+    with TemporaryDirectory(prefix="xmpp") as folder, patch.dict(os.environ):
         server = XmppServer(Path(folder))
-        before = os.environ.get("SSL_CERT_FILE")
         os.environ["SSL_CERT_FILE"] = str(server.authority)
         await server.start()
         try:
@@ -213,7 +213,3 @@ async def serving() -> AsyncIterator[XmppServer]:
             for one in server.people.values():
                 await one.close()
             await server.stop(signal.SIGKILL)
-            if before is None:
-                del os.environ["SSL_CERT_FILE"]
-            else:
-                os.environ["SSL_CERT_FILE"] = before
