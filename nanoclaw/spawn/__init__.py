@@ -301,7 +301,7 @@ _GRACE_WHEN_CANCELLED = 0.3
 _AFTER_EXIT_SECONDS = 0.3  # how long output of a child's child is waited for once the child is gone
 _FREEZE_ROUNDS = 50
 _FIRST_LOOK_SECONDS, _LOOK_SECONDS = 0.05, 0.5  # at the size of a family: the first, and the most between two
-_BEGAN, _RSS = 19, 21  # fields of /proc/PID/stat, counted from the state
+_BEGAN, _SIZE, _RSS, _ENVIRONMENT_END = 19, 20, 21, 48  # fields of /proc/PID/stat, counted from the state
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST_SHARED = _PAGE * os.sysconf("SC_PHYS_PAGES") // 2
 """Memory that is no process's own, such as files in memory: who made it can't be asked, so what the whole machine has
@@ -518,9 +518,7 @@ def _descendants(
                 continue
             parents[pid], pages[pid] = int(fields[1]), int(fields[_RSS])
             began = (pid, fields[_BEGAN])
-            if int(fields[3]) == child or (
-                (not others or began not in others) and marker in _read(f"/proc/{name}/environ")
-            ):
+            if int(fields[3]) == child or ((not others or began not in others) and marker in _environment(pid)):
                 found.add(pid)
             else:
                 seen.add(began)
@@ -535,6 +533,16 @@ def _descendants(
         others.clear()
         others |= seen
     return {pid: pages[pid] for pid in found & parents.keys()}
+
+
+def _environment(pid: int) -> bytes:
+    """That of a process. While it begins another program it has none for a moment, which is waited for."""
+    for _ in range(100):
+        fields = _stat(pid)
+        if (found := _read(f"/proc/{pid}/environ")) or fields[_SIZE] == b"0" or fields[_ENVIRONMENT_END] != b"0":
+            break
+        time.sleep(0.001)
+    return found
 
 
 def _stat(pid: int) -> list[bytes]:
