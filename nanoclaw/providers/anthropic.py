@@ -57,7 +57,6 @@ class Habits:
     """Peculiarities of a model: each refusal is learned once and kept."""
 
     vision: bool = True
-    thinking: Literal["enabled", "adaptive", ""] = ""
     echo: bool = True
     output_tokens: int = 10**9
     effort: Literal["named", "budget", ""] = "named"
@@ -65,20 +64,12 @@ class Habits:
 
 
 class Anthropic(ModelClient):
-    """One model behind the Messages API. `thinking_tokens` above 0 lets it think before it answers."""
+    """One model behind the Messages API."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        thinking_tokens: int = 0,
-        retries: RetryPolicy | None = None,
-        abilities: Abilities = ABLE,
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, abilities: Abilities = ABLE) -> None:
         self.model = endpoint.model
         self._wire_model = endpoint.wire_model or endpoint.model.removeprefix("anthropic/")
-        self._thinking_tokens = thinking_tokens
-        self._habits = Habits(thinking="enabled" if thinking_tokens else "", vision=abilities.sees_images)
+        self._habits = Habits(vision=abilities.sees_images)
         self._abilities = abilities
         headers = {"anthropic-version": VERSION, **({"x-api-key": endpoint.key} if endpoint.key else {})}
         base = (endpoint.api_base or API_BASE).rstrip("/").removesuffix("/v1")
@@ -129,12 +120,6 @@ class Anthropic(ModelClient):
         if budget and habits.effort:
             after |= _effort(request.effort, habits.effort)
             limit += budget  # thinking counts as output
-        elif habits.thinking == "enabled":
-            after["thinking"] = {"type": "enabled", "budget_tokens": self._thinking_tokens}
-            limit += self._thinking_tokens  # the budget counts as output
-        elif habits.thinking == "adaptive":
-            after["thinking"] = {"type": "adaptive", "display": "summarized"}
-            limit += self._thinking_tokens
         after["max_tokens"] = min(limit, habits.output_tokens)
         after["stream"] = True
         about = (habits.vision, habits.echo)
@@ -271,12 +256,8 @@ def _learn(habits: Habits, words: str, request: ModelRequest) -> Habits | None:
     if asks_effort and re.search(r"thinking|effort|output_config", said):
         is_by_name = habits.effort == "named" and re.search(r"adaptive|effort|output_config", said)
         return replace(habits, effort="budget" if is_by_name else "")
-    if habits.thinking == "enabled" and "adaptive" in said:
-        return replace(habits, thinking="adaptive")
     if habits.echo and "signature" in said:
-        return replace(habits, echo=False, thinking="")
-    if habits.thinking and "thinking" in said:
-        return replace(habits, thinking="")
+        return replace(habits, echo=False)
     if habits.vision and has_images(request) and "image" in said:
         return replace(habits, vision=False)
     return None

@@ -14,10 +14,10 @@ from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import ABOVE_0
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.start import key_references, models_table, secrets_file, settings_file
+from nanoclaw.start import key_references, purposes, secrets_file, settings_file
 from nanoclaw.start.folders import ExtraFolders
 from nanoclaw.start.key_references import KeySources, leaves
-from nanoclaw.start.purposes import Purposes, near
+from nanoclaw.start.purposes import Effort, Purposes, near
 from nanoclaw.strict_json import check_levels
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Model(NamedTuple):
     timeout_seconds: Annotated[float, ABOVE_0] = 300.0  # seconds without any output after which a request is given up
     output_tokens: Annotated[int, ABOVE_0] = 8192  # most tokens of one answer
     window_tokens: int = 0  # size of the context window in tokens; 0: as known, or as learned from an error
-    effort: str = ""  # reasoning effort: none, minimal, low, medium, high, xhigh or max; empty: the model's own
+    effort: Effort = ""  # reasoning effort; empty: the model's own
 
     def __repr__(self) -> str:
         return f"Model({self.name!r})"  # without the key
@@ -199,8 +199,8 @@ def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     path = home / name
     table, environment, keys = key_references.resolve(_read(path), secrets, environ)
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
-    by_purpose = models_table.read(table, str(path))
     model: Model = made["model"]
+    by_purpose = purposes.read(table, lambda hint, given, key: _value(hint, given, str(path), key), model, str(path))
     named = [by_purpose.resolve(one) for one in (model.name, *model.fallback)]
     made["model"] = model._replace(name=named[0], fallback=tuple(named[1:]))
     config = Config(home, **made, purposes=by_purpose, table=table, environment=environment, keys=keys)
@@ -219,7 +219,7 @@ def owned_keys(kind: Any, prefix: str, keys: Mapping[str, str] | None = None) ->
 
 
 def _own_keys() -> Iterator[str]:
-    yield "models.*"  # of models_table.py
+    yield "models.*"  # of purposes.py
     for name, kind in _TYPES.items():
         for field in kind._fields:
             yield f"{name}.{field}" + (".*" if field == "sections" else "")
@@ -313,7 +313,7 @@ def _value(hint: Any, value: Any, where: str, key: str, *, is_inner: bool = Fals
     if get_origin(hint) is Literal:
         if value in get_args(hint):
             return value
-        wanted = f"one of {', '.join(get_args(hint))}"
+        wanted = f"one of {', '.join(filter(None, get_args(hint)))}"
     elif get_origin(hint) is tuple:
         if kind is list and all(type(item) in (str, *also) for item in value):
             return tuple(map(str, value))

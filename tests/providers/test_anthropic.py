@@ -34,16 +34,12 @@ SEALED = {"type": "redacted_thinking", "data": "b64data"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": {"path": "x"}}
 
 
-def ask(
-    server: ModelServer, waits: Waits, heard: Heard, asked: ModelRequest | None = None, *, thinking: int = 0
-) -> AssistantMessage:
-    return conftest.ask(make(server, waits, thinking), asked, heard)
+def ask(server: ModelServer, waits: Waits, heard: Heard, asked: ModelRequest | None = None) -> AssistantMessage:
+    return conftest.ask(make(server, waits), asked, heard)
 
 
-def make(server: ModelServer, waits: Waits, thinking: int = 0) -> Anthropic:
-    return Anthropic(
-        Endpoint("anthropic/claude-x", server.root, key=KEY), thinking_tokens=thinking, retries=waits.retries
-    )
+def make(server: ModelServer, waits: Waits) -> Anthropic:
+    return Anthropic(Endpoint("anthropic/claude-x", server.root, key=KEY), retries=waits.retries)
 
 
 def text(words: str) -> dict[str, Any]:
@@ -84,13 +80,12 @@ def test_calls_come_in_pieces_and_empty_input_is_an_object(server: ModelServer, 
 
 def test_thinking_is_given_back_byte_for_byte_in_its_place(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(anthropic(THOUGHT, SEALED, text("Let me look."), USE, stop="tool_use"), anthropic(text("ok")))
-    answer = ask(server, waits, heard, request(tools=(READ_FILE,)), thinking=2000)
+    answer = ask(server, waits, heard, request(tools=(READ_FILE,)))
     assert (answer.text, heard.reasoning) == ("Let me look.", "Hm — ünd")
     history = (UserMessage("hi", NOW), answer, ToolResult("toolu_1", "read_file", "data", NOW))
-    ask(server, waits, heard, request(*history, tools=(READ_FILE,)), thinking=2000)
+    ask(server, waits, heard, request(*history, tools=(READ_FILE,)))
     sent = server.asked[1].json
     assert sent["messages"][1] == {"role": "assistant", "content": [THOUGHT, SEALED, text("Let me look."), USE]}
-    assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2000} and sent["max_tokens"] == 10_192
     assert json.dumps(THOUGHT, ensure_ascii=False, separators=(",", ":")).encode() in server.asked[1].body
 
 
@@ -229,21 +224,11 @@ def test_another_kind_of_server_is_named(server: ModelServer, waits: Waits, hear
     assert "not an answer" in str(error_of(server, waits, heard))
 
 
-@pytest.mark.parametrize(
-    ("words", "field", "value"),
-    [
-        ('"thinking.type.enabled" is not supported. Use "thinking.type.adaptive"', "thinking", "adaptive"),
-        ("max_tokens: 10192 > 4096, which is the maximum allowed number of output tokens", "max_tokens", 4096),
-        ("messages.1.content.0.type: Expected `thinking`, but found `tool_use`", "thinking", None),
-    ],
-)
-def test_what_the_model_refuses_is_learned(
-    server: ModelServer, waits: Waits, heard: Heard, words: str, field: str, value: Any
-) -> None:
+def test_a_limit_of_output_that_the_model_refuses_is_learned(server: ModelServer, waits: Waits, heard: Heard) -> None:
+    words = "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
     server.script(failing(400, wrong("invalid_request_error", words)), anthropic(text("ok")))
-    assert ask(server, waits, heard, thinking=2000).text == "ok"
-    sent = server.asked[1].json.get(field)
-    assert (sent["type"] if isinstance(sent, dict) else sent) == value
+    assert ask(server, waits, heard).text == "ok"
+    assert server.asked[1].json["max_tokens"] == 4096
 
 
 def test_a_broken_signature_is_left_out(server: ModelServer, waits: Waits, heard: Heard) -> None:
