@@ -28,10 +28,10 @@ class PurposeModel(NamedTuple):
     """The model of one purpose. Also written as just the model's name."""
 
     name: str = ""  # the model; empty: the conversation's
-    # models to ask, in this order, if it can't answer; the conversation's model comes last
+    # models to ask, in this order, if it can't answer; the conversation's comes last
     fallback: tuple[str, ...] = ()
-    effort: Effort = ""  # reasoning effort; empty: the model's own
-    api_base: str = ""  # address of its server, if it isn't the provider's own
+    effort: Effort = ""  # empty: the model's own
+    api_base: str = ""  # address of its server
     api_key: str = ""  # its key
 
     def __repr__(self) -> str:
