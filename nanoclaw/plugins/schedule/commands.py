@@ -57,13 +57,15 @@ class JobCommands:
             case "next":
                 what, _, count = rest.partition(" -n ")
                 return service.upcoming(number(what), min(50, number(count or "5")))
+            case "runs" if said.profile in EVERYWHERE:
+                return service.runs(number(rest) if rest else None)
             case "remove":
                 told = service.remove(tx, number(rest))
                 self.record(tx, Effect("/cron", REMOVED, f"job {number(rest)}", told), said.conversation)
                 return told
             case "pause" | "resume" | "run":
                 return str(getattr(service, action)(tx, number(rest)))
-        raise ScheduleError(f"/jobs list, add, next, remove, pause, resume, run or rehearse ID: not {action!r}")
+        raise ScheduleError(f"/jobs list, add, next, remove, pause, resume, run, runs or rehearse ID: not {action!r}")
 
     def _of(self, said: Said) -> JobService:
         return self._service if said.profile in EVERYWHERE else self._service.within(said.address)

@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from nanoclaw import time_words
+from nanoclaw.clock import short_time
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.plugin import Host, Reply, Tx
+from nanoclaw.escapes import one_line
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule.jobs import Job, Jobs, JobState, Kind, Occurrence, OnMiss, Repeat
 from nanoclaw.plugins.schedule.loop import JobLoop
@@ -21,7 +23,7 @@ from nanoclaw.plugins.schedule.requests import said_back
 from nanoclaw.plugins.schedule.tables import CHANNEL
 
 LONGEST_TEXT = 4_000
-MOST_JOBS, LISTED = 10_000, 100
+MOST_JOBS, LISTED, RUNS = 10_000, 100, 20
 MOST_OF_ONE_CONVERSATION = 20
 """Jobs that somebody may have who may only make them for the own conversation."""
 _NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IGNORECASE)
@@ -155,6 +157,18 @@ class JobService:
         """The same for programs."""
         return {"jobs": [_as_data(job) for job in self.jobs.all(LISTED, self._only)]}
 
+    def runs(self, id_: int | None) -> Reply:
+        """The newest runs of a task, or of all tasks, with what came of each."""
+        found, lines, now = list[dict[str, Any]](), list[str](), self._host.now()
+        for one, job in self.jobs.runs(id_ and self.job(id_, or_over=True).id, RUNS):
+            state, at = {"firing": "running", "sent": "done"}.get(one.state, one.state), one.fired or one.due
+            result = one_line(one.error or (self._host.records.sent(one.outbox)[4] if one.outbox else ""), 400)
+            run = {"job": job.id, "text": job.text, "at": at.isoformat(), "state": state, "result": result}
+            found.append({**run, "took": one.took, "target": str(job.target)})
+            told = "".join(filter(None, (one.took and f" ({one.took})", result and f": {result}")))
+            lines.append(f"- {short_time(at, now)}, {_name(job)}, {state}{told}")
+        return Reply("\n".join(lines) or "No task has run yet.", {"runs": found})
+
     def upcoming(self, id_: int, count: int) -> str:
         """The next times of a job, a line each."""
         job, now = self.job(id_), self._host.now()
@@ -162,11 +176,11 @@ class JobService:
         lines = (f"- {time_words.in_words(when, now, job.zone)}" for when in times)
         return "\n".join(lines) or "It does not come again."
 
-    def job(self, id_: int) -> Job:
-        """Raises ScheduleError for one that is not there, or over."""
+    def job(self, id_: int, *, or_over: bool = False) -> Job:
+        """Raises ScheduleError for one that is not there, or over; a task can begin again when it is."""
         job = self.jobs.get(id_)
         job = job if job and self._is_shown(job) else None
-        if job is None or job.state == "done":
+        if job is None or (job.state == "done" and not (or_over and job.kind == "task")):
             raise ScheduleError(f"There is no job {id_}{', it is over' if job else ''}. /jobs lists them.")
         return job
 
@@ -233,7 +247,7 @@ class JobService:
         return f"Goes on: {_name(job)}, {'now' if is_late else _when(job, now)}."
 
     def run(self, tx: Tx, id_: int) -> str:
-        job = self.job(id_)
+        job = self.job(id_, or_over=True)
         if self.jobs.is_running(job.id):
             raise ScheduleError(f"{_name(job)} is running already.")
         rows.plan(tx, job.id, self._host.now())

@@ -74,7 +74,8 @@ class Job(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """`number` is the job's, while the person may answer; `again` is when it comes next; `late` is in seconds."""
+    """`number` is the job's, while the person may answer; `again` is when it comes next; `late` is in seconds; `took`
+    is what a task took that has ended, in words."""
 
     id: int
     job: int
@@ -88,6 +89,7 @@ class Occurrence(NamedTuple):
     nags_left: int
     tries: int
     outbox: int | None
+    took: str
 
 
 class Due(NamedTuple):
@@ -138,6 +140,12 @@ class Jobs:
         """The newest occurrence that has fired, or failed to."""
         found = self._occurrences("job = ? AND state <> 'planned' ORDER BY due DESC LIMIT 1", job)
         return found[0] if found else None
+
+    def runs(self, job: int | None, limit: int) -> list[tuple[Occurrence, Job]]:
+        """The newest runs of a task, or of all tasks."""
+        where = "fired IS NOT NULL AND job IN (SELECT id FROM jobs WHERE kind = 'task' AND coalesce(?, id) = id)"
+        found = self._occurrences(f"{where} ORDER BY fired DESC, id DESC LIMIT ?", job, limit)
+        return [(one, self._job(one.job)) for one in found]
 
     def last_try(self, job: int) -> datetime | None:
         """When it fired last, well or not."""
@@ -191,12 +199,6 @@ class Jobs:
             where += f" AND outbox IN ({', '.join(map(str, self._source.records.sent_as(*quoted)))})"
         return [(one, self._job(one.job)) for one in self._occurrences(f"{where} ORDER BY number")]
 
-    def name_in(self, address: Address) -> str:
-        return self._source.records.name_in(address)
-
-    def is_first_reminder(self) -> bool:
-        return not self._source.read("SELECT 1 FROM occurrences WHERE number IS NOT NULL LIMIT 1")
-
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _job(self, id_: int) -> Job:
@@ -215,18 +217,10 @@ class Jobs:
 
 def insert(tx: Tx, job: Job) -> Job:
     """Keep a new one; it comes back with its number."""
-    sql = (
-        "INSERT INTO jobs (kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, on_miss,"
-        " next_due, nag_seconds, nag_times, may_schedule, plans)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " RETURNING id"
-    )
-    ((id_,),) = tx.execute(
-        sql,
-        *(job.kind, job.text, job.words, job.schedule, job.rule, job.zone, stamp(job.anchor)),
-        *(job.target.channel, job.target.chat, job.creator, job.on_miss, _maybe(job.next_due)),
-        *(job.nag_seconds, job.nag_times, job.may_schedule, job.plans),
-    )
+    given = {**job._asdict(), **job.target._asdict(), "anchor": stamp(job.anchor), "next_due": _maybe(job.next_due)}
+    del given["target"], given["id"]
+    sql = f"INSERT INTO jobs ({', '.join(given)}) VALUES ({', '.join('?' * len(given))}) RETURNING id"
+    ((id_,),) = tx.execute(sql, *given.values())
     return job._replace(id=id_)
 
 
@@ -351,10 +345,11 @@ def end_task(
     error: str = "",
     again: datetime | None = None,
     outbox: int | None = None,
+    took: str = "",
 ) -> None:
     """Note how a task has ended. Without an `error` it has worked; `again` is when it is tried once more."""
-    sql = "UPDATE occurrences SET state = ?, error = ?, again = ?, outbox = ? WHERE id = ?"
-    tx.execute(sql, "failed" if error else "sent", error, _maybe(again), outbox, row)
+    sql = "UPDATE occurrences SET state = ?, error = ?, again = ?, outbox = ?, took = ? WHERE id = ?"
+    tx.execute(sql, "failed" if error else "sent", error, _maybe(again), outbox, took, row)
     sql = "UPDATE jobs SET failures = ?, state = ? WHERE id = ? AND state = 'active'"
     tx.execute(sql, job.failures + 1 if error else 0, state, job.id)
 
@@ -382,26 +377,23 @@ def _close(tx: Tx, job: int) -> None:
 # --- rows and times --------------------------------------------------------------------------------------------------
 
 _JOB = (
-    "id, kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, on_miss, state, next_due,"
-    " nag_seconds, nag_times, may_schedule, failures, plans"
+    "kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, next_due, on_miss, state,"
+    " nag_seconds, nag_times, may_schedule, failures, plans, id"
 )
-_OCCURRENCE = "id, job, due, state, number, fired, late, error, again, nags_left, tries, outbox"
+_OCCURRENCE = "id, job, due, state, number, fired, late, error, again, nags_left, tries, outbox, took"
 
 
 def _job(row: Any) -> Job:
-    id_, kind, text, words, schedule, rule, zone, anchor, channel, chat, creator, on_miss, state, next_due, *rest = row
-    nag_seconds, nag_times, may_schedule, failures, plans = rest
-    return Job(
-        *(kind, text, words, schedule, rule, zone, moment(anchor), Address(channel, chat), creator),
-        moment(next_due) if next_due else None,
-        *(on_miss, state, nag_seconds, nag_times, bool(may_schedule), failures, bool(plans), id_),
-    )
+    *words, anchor, channel, chat, creator, next_due = row[:11]
+    times = (moment(anchor), Address(channel, chat), creator, next_due and moment(next_due))
+    job = Job._make((*words, *times, *row[11:]))
+    return job._replace(may_schedule=bool(job.may_schedule), plans=bool(job.plans))
 
 
 def _occurrence(row: Any) -> Occurrence:
-    id_, job, due, state, number, fired, late, error, again, nags_left, tries, outbox = row
-    times = (moment(fired) if fired else None, late, error, moment(again) if again else None)
-    return Occurrence(id_, job, moment(due), state, number, *times, nags_left, tries, outbox)
+    id_, job, due, state, number, fired, late, error, again, *rest = row
+    times = (fired and moment(fired), late, error, again and moment(again))
+    return Occurrence(id_, job, moment(due), state, number, *times, *rest)
 
 
 def _going_on(target: Address | None) -> tuple[str, tuple[str, ...]]:

@@ -168,7 +168,7 @@ class JobLoop:
 
     def _send(self, tx: Tx, dues: Sequence[Due], now: datetime) -> None:
         """Fire reminders of one conversation in one message."""
-        is_first = self._jobs.is_first_reminder()
+        is_first = not self._host.read("SELECT 1 FROM occurrences WHERE number IS NOT NULL LIMIT 1")
         fired = [found for due in dues if (found := rows.fire(tx, due, now, is_first=is_first))]
         if not fired:
             return

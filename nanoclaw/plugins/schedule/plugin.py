@@ -77,7 +77,7 @@ class Schedule(Plugin):
 
     def commands(self) -> Iterable[Command]:
         remind = "set a reminder: /remind tomorrow at 9: call Anna; nag 10m x6 at its end repeats it until done"
-        jobs = "reminders and tasks; /jobs add [task] WHEN: TEXT, and next, remove, pause, resume, run or rehearse ID"
+        jobs = "reminders and tasks; /jobs add [task] WHEN: TEXT; next, remove, pause, resume, run, runs, rehearse ID"
         rehearse = "what a job would send: /rehearse 3, or /rehearse 3 tomorrow at 9"
         return [
             Command("remind", remind, lambda said, tx: self._said.remind(said, tx), "time", EVERYBODY, cli=True),
@@ -162,7 +162,7 @@ class Schedule(Plugin):
         elif found := self.public.jobs.task(turn.external_id):
             tools = self._host.tools(turn.profile)
             touched = any(call.name in tools and tools[call.name].reach == "outside" for call in turn.calls)
-            tasks.end(tx, *found, self._unsent(tx, found[0].target, ended, turn), turn, touched=touched)
+            tasks.end(tx, *found, self._unsent(tx, found[0].target, ended, turn), turn, self._host, touched=touched)
             tx.after(self.public.loop.changed)
         return ended._replace(outbound=None)
 

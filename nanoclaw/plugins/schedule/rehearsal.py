@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nanoclaw import time_words
-from nanoclaw.core.errors import NanoclawError, ScheduleError
+from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address, AssistantMessage, Inbound, ToolCall, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Said, Turn, Tx
 from nanoclaw.plugins.schedule.commands import number
@@ -16,19 +14,9 @@ from nanoclaw.plugins.schedule.job_service import JobService, time_refusals
 from nanoclaw.plugins.schedule.jobs import Firing, Job
 from nanoclaw.plugins.schedule.reminders import compose
 from nanoclaw.plugins.schedule.tables import REHEARSAL
-from nanoclaw.plugins.schedule.tasks import prompt
+from nanoclaw.plugins.schedule.tasks import cost, prompt
 from nanoclaw.silence_token import spoken
 from nanoclaw.tool_schema import ArgumentsError, parse
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsed:
-    """The end of a rehearsed turn; `refused` are calls that would have changed something, `cost` is in words."""
-
-    ended: Ended
-    refused: tuple[str, ...]
-    requests: int
-    cost: str
 
 
 class Rehearsals:
@@ -36,7 +24,7 @@ class Rehearsals:
 
     def __init__(self, host: Host, service: JobService) -> None:
         self._host, self._service = host, service
-        self._waiting: dict[str, asyncio.Future[Rehearsed]] = {}
+        self._waiting: dict[str, asyncio.Future[tuple[bool, str]]] = {}  # if it was answered, and a report
 
     async def rehearse(self, said: Said) -> str:
         """The text that a job would send, of "3" or "3 --at Mon 08:00". Raises ScheduleError also for no answer."""
@@ -46,13 +34,13 @@ class Rehearsals:
         if job.kind == "reminder":
             text = compose([Firing(job, when, timedelta())])
             return f"{_head(job, when)}\n\n{text}\n\nNo model is called: it costs nothing."
-        played = await self._play(job, when, now)
-        text = _report(job, when, played)
-        if played.ended.reason != "answered":
+        is_answered, report = await self._play(job, when, now)
+        text = f"{_head(job, when)}\n\n{report}"
+        if not is_answered:
             raise ScheduleError(text)
         return text
 
-    async def _play(self, job: Job, when: datetime, now: datetime) -> Rehearsed:
+    async def _play(self, job: Job, when: datetime, now: datetime) -> tuple[bool, str]:
         id_ = f"{job.id}/{now.timestamp()}"
         message = UserMessage(prompt(job, when, timedelta()), when, "job")
         inbound = Inbound(Address(REHEARSAL, str(job.id)), REHEARSAL, id_, message, role="owner")
@@ -71,14 +59,14 @@ class Rehearsals:
             return
         tools = self._host.tools(turn.profile)
         changing = [call for call in turn.calls if call.name in tools and tools[call.name].reach != "none"]
-        refused = tuple(dict.fromkeys(_shown(call) for call in changing))
+        refused = [f"- {call}" for call in dict.fromkeys(_shown(call) for call in changing)]
+        blocked = ["Not done, as this is a rehearsal:", *refused, ""] if refused else []
         requests = sum(isinstance(message, AssistantMessage) for message in turn.history) + 1
-        model = ""
-        with suppress(NanoclawError):  # it failed, as this model cannot be asked
-            model = self._host.model_of(turn).name
-        cost = self._host.models.cost_in_words(model, turn.usage)
-        rehearsed = Rehearsed(ended, refused, requests, cost)
-        tx.after(lambda: None if waiting.done() else waiting.set_result(rehearsed))
+        calls = f"{requests} model call{'s' * (requests != 1)}, {cost(self._host, turn)}."
+        is_answered = ended.reason == "answered"
+        said = spoken(ended.text) or "(Nothing: it kept silent.)"
+        report = "\n".join([said if is_answered else f"(It failed: {ended.text})", "", *blocked, calls])
+        tx.after(lambda: None if waiting.done() else waiting.set_result((is_answered, report)))
 
 
 def _shown(call: ToolCall) -> str:
@@ -99,17 +87,6 @@ def _moment(job: Job, at: str, now: datetime) -> datetime:
     if isinstance(heard, time_words.Unclear):
         raise ScheduleError(heard.question)
     return time_words.upcoming(heard, now)
-
-
-def _report(job: Job, when: datetime, played: Rehearsed) -> str:
-    ended = played.ended
-    said = spoken(ended.text) or "(Nothing: it kept silent.)"
-    if ended.reason != "answered":
-        said = f"(It failed: {ended.text})"
-    refused = [f"- {call}" for call in played.refused]
-    blocked = ["", "Not done, as this is a rehearsal:", *refused] if refused else []
-    calls = f"{played.requests} model call{'' if played.requests == 1 else 's'}, {played.cost}."
-    return "\n".join([_head(job, when), "", said, *blocked, "", calls])
 
 
 def _head(job: Job, when: datetime) -> str:

@@ -81,7 +81,7 @@ def answer(inbound: Inbound, tx: Tx, jobs: Jobs, host: Host) -> Answered | None:
     if verb == "stop" and not (number or found["all"] or inbound.quoted):
         chosen = [one for one in chosen if host.records.is_last(inbound.address, 2**62, at=one[0].fired)]
     if not chosen:
-        return Answered(_not_theirs(jobs, number, inbound.address)) if number else None
+        return Answered(_not_theirs(jobs, number, inbound.address, host)) if number else None
     if len(chosen) > 1 and not found["all"]:
         listed = ", ".join(f"{one.number} ({job.short})" for one, job in chosen)
         return Answered(f"Which one? {listed}. Say “{verb} {chosen[0][0].number}{' ' + rest if rest else ''}”.")
@@ -109,14 +109,14 @@ def _meant(
     return [(one, job) for one, job in recent if job.nag_times or not one.again] or recent  # but the snoozed ones
 
 
-def _not_theirs(jobs: Jobs, number: str, here: Address) -> str:
+def _not_theirs(jobs: Jobs, number: str, here: Address, host: Host) -> str:
     """Why a number cannot be answered here: in a group all see the reminder of one of them."""
     place = Place.of(here.chat)
     for one, job in jobs.open():
         other = Place.of(job.target.chat)
         is_here = (job.target.channel, other.chat) == (here.channel, place.chat)
         if one.number == int(number) and is_here and other.person:
-            whose = cut(jobs.name_in(job.target)) or "Somebody else"
+            whose = cut(host.records.name_in(job.target)) or "Somebody else"
             return f"Reminder {number} is not yours: only {whose} can answer it."
     return f"There is no open reminder {number}. /jobs lists them."
 

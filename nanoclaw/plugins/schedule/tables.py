@@ -63,10 +63,11 @@ MIGRATIONS = (
     """,
     "ALTER TABLE jobs ADD COLUMN removed_from TEXT",  # its state before it was removed
     "ALTER TABLE jobs ADD COLUMN plans INTEGER NOT NULL DEFAULT 0",  # a task that acts only once its plan is approved
+    "ALTER TABLE occurrences ADD COLUMN took TEXT NOT NULL DEFAULT ''",  # of a task: its time and cost, in words
 )
 
 MARKS = (
     *("jobs.kind", "jobs.schedule", "jobs.rule", "jobs.zone", "jobs.anchor", "jobs.channel", "jobs.chat"),
     *("jobs.creator", "jobs.on_miss", "jobs.state", "jobs.next_due", "jobs.removed_from"),
-    *("occurrences.due", "occurrences.state", "occurrences.fired", "occurrences.again"),
+    *("occurrences.due", "occurrences.state", "occurrences.fired", "occurrences.again", "occurrences.took"),
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from nanoclaw import time_words
+from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
 from nanoclaw.plugins.schedule import jobs as rows
@@ -55,21 +57,33 @@ def prompt(job: Job, due: datetime, late: timedelta) -> str:
     )
 
 
-def end(tx: Tx, job: Job, occurrence: Occurrence, ended: Ended, turn: Turn, *, touched: bool) -> None:
+def cost(host: Host, turn: Turn) -> str:
+    """What the model of a turn took, in words."""
+    model = ""
+    with suppress(NanoclawError):  # it failed, as this model cannot be asked
+        model = host.model_of(turn).name
+    return host.models.cost_in_words(model, turn.usage)
+
+
+def end(tx: Tx, job: Job, occurrence: Occurrence, ended: Ended, turn: Turn, host: Host, *, touched: bool) -> None:
     """End a task with its turn: its answer goes to the person, or why there is none. `touched` when the turn may have
     changed more than the workspace, so that it is not retried by itself."""
+    seconds = (turn.now() - (occurrence.fired or turn.now())).total_seconds()
+    took = f"{seconds:,.0f} s, {cost(host, turn)}"
     if ended.reason != "answered":
         reason = "It was stopped." if ended.reason == "cancelled" else ended.text
-        fail(tx, job, occurrence, reason, turn.now(), is_final=touched or ended.reason != "failed")
+        fail(tx, job, occurrence, reason, turn.now(), is_final=touched or ended.reason != "failed", took=took)
         return
     said, late = spoken(ended.text), timedelta(seconds=occurrence.late)
     lateness = time_words.was_due(occurrence.due, late, job.zone)
     files = ended.outbound.files if ended.outbound else ()
     outbox = _tell(tx, job, f"{said}\n({lateness})" if said and lateness else said, files, ", ".join(turn.outside))
-    rows.end_task(tx, job, occurrence.id, "active" if job.next_due else "done", outbox=outbox)
+    rows.end_task(tx, job, occurrence.id, "active" if job.next_due else "done", outbox=outbox, took=took)
 
 
-def fail(tx: Tx, job: Job, occurrence: Occurrence, reason: str, now: datetime, *, is_final: bool = True) -> None:
+def fail(
+    tx: Tx, job: Job, occurrence: Occurrence, reason: str, now: datetime, *, is_final: bool = True, took: str = ""
+) -> None:
     """End a task that came to nothing. The person gets its text and the reason at the first time in a row; then one
     word at the second, and one when it is paused. `is_final`: it is not retried before its next time."""
     failures = job.failures + 1
@@ -84,7 +98,7 @@ def fail(tx: Tx, job: Job, occurrence: Occurrence, reason: str, now: datetime, *
         text = f"{job.name} did not work. {reason}{then}\nIt was: {job.text}"
     elif failures == TELL_AT:
         text = f"{job.name} failed again. {reason} I go on trying, at longer and longer intervals."
-    rows.end_task(tx, job, occurrence.id, state, reason, again, _tell(tx, job, text))
+    rows.end_task(tx, job, occurrence.id, state, reason, again, _tell(tx, job, text), took)
 
 
 def _tell(tx: Tx, job: Job, text: str, files: tuple[str, ...] = (), outside: str = "") -> int | None:

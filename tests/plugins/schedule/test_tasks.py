@@ -1,6 +1,5 @@
 """Tasks: an agent turn of their own, whose words go to the person who asked for it."""
 
-import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -131,14 +130,18 @@ async def test_a_task_that_acted_outside_before_it_failed_is_not_tried_again_by_
         return "paid"
 
     dial = Dial()
-    model = ScriptedProvider(call("pay", {}), ProviderRefused("no quota"), "never said")
+    model = ScriptedProvider(call("pay", {}), ProviderRefused("no quota"), "It is paid.")
     async with ticking(tmp_path, dial, model, extra=[tools_plugin(tool(pay))]) as home:
         home.ask_for("in 20 minutes", "Pay the rent", kind="task")
         await dial.pass_(hours=3)
         (text,) = home.sent()
-        assert "no quota" in text
-        assert "try again" not in text
-        assert len(model.requests) == 2
+        assert "no quota" in text and "try again" not in text and len(model.requests) == 2
+        assert await home.program.ask("/jobs run 1") == "Runs now, besides its schedule: task 1 “Pay the rent”."
+        await dial.pass_(minutes=1)
+        assert home.sent() == ["It is paid."]
+        worked, failed = (await home.program.ask("/jobs runs")).splitlines()
+        assert worked == "- 15:00, task 1 “Pay the rent”, done (0 s, $0): It is paid."
+        assert failed.startswith("- 12:20, task 1 “Pay the rent”, failed (0 s, $0): ") and "no quota" in failed
 
 
 async def test_a_long_task_delays_no_reminder_and_no_other_task(tmp_path: Path) -> None:
@@ -203,8 +206,7 @@ async def test_a_task_under_way_when_the_process_ends_goes_on_at_the_next_start(
         await hang.reached.wait()
     async with ticking(tmp_path, dial, ScriptedProvider("Here it is.")) as home:
         await dial.pass_(minutes=1)
-        assert home.sent() == ["Here it is."]
-        assert home.occurrences() == [("sent", "")]
+        assert home.sent() == ["Here it is."] and home.occurrences() == [("sent", "")]
         assert home.program.app.sessions.of(Address("job", "1")).whole()
 
 
@@ -215,7 +217,6 @@ async def test_an_old_run_of_a_task_is_not_shown_to_the_next(tmp_path: Path, dia
         await dial.pass_(hours=3, minutes=1)
         assert home.sent() == ["Answer 0.", "Answer 1.", "Answer 2."]
         assert {len(request.history) for request in model.requests} == {2}
-        await asyncio.sleep(0)
 
 
 async def test_a_task_for_a_group_is_a_guests_and_begins_anew_each_time(tmp_path: Path) -> None:
