@@ -58,7 +58,7 @@ def prompt(job: Job, due: datetime, late: timedelta) -> str:
 
 
 def cost(host: Host, turn: Turn) -> str:
-    """What the model of a turn took, in words."""
+    """The cost of a turn, in words."""
     model = ""
     with suppress(NanoclawError):  # it failed, as this model cannot be asked
         model = host.model_of(turn).name
