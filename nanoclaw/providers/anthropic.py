@@ -28,7 +28,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.provider import ABLE, GO_ON, Abilities, LegalForm, OnEvent, whole
-from nanoclaw.providers.chat_answer import distinct, storable
+from nanoclaw.providers.chat_answer import distinct, kept_of, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
 from nanoclaw.providers.repair import has_images, plain_id
@@ -226,11 +226,7 @@ def _is_signed(block: dict[str, Any]) -> bool:
 
 
 def _order(message: AssistantMessage) -> list[dict[str, Any]]:
-    try:
-        kept = json.loads(message.opaque) if message.opaque else {}
-    except (ValueError, RecursionError):
-        return []
-    blocks = kept.get("blocks") if isinstance(kept, dict) and kept.get("form") == "anthropic" else None
+    blocks = kept_of(message, "anthropic").get("blocks")
     return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
 
 

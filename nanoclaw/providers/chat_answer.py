@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -301,6 +302,20 @@ def storable(text: str) -> str:
     except UnicodeEncodeError:
         return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)
     return text
+
+
+def object_in(text: str | bytes) -> dict[str, Any]:
+    """The object of a JSON text, {} for any other text."""
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+        return value if isinstance(value, dict) else {}
+    return {}
+
+
+def kept_of(message: AssistantMessage, form: str) -> dict[str, Any]:
+    """What an adapter of that form kept of an answer to give it back; {} for an answer of another."""
+    kept = object_in(message.opaque)
+    return kept if kept.get("form") == form else {}
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

@@ -16,7 +16,7 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import ABLE, Abilities, OnEvent, chat_messages, chat_tools
 from nanoclaw.installation import install_command
-from nanoclaw.providers.chat_answer import ChatAnswer
+from nanoclaw.providers.chat_answer import ChatAnswer, kept_of
 from nanoclaw.providers.failures import (
     BadRequest,
     Endpoint,
@@ -181,7 +181,7 @@ def _messages(request: ModelRequest, model: str, vision: bool) -> list[dict[str,
 
     def add_opaque(wire: dict[str, Any], message: AssistantMessage) -> None:
         if message.model.split("/")[0] == model.split("/")[0]:
-            _echo(wire, message.opaque)
+            _echo(wire, kept_of(message, "litellm"))
         else:
             plain.update((call["id"], plain_id(call["id"])) for call in wire.get("tool_calls", ()))
 
@@ -194,12 +194,8 @@ def _messages(request: ModelRequest, model: str, vision: bool) -> list[dict[str,
     return _apart(messages)
 
 
-def _echo(wire: dict[str, Any], opaque: str) -> None:
-    try:
-        kept = json.loads(opaque) if opaque else {}
-    except (ValueError, RecursionError):
-        return
-    if isinstance(kept, dict) and kept.get("form") == "litellm" and kept.get("thinking_blocks"):
+def _echo(wire: dict[str, Any], kept: dict[str, Any]) -> None:
+    if kept.get("thinking_blocks"):
         wire["thinking_blocks"] = kept["thinking_blocks"]
         if thought := kept.get("reasoning_content"):  # Gemini refuses an empty one
             wire["reasoning_content"] = thought

@@ -24,6 +24,7 @@ from nanoclaw.core.events import Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
 from nanoclaw.core.provider import OnEvent, legal
 from nanoclaw.installation import install_command, start_command
+from nanoclaw.providers.chat_answer import object_in
 from nanoclaw.providers.http import httpx
 from nanoclaw.providers.json_tools import (
     Chat,
@@ -387,15 +388,10 @@ def _chunk(data: str) -> dict[str, Any]:
 
 
 def _failure(answer: str) -> ProviderError:
-    try:
-        match json.loads(answer):
-            case {"error": {"message": message, **rest}} | {"message": message, **rest}:
-                text, kind = str(message), rest.get("type")
-            case _:
-                text, kind = answer, ""
-    except (ValueError, RecursionError):
-        text, kind = answer, ""
-    if kind == "exceed_context_size_error":
+    found = object_in(answer)
+    found = error if isinstance(error := found.get("error"), dict) else found
+    text = str(found.get("message", answer))
+    if found.get("type") == "exceed_context_size_error":
         return ContextTooLong(
             "the conversation is too long for the local model. Use /new to start afresh.", CONTEXT_TOKENS
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
 from nanoclaw.core.provider import ABLE, Abilities, Ability, ChatForm, OnEvent, chat_tools, system_message, whole
-from nanoclaw.providers.chat_answer import ChatAnswer
+from nanoclaw.providers.chat_answer import ChatAnswer, kept_of
 from nanoclaw.providers.failures import (
     MISFORMED,
     BadRequest,
@@ -162,7 +161,8 @@ class ChatDialect:
                 open.append(message)
 
     def _add_opaque(self, wire: dict[str, Any], message: AssistantMessage) -> None:
-        _echo(wire, _opaque(message, self.model), self._dialect)
+        is_own = message.model.split("/")[0] == self.model.split("/")[0]
+        _echo(wire, kept_of(message, "openai") if is_own else {}, self._dialect)
 
 
 def _in_turn(last: dict[str, Any], message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -308,16 +308,6 @@ def _echo(wire: dict[str, Any], kept: dict[str, Any], dialect: Dialect) -> None:
         wire["reasoning_details"] = kept["reasoning_details"]
     elif "reasoning_content" in kept:
         wire["reasoning"] = kept["reasoning_content"]
-
-
-def _opaque(message: AssistantMessage, model: str) -> dict[str, Any]:
-    if not message.opaque or message.model.split("/")[0] != model.split("/")[0]:
-        return {}
-    try:
-        kept = json.loads(message.opaque)
-    except (ValueError, RecursionError):
-        return {}
-    return kept if isinstance(kept, dict) and kept.get("form") == "openai" else {}
 
 
 def _joined(first: Any, second: Any) -> Any:

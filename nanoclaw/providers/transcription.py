@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ import httpx
 
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.installation import install_command
+from nanoclaw.providers.chat_answer import object_in
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.http import HttpReply, ModelClient
 
@@ -46,10 +46,7 @@ class Transcription:
             return await client.ask(sent.read(), SECONDS, self._words)
 
     async def _words(self, reply: HttpReply, on_event: object) -> str:
-        try:
-            text = json.loads(await reply.head(_ANSWER_BYTES))["text"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            text = None
+        text = object_in(await reply.head(_ANSWER_BYTES)).get("text")
         if not isinstance(text, str):
             model = self._endpoint.model
             raise ProviderError(f"{model} sent an answer without a text. Is it a model for transcription?")
