@@ -313,7 +313,7 @@ def object_in(text: str | bytes) -> dict[str, Any]:
 
 
 def kept_of(message: AssistantMessage, form: str) -> dict[str, Any]:
-    """What an adapter of that form kept of an answer to give it back; {} for an answer of another."""
+    """The state that an adapter of that form kept of an answer to give it back; {} for an answer of another."""
     kept = object_in(message.opaque)
     return kept if kept.get("form") == form else {}
 
