@@ -31,7 +31,7 @@ def schema_of(tool: str, parameters: Iterable[inspect.Parameter], hints: Mapping
         properties[parameter.name] = _schema(hints[parameter.name], f"{tool}({parameter.name})")
         if parameter.default is inspect.Parameter.empty:
             required.append(parameter.name)
-    return {"type": "object", "properties": properties, "required": required}
+    return {"type": "object", "properties": properties} | ({"required": required} if required else {})
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def parse(text: str) -> dict[str, Any]:
 
 def check(arguments: dict[str, Any], tool: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Arguments that fit the schema of the tool of that name, converted. Raises ArgumentsError."""
-    properties, required = schema["properties"], schema["required"]
+    properties, required = schema["properties"], schema.get("required", ())
     checked: dict[str, Any] = {}
     for name, value in arguments.items():
         if name not in properties:

@@ -14,10 +14,8 @@ from nanoclaw.core.plugin import (
     Hears,
     Host,
     Plugin,
-    Profile,
     Reply,
     Said,
-    Section,
     Tool,
     ToolOutput,
     Turn,
@@ -34,12 +32,6 @@ CHANNEL = "delegate"
 
 HELPER, REPORT = "helper", "delegate"
 """Origins: of a helper's task, and of the message that brings a report."""
-
-CAPABILITY = (
-    "`delegate` gives a part of the work to a helper with a context of its own: for much reading with a short result, "
-    "and for several parts side by side, each a call in one answer."
-)
-
 
 class DelegateSettings(NamedTuple):
     """Limits of each helper."""
@@ -88,7 +80,6 @@ class Delegate(Plugin):
         "after_tool": Hears(channels=(CHANNEL,), tools=("delegate",)),
         "on_end": Hears(origins=(REPORT,), channels=(CHANNEL,)),
     }
-    stamp = "the profile alone"
     migrations = (
         """
         CREATE TABLE delegate_helpers (
@@ -149,10 +140,6 @@ class Delegate(Plugin):
 
     async def _list(self, said: Said) -> Reply:
         return await self._helpers.command(said.argument)
-
-    def sections(self, query: str, profile: Profile) -> Iterable[Section]:
-        is_told = profile.name == "person" and (profile.only is None or "delegate" in profile.only)
-        return [Section("capabilities", "Helpers", CAPABILITY if is_told else "")]
 
     # --- a helper's turn ---------------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ class Files(Plugin):
             return shown + (page.text(head) if len(head) < HEAD_BYTES else await asyncio.to_thread(page.text, head))
 
     async def _list_dir(self, path: str = ".") -> str:
-        """List a folder: folders first, then files with sizes."""
+        """List a folder."""
         with open_folder(self._shown, path) as folder:
             return listing(folder)
 
@@ -152,7 +152,7 @@ class Files(Plugin):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     async def _write_file(self, context: ToolContext, path: str, content: str) -> ToolOutput:
-        """Write a whole file; folders are made. What was in it is replaced."""
+        """Write a whole file in place of what was there; folders are made."""
         with self._kept("write_file", path, context), open_parent_for_writing(self._reach, path) as (folder, name):
             existed, before = _exists(folder, name), before_writing(folder, name)
             replace_in(folder, name, content)
@@ -163,7 +163,7 @@ class Files(Plugin):
     async def _edit_file(
         self, context: ToolContext, path: str, old: Annotated[str, "exact text, found once in the file"], new: str
     ) -> ToolOutput:
-        """Replace one piece of text in a file; everything else stays as it is."""
+        """Replace one piece of text in a file."""
         with self._kept("edit_file", path, context):
             with open_for_reading(self._reach, path) as file:
                 content = file.read(LONGEST_EDIT_BYTES + 1)
@@ -176,7 +176,7 @@ class Files(Plugin):
         return ToolOutput(f"Edited {visible(path)} at line {line}.", diff=await diff(content, after))
 
     async def _append_file(self, context: ToolContext, path: str, content: str) -> str:
-        """Add text on a new line at the end of a file; the file is made when missing."""
+        """Add text on a new line at the end of a file, new or not."""
         with self._kept("append_file", path, context), open_parent_for_writing(self._reach, path) as (folder, name):
             created = append_in(folder, name, content)
         return f"{'Created' if created else 'Added to'} {visible(path)} ({in_words(len(content.encode()))})."

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.heartbeat.beats import Beats
 
 CAPABILITY = (
-    "The program reads HEARTBEAT.md every {} ({}) and wakes you for what is due. To keep watching something, "
-    "add a line there: `- [ ] what to do`, with `every 1d`, or with `watch notes/inbox.md`, `watch https://…` or "
-    "`watch $ COMMAND` to be woken by a change only."
+    "HEARTBEAT.md is read every {} ({}) and wakes you for what is due. To keep watching something add a line there: "
+    "`- [ ] what to do` with `every 1d`, or, for changes alone, with `watch notes/inbox.md`, `watch https://…` or "
+    "`watch $ COMMAND`."
 )
 
 

@@ -79,8 +79,8 @@ class Messages(Plugin):
             files: Annotated[list[str] | None, "paths in the workspace"] = None,
             to: Annotated[str, "another chat, such as telegram:555"] = "",
         ) -> str:
-            """Send text or files at once, in the middle of your work: to this chat, or to another known one. Your final
-            answer is sent by itself, so do not repeat it here."""
+            """Send text or files at once, to this chat or to another known one. Your final answer is sent by itself: do
+            not repeat it here."""
             return await self._send(context, text, files or (), to)
 
         example = ToolExample("Send me the chart", {"text": "Here it is.", "files": ["charts/may.png"]})

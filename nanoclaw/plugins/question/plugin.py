@@ -46,7 +46,7 @@ class Choices(Plugin):
         default: Annotated[str, "the option to take when nobody answers"] = "",
         deadline: Annotated[str, "such as 1h, or tomorrow at 9"] = "",
     ) -> str:
-        """Ask your person to decide, and wait for the answer: an option, or words of their own."""
+        """Ask your person to decide, and wait for the answer."""
         return answer_text(context.answer or OwnersAnswer(), options)
 
     async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:

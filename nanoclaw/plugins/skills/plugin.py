@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.skills.skills import Skill
 
 ABOUT = (
-    "Know-how on file. When one fits the task, read its location with read_file and follow it; "
-    "never more than one up front. {baseDir} and relative paths in it mean its folder."
+    "When one fits the task, read its location with read_file and follow it; never more than one up front. "
+    "{baseDir} and relative paths in it mean its folder."
 )
 
 

@@ -43,7 +43,7 @@ MOST_CHARACTERS = 1_200
 class SearchSettings(NamedTuple):
     """Room for tools in the prompt."""
 
-    tokens: int = 1_640  # tokens of tool descriptions in the prompt, as many again for small servers; 0: no limit
+    tokens: int = 1_590  # tokens of tool descriptions in the prompt, as many again for small servers; 0: no limit
 
     def check(self) -> None:
         if self.tokens and self.tokens < LEAST_TOKENS:

@@ -56,7 +56,7 @@ class Web(Plugin):
         count: Annotated[int, "at most 20"] = 8,
         since: Annotated[str, "day, week, month, year or YYYY-MM-DD"] = "",
     ) -> ToolOutput:
-        """Search the web: titles, addresses and snippets; web_fetch reads one."""
+        """Search the web; web_fetch reads what it finds."""
         from nanoclaw.plugins.web.search import query_of, shown
 
         today: date = self._host.now().date()

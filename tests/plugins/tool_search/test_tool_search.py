@@ -94,7 +94,7 @@ async def test_servers_with_few_tools_are_offered_directly_as_far_as_they_have_r
 
 async def test_a_larger_budget_takes_more_and_none_takes_all(tmp_path: Path) -> None:
     sizes = []
-    for tokens in (600, 1_750, 0):
+    for tokens in (600, 1_700, 0):
         provider, settings = ScriptedProvider("Hello."), f"[tool_search]\ntokens = {tokens}\n"
         async with running(tmp_path / str(tokens), provider, settings=settings, extra=[server(many())]) as program:
             await program.ask("Hi")
