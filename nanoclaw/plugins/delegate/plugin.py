@@ -33,6 +33,7 @@ CHANNEL = "delegate"
 HELPER, REPORT = "helper", "delegate"
 """Origins: of a helper's task, and of the message that brings a report."""
 
+
 class DelegateSettings(NamedTuple):
     """Limits of each helper."""
 
