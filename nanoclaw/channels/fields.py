@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import datetime
 from typing import Any
 
+from nanoclaw.core.messages import Attachment
 from nanoclaw.core.provider import whole
 
 Fields = dict[str, Any]
@@ -68,7 +70,30 @@ def file_name(name: str) -> str:
     return base[:FILE_NAME_LENGTH]
 
 
+def name_of(value: Any) -> str:
+    """How somebody calls themselves, or what a thing is called."""
+    return clean_line(string(value), NAME_LENGTH)
+
+
+def time_of(seconds: Any, now: datetime) -> datetime:
+    """So many seconds after the beginning of 1970; `now` for what is later, or no time."""
+    try:
+        return min(now, datetime.fromtimestamp(float(seconds), now.tzinfo))
+    except (TypeError, ValueError, OverflowError, OSError):
+        return now
+
+
+def attachment(
+    otherwise: str, ref: Any, name: Any, kind: Any, bytes: Any = None, *, usual: str = "application/octet-stream"
+) -> Attachment:
+    """A file that the platform holds. Where it does not say, `otherwise` is its name, and `usual` its kind. Raises
+    Malformed."""
+    if not (address := string(ref)):
+        raise Malformed("a file has no address")
+    return Attachment("", file_name(string(name)) or otherwise, mime(kind, usual), address, size(bytes))
+
+
 def message_of(name: str, id: str) -> str:
     """A source of text: `id` is the platform's, written by nobody else, and stands in the parentheses alone."""
-    shown = f" of “{name}”" if (name := clean_line(name, NAME_LENGTH).translate(_NO_MARKS).strip()) else ""
+    shown = f" of “{name}”" if (name := name_of(name).translate(_NO_MARKS).strip()) else ""
     return f"a message{shown} ({id})"

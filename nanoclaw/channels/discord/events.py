@@ -8,15 +8,13 @@ from datetime import datetime
 from functools import partial
 
 from nanoclaw.channels.fields import (
-    NAME_LENGTH,
     Fields,
-    Malformed,
+    attachment,
     clean_line,
     file_name,
     identifier,
     message_of,
-    mime,
-    size,
+    name_of,
     string,
     table,
     tables,
@@ -98,7 +96,7 @@ def _said(event: Fields, bot: str) -> tuple[str, bool]:
         string(one.get("id")): string(one.get("global_name")) or string(one.get("username")) for one in _named(event)
     }
     text = re.sub(rf"^\s*<@!?{bot}>[,:]?\s*", "", string(event.get("content")))
-    names = {id: clean_line(name, NAME_LENGTH) for id, name in people.items()}
+    names = {id: name_of(name) for id, name in people.items()}
     return re.sub(r"<@!?(\d+)>", lambda one: f"@{names.get(one[1]) or one[1]}", text), bot in people
 
 
@@ -121,7 +119,7 @@ def _quoted(event: Fields, answered: Fields, sender: str, is_answer: bool) -> tu
 def _name(event: Fields) -> str:
     author, member = table(event.get("author")), table(event.get("member"))
     names = (member.get("nick"), author.get("global_name"), author.get("username"))
-    return next((found for name in names if (found := clean_line(string(name), NAME_LENGTH))), "")
+    return next((found for name in names if (found := name_of(name))), "")
 
 
 def _time(value: object, now: datetime) -> datetime:
@@ -136,17 +134,15 @@ def _attachments(messages: list[Fields]) -> Iterator[Attachment]:
         flags = one.get("flags")
         is_voice = isinstance(flags, int) and bool(flags & _VOICE)
         for file in tables(one.get("attachments")):
-            if not (url := string(file.get("url"))):
-                raise Malformed("a file has no address")
-            name = file_name(string(file.get("filename"))) or f"file-{string(file.get('id'))[:20]}"
-            kind = mime(file.get("content_type"), "application/octet-stream")
-            yield Attachment("", name, kind, url, size(file.get("size")), is_voice and kind.startswith("audio/"))
+            otherwise = f"file-{string(file.get('id'))[:20]}"
+            given = attachment(otherwise, *map(file.get, ("url", "filename", "content_type", "size")))
+            yield given._replace(is_voice=is_voice and given.mime.startswith("audio/"))
 
 
 def _notes(event: Fields) -> Iterator[str]:
     """Descriptions of parts that are neither text nor files."""
     for sticker in tables(event.get("sticker_items")):
-        yield f"[sticker {clean_line(string(sticker.get('name')), NAME_LENGTH)}]"
+        yield f"[sticker {name_of(sticker.get('name'))}]"
     if poll := table(event.get("poll")):
         answers = (string(table(one.get("poll_media")).get("text")) for one in tables(poll.get("answers")))
         asked = f"{string(table(poll.get('question')).get('text'))} {' / '.join(answers)}"

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from nanoclaw.channels.fields import (
-    NAME_LENGTH,
     Fields,
     Malformed,
-    clean_line,
+    attachment,
     file_name,
     identifier,
     message_of,
-    mime,
+    name_of,
     size,
     string,
     table,
     tables,
+    time_of,
 )
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
@@ -53,12 +53,12 @@ def message(envelope: Fields, me: Collection[str], first: Mapping[str, str], now
         Address(NAME, str(Place(f"{GROUP}{group}", "", sender) if group else Place(sender))),
         sender,
         f"{sender}/{first.get(stamp, stamp)}",
-        UserMessage(text, _time(stamp, now)),
+        UserMessage(text, time_of(int(stamp) / 1000, now)),
         attachments,
         quoted=timestamp(quote, "id") if quote else "",
         quote=string(quote.get("text"))[:_QUOTE_LENGTH],
         quote_from=message_of("", f"{NAME}:{author}") if quote and not is_answer and author != sender else "",
-        name=clean_line(string(envelope.get("sourceName")), NAME_LENGTH),
+        name=name_of(envelope.get("sourceName")),
         is_group=bool(group),
         is_mention=bool(group) and (is_named or is_answer),
         is_edit=bool(edit),
@@ -79,7 +79,7 @@ def _said(data: Fields, me: Collection[str]) -> tuple[str, bool]:
     mentions = sorted(tables(data.get("mentions")), key=lambda one: size(one.get("start")) or 0, reverse=True)
     for one in mentions:
         is_own = not {string(one.get("uuid")), string(one.get("number"))}.isdisjoint(me)
-        name = clean_line(string(one.get("name")), NAME_LENGTH)
+        name = name_of(one.get("name"))
         before, mark, after = text.rpartition(_MENTION)
         is_named |= is_own
         text = f"{before}{'' if is_own and not before.strip() else f'@{name}' if mark else ''}{after}"
@@ -88,13 +88,6 @@ def _said(data: Fields, me: Collection[str]) -> tuple[str, bool]:
 
 def _attachments(data: Fields, where: str) -> Iterator[Attachment]:
     for one in tables(data.get("attachments")):
-        id, given, kind = string(one.get("id")), string(one.get("filename")), mime(one.get("contentType"), "")
-        if not id:
-            raise Malformed("a file has no id")
-        is_voice = kind.startswith("audio/") and not given
-        name = file_name(given) or file_name(id)
-        yield Attachment("", name, kind or "application/octet-stream", f"{id} {where}", size(one.get("size")), is_voice)
-
-
-def _time(stamp: str, now: datetime) -> datetime:
-    return min(now, datetime.fromtimestamp(int(stamp) / 1000, UTC).astimezone(now.tzinfo))
+        file = attachment(file_name(string(one.get("id"))), *map(one.get, ("id", "filename", "contentType", "size")))
+        is_voice = file.mime.startswith("audio/") and not one.get("filename")
+        yield file._replace(ref=f"{file.ref} {where}", is_voice=is_voice)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.channels.bot import BotChannel, log_skipped
-from nanoclaw.channels.fields import NAME_LENGTH, Fields, Malformed, clean_line, string, table, tables
+from nanoclaw.channels.fields import Fields, Malformed, name_of, string, table, tables
 from nanoclaw.channels.newest import Newest, remember
 from nanoclaw.channels.slack import events
 from nanoclaw.channels.slack.api import SlackApi, SlackRefusal
@@ -160,7 +160,7 @@ class Slack(BotChannel):
                 user = table((await self._api.call("users.info", user=sender)).get("user"))
                 profile = table(user.get("profile"))
                 names = map(string, (profile.get("display_name"), user.get("real_name"), user.get("name")))
-                remember(self._names, sender, clean_line(next(filter(None, names), ""), NAME_LENGTH))
+                remember(self._names, sender, name_of(next(filter(None, names), "")))
         return self._names.get(sender, "")
 
     async def _quote(self, inbound: Inbound) -> str:

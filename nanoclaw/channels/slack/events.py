@@ -5,21 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
-from nanoclaw.channels.fields import (
-    NAME_LENGTH,
-    Fields,
-    clean_line,
-    file_name,
-    identifier,
-    mime,
-    size,
-    string,
-    table,
-    tables,
-)
+from nanoclaw.channels.fields import Fields, attachment, identifier, name_of, string, table, tables, time_of
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
@@ -59,7 +48,7 @@ def message(event: Fields, bot: str, now: datetime) -> Inbound | None:
         Address(NAME, str(Place(channel, thread, sender if is_group else ""))),
         sender,
         f"{channel}:{stamp}",
-        UserMessage(text, _time(stamp, now)),
+        UserMessage(text, time_of(stamp, now)),
         attachments,
         quoted=f"{channel}:{thread}" if is_answer else "",
         is_group=is_group,
@@ -115,18 +104,10 @@ def _link(inner: str) -> str:
     return f"{label} ({target})" if label and label != target.removeprefix("mailto:") else label or target
 
 
-def _time(stamp: str, now: datetime) -> datetime:
-    try:
-        return datetime.fromtimestamp(float(stamp), UTC).astimezone(now.tzinfo)
-    except (ValueError, OverflowError, OSError):
-        return now
-
-
 def _attachments(event: Fields) -> Iterator[Attachment]:
     for file in tables(event.get("files")):
         if not (url := string(file.get("url_private_download")) or string(file.get("url_private"))):
             continue  # one that was deleted, or is of another workspace
-        name = file_name(string(file.get("name"))) or f"file-{clean_line(string(file.get('id')), NAME_LENGTH)}"
-        kind = mime(file.get("mimetype"), "application/octet-stream")
-        is_voice = file.get("subtype") == "slack_audio"
-        yield Attachment("", name, kind, url, size(file.get("size")), is_voice)
+        otherwise = f"file-{name_of(file.get('id'))}"
+        given = attachment(otherwise, url, *map(file.get, ("name", "mimetype", "size")))
+        yield given._replace(is_voice=file.get("subtype") == "slack_audio")

@@ -9,16 +9,15 @@ from datetime import datetime
 from typing import Any
 
 from nanoclaw.channels.fields import (
-    NAME_LENGTH,
     Fields,
     Malformed,
+    attachment,
     clean_line,
-    file_name,
     message_of,
-    mime,
-    size,
+    name_of,
     string,
     table,
+    time_of,
 )
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
@@ -120,7 +119,7 @@ def _message(message: Fields, bot: Bot, now: datetime, most_bytes: int) -> Inbou
         Address(NAME, str(_place(message, sender if is_group else ""))),
         sender,
         _external_id(message),
-        UserMessage(said, _time(message.get("date"), now), outside=_others(message)),
+        UserMessage(said, time_of(message.get("date"), now), outside=_others(message)),
         attachments,
         quoted=quoted,
         quote=quote,
@@ -223,7 +222,7 @@ def _forwarded(origin: Any, text: str) -> str:
     origin = table(origin)
     about = (table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
     names = [string(origin.get("sender_user_name")), *(_name(one) for one in about)]
-    name = next((cleaned for name in names if (cleaned := clean_line(name, NAME_LENGTH))), "")
+    name = next((cleaned for name in names if (cleaned := name_of(name))), "")
     name = name.replace("[", "(").replace("]", ")")
     return f"[forwarded from {name}] {text}".rstrip() if name else f"[forwarded] {text}".rstrip()
 
@@ -240,7 +239,7 @@ def _others(message: Fields) -> str:
 
 
 def _author(author: Fields) -> str:
-    name, number = clean_line(_name(author), NAME_LENGTH) or string(author.get("username")), author.get("id")
+    name, number = name_of(_name(author)) or string(author.get("username")), author.get("id")
     return message_of(name, f"telegram:{number}") if isinstance(number, int) else "a message of somebody"
 
 
@@ -266,18 +265,11 @@ def _speaker(message: Fields) -> tuple[str, str] | None:
 
 
 def _person(person: Fields) -> tuple[str, str]:
-    return str(_number(person, "id")), clean_line(_name(person), NAME_LENGTH)
+    return str(_number(person, "id")), name_of(_name(person))
 
 
 def _name(person: Fields) -> str:
     return " ".join(string(person.get(key)) for key in ("first_name", "last_name", "title")).strip()
-
-
-def _time(seconds: Any, now: datetime) -> datetime:
-    try:
-        return datetime.fromtimestamp(seconds, now.tzinfo)
-    except (TypeError, ValueError, OverflowError, OSError):  # none, or after the year 9999
-        return now
 
 
 # --- what came with it -----------------------------------------------------------------------------------------------
@@ -294,15 +286,14 @@ def _attachments(message: Fields, most_bytes: int) -> Iterator[Attachment]:
         yield _attachment(sticker, f"sticker-{number}.webp", "image/webp")
     for kind, (usual, suffix) in _MEDIA.items():
         if file := table(message.get(kind)):
-            name = file_name(string(file.get("file_name"))) or f"{kind.replace('_', '-')}-{number}{suffix}"
-            yield _attachment(file, name, usual)._replace(is_voice=kind == "voice")
+            named = f"{kind.replace('_', '-')}-{number}{suffix}"
+            yield _attachment(file, named, usual)._replace(is_voice=kind == "voice")
             return
 
 
-def _attachment(file: Fields, name: str, usual: str) -> Attachment:
-    if not (ref := string(file.get("file_id"))):
-        raise Malformed("a file has no id")
-    return Attachment("", name, mime(file.get("mime_type"), usual), ref, size(file.get("file_size")))
+def _attachment(file: Fields, otherwise: str, usual: str) -> Attachment:
+    given = map(file.get, ("file_id", "file_name", "mime_type", "file_size"))
+    return attachment(otherwise, *given, usual=usual)
 
 
 def _best(sizes: list[Fields], most_bytes: int) -> Fields:

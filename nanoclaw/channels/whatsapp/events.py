@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 from nanoclaw.channels.fields import (
-    NAME_LENGTH,
     Fields,
-    Malformed,
+    attachment,
     clean_line,
-    file_name,
     identifier,
     mime,
+    name_of,
     string,
     table,
     tables,
+    time_of,
 )
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
@@ -37,15 +37,15 @@ def message(one: Fields, names: dict[str, str], now: datetime) -> Inbound | None
     """Read what somebody wrote; `names` are what people call themselves. None for reactions and WhatsApp's news. Raises
     Malformed."""
     sender, id = identifier(one, "from", r"[0-9]{5,20}"), identifier(one, "id", r"[\w.:=+/-]{1,300}")
-    context, attachments = table(one.get("context")), tuple(_attachments(one))
-    text = _said(one)
+    context, text, attachments = table(one.get("context")), _said(one), tuple(_attachments(one))
+    outside = "a forwarded message" if context.get("forwarded") else ""
     if not text and not attachments:
         return None
     return Inbound(
         Address(NAME, sender),
         sender,
         id,
-        UserMessage(text, _time(one, now), outside="a forwarded message" if context.get("forwarded") else ""),
+        UserMessage(text, time_of(one.get("timestamp"), now), outside=outside),
         attachments,
         quoted=string(context.get("id")),
         name=names.get(sender, ""),
@@ -54,10 +54,7 @@ def message(one: Fields, names: dict[str, str], now: datetime) -> Inbound | None
 
 def names(value: Fields) -> dict[str, str]:
     contacts = tables(value.get("contacts"))
-    return {
-        string(one.get("wa_id")): clean_line(string(table(one.get("profile")).get("name")), NAME_LENGTH)
-        for one in contacts
-    }
+    return {string(one.get("wa_id")): name_of(table(one.get("profile")).get("name")) for one in contacts}
 
 
 def failures(value: Fields) -> Iterator[str]:
@@ -96,15 +93,6 @@ def _attachments(one: Fields) -> Iterator[Attachment]:
     if kind not in _FILES:
         return
     file = table(one.get(kind))
-    if not (id := string(file.get("id"))):
-        raise Malformed("a file has no id")
-    form = mime(file.get("mime_type"), "application/octet-stream")
-    name = file_name(string(file.get("filename"))) or f"{kind}.{form.rpartition('/')[2]}"
-    yield Attachment("", name, form, id, None, kind == "audio" and file.get("voice") is True)
-
-
-def _time(one: Fields, now: datetime) -> datetime:
-    try:
-        return min(now, datetime.fromtimestamp(int(string(one.get("timestamp"))), UTC).astimezone(now.tzinfo))
-    except (ValueError, OverflowError, OSError):
-        return now
+    otherwise = f"{kind}.{mime(file.get('mime_type'), 'bin').rpartition('/')[2]}"
+    found = attachment(otherwise, *map(file.get, ("id", "filename", "mime_type")))
+    yield found._replace(is_voice=kind == "audio" and file.get("voice") is True)

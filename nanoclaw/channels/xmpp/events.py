@@ -9,7 +9,7 @@ from datetime import datetime
 from urllib.parse import unquote, urlsplit
 from xml.etree.ElementTree import Element
 
-from nanoclaw.channels.fields import NAME_LENGTH, Malformed, clean_line, file_name, message_of, string
+from nanoclaw.channels.fields import Malformed, file_name, message_of, name_of, string
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
@@ -55,7 +55,7 @@ def message(
         quoted=own.get(quoted, quoted),
         quote=quote[:_QUOTE_LENGTH],
         quote_from=message_of(to.partition("/")[2], f"{NAME}:{to}") if is_others else "",
-        name=clean_line(nick or chat.partition("@")[0], NAME_LENGTH),
+        name=name_of(nick or chat.partition("@")[0]),
         is_group=is_group,
         is_mention=is_group and (is_named or quoted in own),
         is_edit=_replaced(xml) != "",
