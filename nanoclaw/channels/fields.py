@@ -71,12 +71,12 @@ def file_name(name: str) -> str:
 
 
 def name_of(value: Any) -> str:
-    """How somebody calls themselves, or what a thing is called."""
+    """The name of somebody, or of something, as they gave it."""
     return clean_line(string(value), NAME_LENGTH)
 
 
 def time_of(seconds: Any, now: datetime) -> datetime:
-    """So many seconds after the beginning of 1970; `now` for what is later, or no time."""
+    """The time so many seconds after the beginning of 1970; `now` for what is later, or no time."""
     try:
         return min(now, datetime.fromtimestamp(float(seconds), now.tzinfo))
     except (TypeError, ValueError, OverflowError, OSError):
