@@ -144,7 +144,8 @@ class Scene:
 
     @property
     def annas(self) -> Address:
-        (address,) = (one for one in self.program.public("access").owners_chats() if one.channel == self.service.name)
+        chats = self.program.public("access").accounts.owners_chats()
+        (address,) = (one for one in chats if one.channel == self.service.name)
         assert isinstance(address, Address)
         return address
 

@@ -158,7 +158,7 @@ class Accounts:
         return bool(self._read(sql, address.channel, address.chat))
 
     def name_of(self, address: Address) -> str:
-        """The name of the person who writes in a chat alone, '' if it is not known."""
+        """The name of the person who writes in a chat alone, '' for none; to be shown, never to be trusted."""
         sql = (
             "SELECT name FROM people LEFT JOIN chats USING (channel, sender)"
             " WHERE channel = ? AND ?2 IN (chats.chat, sender) ORDER BY chats.chat = ?2 DESC LIMIT 1"

@@ -46,7 +46,7 @@ class _People(ChannelAccess):
         await self._keeper.invited_by(self._channel, sender)
 
     def owners_chats(self) -> list[str]:
-        return [one.chat for one in self._keeper.owners_chats() if one.channel == self._channel]
+        return [one.chat for one in self._keeper.accounts.owners_chats() if one.channel == self._channel]
 
 
 class Gatekeeper:
@@ -101,10 +101,6 @@ class Gatekeeper:
         """Tells whether the owner alone reads what is said there."""
         return address.channel == TERMINAL or self.accounts.is_owners(address)
 
-    def owners_chats(self) -> list[Address]:
-        """The owner's private chats with the assistant, the most recent first."""
-        return self.accounts.owners_chats()
-
     def people_of(self, channel: str) -> ChannelAccess:
         return _People(self, channel)
 
@@ -138,21 +134,17 @@ class Gatekeeper:
 
     # --- who is let in -----------------------------------------------------------------------------------------------
 
-    def listed(self) -> list[str]:
-        """The linked, the listed, and those who ask, a line each."""
-        lines = [
-            _line(one.channel, one.sender, one.role, f"{one.name or 'no name'}, since {one.since:%Y-%m-%d}")
+    def people(self) -> list[dict[str, str]]:
+        """The linked, the listed, and those who ask, each of whom a `code` lets in."""
+        rows = [
+            (one.channel, one.sender, str(one.role), f"{one.name or 'no name'}, since {one.since:%Y-%m-%d}", "")
             for one in self.accounts.all()
         ]
         for channel, rules in self._rules.items():
-            lines += [_line(channel, one, "guest", "allow_from in config.toml") for one in sorted(rules.allow_from)]
-        waiting = self.accounts.requests()
-        if len(waiting) > LISTED:
-            lines.append(f"The last {LISTED} of {len(waiting)} who ask:")
-        for one in waiting[-LISTED:]:
-            how = f"{one.name or 'no name'}: /pair {shown(one.code)} lets them in"
-            lines.append(_line(one.address.channel, one.sender, "asks", how))
-        return lines
+            rows += [(channel, one, "guest", "allow_from in config.toml", "") for one in sorted(rules.allow_from)]
+        for one in self.accounts.requests()[-LISTED:]:
+            rows.append((one.address.channel, one.sender, "asks", one.name or "no name", shown(one.code)))
+        return [dict(zip(("channel", "sender", "role", "about", "code"), row, strict=True)) for row in rows]
 
     def remove(self, account: str, tx: Tx) -> str:
         """End what an account may do, with its jobs. Raises ConfigError."""
@@ -223,10 +215,6 @@ class Gatekeeper:
             return "elsewhere" if role == "owner" and inbound.is_mention else "refused"
         return "in" if inbound.is_mention or rules.groups == "all" else "overheard"
 
-    def name_of(self, address: Address) -> str:
-        """The name that the person of a chat goes by, '' for none; to be shown, never to be trusted."""
-        return self.accounts.name_of(address)
-
     def conversation_of(self, address: Address) -> Address | None:
         """The one conversation of the owner's chats; None for an address that has its own."""
         is_shared = self._shared and address.channel != TERMINAL and self.accounts.is_owners(address)
@@ -258,7 +246,7 @@ class Gatekeeper:
         channel, sender = inbound.address.channel, inbound.sender
         if not sender.startswith(UNVERIFIED) or self.role(channel, sender.removeprefix(UNVERIFIED)) is None:
             return False
-        elsewhere = (one for one in self.owners_chats() if one.channel != channel)
+        elsewhere = (one for one in self.accounts.owners_chats() if one.channel != channel)
         if not self.held.hold(tx, inbound, next(elsewhere, MAIN)):
             self._turn_away(inbound)
         return True
@@ -321,7 +309,7 @@ class Gatekeeper:
             who = f"{one_line(last.name, 64) or 'Somebody'} ({last.address.channel}, id {one_line(last.sender, 100)})"
             asks = f"{who} asks to be let in." if len(waiting) == 1 else f"{len(waiting)} ask to be let in, last {who}."
             how = f"“/pair {shown(last.code)}” lets them in as a guest; until then they are not read. /pair lists all."
-            tx.send(Outbound(next(iter(self.owners_chats()), MAIN), f"{asks} {how}"), is_news=False)
+            tx.send(Outbound(next(iter(self.accounts.owners_chats()), MAIN), f"{asks} {how}"), is_news=False)
 
     def _hint(self, inbound: Inbound, tx: Tx) -> None:
         """The owner alone hears why nothing happens."""
@@ -366,8 +354,11 @@ OVER = (
 )
 
 
-def _line(channel: str, sender: str, what: str, more: str) -> str:
-    return f"- {one_line(f'{channel}:{sender}', 100)}, {what}: {one_line(more, 200)}"
+def in_words(person: Mapping[str, str]) -> str:
+    """A line of /pair."""
+    how = f": /pair {person['code']} lets them in" if person["code"] else ""
+    name = one_line(f"{person['channel']}:{person['sender']}", 100)
+    return f"- {name}, {person['role']}: {one_line(person['about'] + how, 200)}"
 
 
 def _say(tx: Tx, inbound: Inbound, text: str) -> None:

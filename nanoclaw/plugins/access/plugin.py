@@ -117,19 +117,24 @@ class Access(Plugin):
         return None if inbound.role or inbound.address.channel == MAIN.channel else self.public.decide(inbound, tx)
 
     def owners_chats(self) -> Sequence[Address]:
-        return self.public.owners_chats()
+        return self.public.accounts.owners_chats()
 
     def conversation_of(self, address: Address) -> Address | None:
         return None if address.channel == MAIN.channel else self.public.conversation_of(address)
 
-    def _pair(self, said: Said, tx: Tx) -> str:
+    def _pair(self, said: Said, tx: Tx) -> str | Reply:
         from nanoclaw.plugins.access.accounts import code_in
+        from nanoclaw.plugins.access.gatekeeper import LISTED, in_words
 
         action, _, account = said.argument.partition(" ")
         if action == "remove":
             return self.public.remove(account.strip(), tx)
         if not said.argument:
-            return "\n".join(self.public.listed()) or f"Nobody yet: {start_command()} link CHANNEL links you."
+            people, nobody = self.public.people(), f"Nobody yet: {start_command()} link CHANNEL links you."
+            lines, asking = [in_words(one) for one in people], len(self.public.accounts.requests())
+            if asking > LISTED:
+                lines.insert(-LISTED, f"The last {LISTED} of {asking} who ask:")
+            return Reply("\n".join(lines) or nobody, {"people": people})
         code = code_in(said.argument)
         found = self.public.accounts.approve(tx, code) if code else None
         if found is None:

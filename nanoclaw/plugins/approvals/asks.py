@@ -144,7 +144,7 @@ class Asks(Asker):
         access, schedule, delegate = map(self._host.get, ("access", "schedule", "delegate"))
         own = delegate.home_of(about) if delegate else about
         own = schedule.target_of(own) if schedule else own
-        places = [own, MAIN, *(access.owners_chats() if access else ())]
+        places = [own, MAIN, *(access.accounts.owners_chats() if access else ())]
         return next((one for one in places if self._is_owners(one) and self._is_there(one)), None)
 
     def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:

@@ -127,7 +127,7 @@ class Messages(Plugin):
     def _named(self, target: Address) -> str:
         """A chat as the owner knows it. How people call themselves is shown, not trusted."""
         access = self._host.get("access")
-        name = one_line(access.name_of(target), 40) if access else ""
+        name = one_line(access.accounts.name_of(target), 40) if access else ""
         return f"{name} ({target})" if name else str(target)
 
     def _target(self, address: Address, to: str, role: str, files: Sequence[str]) -> Address:

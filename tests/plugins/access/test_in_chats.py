@@ -229,12 +229,12 @@ async def test_a_room_of_the_owners_that_others_come_into_is_no_place_to_ask_the
         hello = UserMessage("hello", chat.clock())
         await chat.home.deliver(Inbound(room, OWNER, "a", hello))
         assert await chat.answer() == "Hello."
-        assert chat.home.public("access").owners_chats() == [room]
+        assert chat.home.public("access").accounts.owners_chats() == [room]
         place = Address("telegram", str(Place("room", "", "99")))
         await chat.home.deliver(Inbound(place, "99", "b", hello, is_group=True))
-        assert chat.home.public("access").owners_chats() == []
+        assert chat.home.public("access").accounts.owners_chats() == []
         await chat.home.deliver(Inbound(room, OWNER, "c", hello))  # they left again
         assert await chat.answer() == "Alone."
-        assert chat.home.public("access").owners_chats() == [room]
+        assert chat.home.public("access").accounts.owners_chats() == [room]
 
     await story(tmp_path, play, Say("Hello."), Say("Alone."))
