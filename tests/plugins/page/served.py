@@ -72,7 +72,17 @@ class Browser:
     async def stream(self, last: str = "") -> AsyncIterator[Events]:
         async with self.client.stream("GET", "/api/stream", params={"last": last}, timeout=20) as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
-            yield Events(answer)
+            events = Events(answer)
+            if not last:
+                await events.until("afresh")
+            yield events
+
+    async def hears(self, key: str, text: str) -> list[dict[str, Any]]:
+        """Say something: the events of all browsers until a turn has ended."""
+        async with self.stream() as events:
+            await self.say(key, text)
+            await events.until("ended")
+        return events.seen
 
 
 class Events:

@@ -7,18 +7,20 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nanoclaw.commands.plugins import reply
+from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
 from nanoclaw.plugins.browse.chromium import executable, lack
 from nanoclaw.providers.scripted import Hang, call
 from nanoclaw.start.host import ConversationStore
 from tests.plugins.page.served import ON, Served, serving
-from tests.program import NOON
+from tests.program import NOON, HandClock
 
 NONE = lack("", os.environ["PATH"])
 pytestmark = [pytest.mark.live, pytest.mark.skipif(bool(NONE), reason=NONE)]
@@ -108,6 +110,7 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
         await page.get_by_text("half").wait_for()
         await page.get_by_label("Stop").click()
         await page.get_by_text("Interrupted").last.wait_for()
+        await say(page, "/jobs add task tomorrow at 9: look at the weather", "a task, is set")
         await page.get_by_label("This conversation").click()
         await check("the menu, and what was broken off")
         await page.keyboard.press("Escape")
@@ -122,9 +125,12 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
         await page.locator(".palette .label", has_text="/helpers").wait_for()
         await check("Ctrl-K")
         await page.keyboard.press("Escape")
-        for view in ("today", "knows", "house"):
+        for view, button in {"today": "", "knows": "Runs", "house": "Check everything"}.items():
             await page.goto(f"{served.url}/#/{view}")
             await page.locator(".card").first.wait_for()
+            if button:
+                await page.get_by_role("button", name=button).first.click()
+                await page.locator(".answer > :not(.quiet)").first.wait_for()
             await check(view)
         await page.goto(f"{served.url}/#/talk/{KEY}")
         await page.get_by_label("This conversation").click()
@@ -204,6 +210,33 @@ async def test_a_conversation_begins_in_a_project(tmp_path: Path) -> None:
             assert "Answer in Dutch." in str(served.model.requests[0].history)
             await page.locator(".menu").click()
             await page.locator("#side .about", has_text="bees").wait_for()
+
+
+async def test_today_is_where_one_begins_when_a_task_has_failed_and_tries_it_again(tmp_path: Path) -> None:
+    clock, steps = HandClock(), (ProviderRefused("no quota"), "It rains.")
+    async with serving(tmp_path, *steps, clock=clock) as served, opened(served, 390, "dark") as page:
+        page.on("dialog", lambda dialog: dialog.accept())
+        tick = served.app.public("schedule").loop.tick
+        await say(page, "/jobs add task tomorrow at 9: look at the weather", "a task, is set")
+        await say(page, "/jobs run 1", "besides its schedule")
+        clock.now += timedelta(seconds=10)
+        await tick(clock.now)
+        await page.get_by_text("no quota").last.wait_for()
+        await page.goto(f"{served.url}/?once-more")
+        failed = page.locator(".card", has=page.get_by_role("heading", name="Did not work"))
+        await failed.get_by_text("no quota").wait_for()
+        await failed.get_by_role("button", name="Retry").click()
+        await page.get_by_text("Runs as soon as").wait_for()
+        clock.now += timedelta(seconds=10)
+        await tick(clock.now)
+        await failed.wait_for(state="detached")
+        await page.get_by_role("link", name="It rains.").wait_for()
+        await page.goto(f"{served.url}/#/knows")
+        await page.get_by_role("button", name="Runs").click()
+        await page.locator(".answer", has_text="done (0 s, $0): It rains.").wait_for()
+        await page.goto(f"{served.url}/#/today")
+        await page.get_by_role("button", name="Undo").click()
+        await page.get_by_text("Nothing is planned.").wait_for()
 
 
 async def test_ctrl_k_finds_and_does_everything(tmp_path: Path) -> None:

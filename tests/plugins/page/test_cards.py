@@ -1,10 +1,11 @@
-"""The views Today, Knows and House: what they tell, and what their buttons do."""
+"""The views Today, Knows and House: what they are told, and what their buttons do; test_browser has how they look."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import CheckedCall, Outbound
 from nanoclaw.core.plugin import Ask, Plugin, Turn, Verdict
 from nanoclaw.providers.scripted import call
@@ -12,12 +13,12 @@ from tests.plugins.page.served import ON, Browser, serving
 from tests.program import MAIN
 
 
-async def cards(browser: Browser, view: str) -> dict[str, Any]:
-    return {card["title"]: card for card in (await browser.get(f"/api/view/{view}"))["cards"]}
+async def view(browser: Browser, name: str) -> dict[str, Any]:
+    return dict(await browser.get(f"/api/view/{name}"))
 
 
-async def do(browser: Browser, command: str) -> Any:
-    return await browser.client.post("/api/do", json={"command": command})
+async def do(browser: Browser, command: str, key: str = "") -> Any:
+    return await browser.client.post("/api/do", json={"command": command, "c": key})
 
 
 async def test_today_tells_what_is_due_and_done_and_its_buttons_change_it(tmp_path: Path) -> None:
@@ -25,23 +26,19 @@ async def test_today_tells_what_is_due_and_done_and_its_buttons_change_it(tmp_pa
         await browser.say("page:one", "remind me in 2 hours to water the plants")
         await events.until("item")  # what was said
         await events.until("item")
-        today = await cards(browser, "today")
-        (due,) = today["Due"]["rows"]
-        assert due["text"] == "water the plants"
-        assert due["about"].startswith("reminder · ")
-        (done,) = today["Done"]["rows"]
-        assert done["text"].startswith("set reminder 1 for ")
-        assert done["talk"] == "page:one"
-        assert "Today: $0 spent." in today["Cost"]["text"]
-        remove = next(act for act in due["acts"] if act["label"] == "Remove")
-        assert remove["asks"] == "Remove reminder 1?"
-        assert (await do(browser, remove["command"])).status_code == 200
-        assert (await cards(browser, "today"))["Due"]["rows"] == []
-        for text in ("remind me in 2 hours to water the plants", "/undo"):
-            await browser.say("page:one", text)
-            await events.until("item")
-            await events.until("item")
-        undone, *_ = (await cards(browser, "today"))["Done"]["rows"]
+        today = await view(browser, "today")
+        (due,) = today["jobs"]["data"]["jobs"]
+        assert (due["text"], due["kind"], today["runs"]["data"]["runs"]) == ("water the plants", "reminder", [])
+        (done,) = today["done"]
+        assert done["text"].startswith("set reminder 1 for ") and (done["talk"], done["undo"]) == ("page:one", True)
+        assert "Today: $0 spent." in today["budget"]["html"]
+        assert (await do(browser, "jobs remove 1")).status_code == 200
+        assert (await view(browser, "today"))["jobs"]["data"]["jobs"] == []
+        await browser.say("page:one", "remind me in 2 hours to water the plants")
+        await events.until("item")
+        await events.until("item")
+        assert "Removed: reminder 2" in (await do(browser, "undo", "page:one")).json()["html"]
+        undone, *_ = (await view(browser, "today"))["done"]
         assert undone["text"] == f"{done['text'].replace('1', '2', 1)} (undone)"
 
 
@@ -52,31 +49,37 @@ async def test_today_tells_what_waits_for_a_digest(tmp_path: Path) -> None:
     ):
         news = Outbound(MAIN, "It rings.", came=served.app.clock())
         await served.app.transactions.write(lambda tx: tx.send(news))
-        assert "It rings." in (await cards(browser, "today"))["Collected"]["text"]
+        assert "It rings." in (await view(browser, "today"))["inbox"]["html"]
 
 
 async def test_knows_keeps_a_fact_finds_it_and_renders_it_harmlessly(tmp_path: Path) -> None:
-    async with serving(tmp_path) as served, served.browser() as browser:
+    settings = f'{ON}[mcp.notes]\ncommand = "no-such-program"\n[plugins]\noff = ["todo"]\n'
+    async with serving(tmp_path, settings=settings) as served, served.browser() as browser:
         assert (await do(browser, "memory add --fact My dog is <img src=x onerror=alert(1)> Rex")).status_code == 200
-        knows = await cards(browser, "knows")
-        assert "Rex" in knows["What it remembers"]["text"]
-        assert "<img" not in knows["What it remembers"]["text"]
-        found = await do(browser, f"{knows['Notes and changes']['form']['command']} Rex")
-        assert "MEMORY.md" in found.json()["html"]
-        assert any(row["text"] == "weather" for row in knows["Skills"]["rows"])
+        knows = await view(browser, "knows")
+        assert "Rex" in knows["memory"]["html"] and "<img" not in knows["memory"]["html"]
+        assert "MEMORY.md" in (await do(browser, "search Rex")).json()["html"]
+        assert any(one["name"] == "weather" for one in knows["skills"]["data"]["skills"])
+        (server,) = (one for one in knows["findings"] if one["plugin"] == "mcp")
+        assert (server["name"], knows["plugins"]["off"]) == ("mcp notes", ["todo"]) and knows["plugins"]["on"]["page"]
+        assert [(one["channel"], one["role"]) for one in knows["people"]["data"]["people"]] == [("page", "owner")]
 
 
 async def test_house_tells_how_it_is_and_what_was_spent_by_day_model_and_origin(tmp_path: Path) -> None:
-    async with serving(tmp_path, "Hello.") as served, served.browser() as browser, browser.stream() as events:
-        assert (await cards(browser, "house"))["The last 30 days"]["plot"] == []
-        await browser.say("page:one", "hi")
-        await events.until("ended")
-        house = await cards(browser, "house")
-        assert any(row["text"].startswith("Workspace: ") for row in house["How it is"]["rows"])
-        plot = house["The last 30 days"]["plot"]
-        assert [size > 0 for _, size, _ in plot] == [False] * 29 + [True]
-        assert [row["text"] for row in house["The last 30 days"]["rows"]] == ["scripted/model", "person"]
-        assert "<table>" in house["What the model is sent"]["text"]
+    steps = ("Hello.", "hello", ProviderRefused("no quota"))
+    async with serving(tmp_path, *steps) as served, served.browser() as browser:
+        assert (await view(browser, "house"))["spent"]["plot"] == []
+        await browser.hears("page:one", "hi")
+        house = await view(browser, "house")
+        assert any(line.startswith("Workspace: ") for line in house["about"])
+        assert [size > 0 for _, size, _ in house["spent"]["plot"]] == [False] * 29 + [True]
+        assert [name for name, _ in house["spent"]["rows"]] == ["scripted/model", "person"]
+        assert "<table>" in house["context"]["html"]
+        assert [one["alive"] for one in house["channels"] if one["name"] == "page"] == [0]
+        assert "scripted/model answered in 0.0 s: “hello”" in (await do(browser, "test scripted/model")).json()["html"]
+        assert "no quota" in (await do(browser, "test scripted/model")).json()["error"]
+        findings = (await do(browser, "doctor")).json()["data"]["findings"]
+        assert {"name", "state", "text", "can_fix"} <= findings[0].keys()
 
 
 async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path: Path) -> None:
@@ -94,17 +97,14 @@ async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path:
     ):
         await browser.say("page:one", "write it")
         await events.until("paused")
-        first = (await browser.get("/api/view/today"))["cards"][0]
-        assert first["title"] == "Waits for your answer"
-        (asked,) = first["rows"]
-        assert asked["text"].startswith("Write it?")
-        assert [act["label"] for act in asked["acts"]] == ["Yes", "No"]
-        await do(browser, asked["acts"][0]["command"])
+        (asked,) = (await view(browser, "today"))["asked"]
+        assert asked["text"].startswith("Write it?") and asked["words"] == ["yes", "no"]
+        await do(browser, f"answer {asked['number']} yes")
         await events.until("ended")
         assert (served.app.settings.workspace / "a.txt").read_text() == "x"
         shown = (await browser.talk("page:one"))["items"]
         assert [one["kind"] for one in shown if "Write it?" in one.get("html", "")] == ["text"]
-        assert "Waits for your answer" not in await cards(browser, "today")
+        assert (await view(browser, "today"))["asked"] == []
         await browser.say("page:one", "once more")
         await events.until("paused")
         await browser.say("page:one", "yes")
@@ -120,8 +120,7 @@ async def test_only_the_commands_of_cards_and_the_views_that_there_are(tmp_path:
         assert (refused.status_code, refused.json()["error"]) == (400, "The page has no such button.")
         assert (await browser.client.get("/api/view/cellar")).status_code == 404
         wrong = await do(browser, "jobs remove 99")
-        assert wrong.status_code == 409
-        assert "99" in wrong.json()["error"]
+        assert wrong.status_code == 409 and "99" in wrong.json()["error"]
     async with serving(tmp_path) as served, served.browser(signed_in=False) as stranger:
         assert (await stranger.client.get("/api/view/today")).status_code == 401
 
@@ -135,5 +134,4 @@ async def test_what_code_answered_is_still_there_once_after_the_page_was_loaded_
         await events.until("ended")
         said, told, hi, hello = (await browser.talk("page:one"))["items"]
         assert [one["text"] for one in (said, hi)] == ["remind me in 2 hours to call mum", "hi"]
-        assert "a reminder, is set" in told["html"]
-        assert "Hello." in hello["html"]
+        assert "a reminder, is set" in told["html"] and "Hello." in hello["html"]

@@ -42,13 +42,10 @@ async def test_a_link_lets_one_browser_in_and_its_cookie_is_out_of_reach_of_scri
 async def test_who_is_signed_in_is_listed_and_signed_out_at_once(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, served.browser() as browser, served.browser() as other:
         async with other.stream() as events:
-            await events.until("afresh")
-            rows = {card["title"]: card for card in (await browser.get("/api/view/house"))["cards"]}["Who is let in"][
-                "rows"
-            ]
-            assert [row["acts"][0]["label"] for row in rows] == ["Sign out"] * 2
-            out = rows[0]["acts"][0]["command"]
-            assert (await browser.client.post("/api/do", json={"command": out})).status_code == 200
+            newest, own = (await browser.get("/api/view/house"))["browsers"]["data"]["browsers"]
+            assert (newest["id"], own["id"]) == (2, 1)
+            out = {"command": "web browser --revoke 2"}
+            assert (await browser.client.post("/api/do", json=out)).status_code == 200
             with pytest.raises(AssertionError, match="the stream has ended"):
                 await events.next()
         assert (await other.client.get("/api/talks")).status_code == 401
@@ -64,11 +61,8 @@ async def test_a_guest_sees_and_writes_one_conversation_and_nothing_else(tmp_pat
     async with serving(tmp_path, *steps, clock=clock) as served, served.browser() as own:
         (tmp_path / "workspace").mkdir(exist_ok=True)
         (tmp_path / "workspace" / "plan.txt").write_text("noon")
-        async with own.stream() as events:
-            await own.say("page:party", "When is the party?")
-            await events.until("ended")
-            await own.say("page:secret", "A secret")
-            await events.until("ended")
+        for key, text in {"page:party": "When is the party?", "page:secret": "A secret"}.items():
+            await own.hears(key, text)
         with pytest.raises(ConfigError, match="no conversation 'nowhere'"):
             await reply(served.app, "/web guest nowhere", as_json=False)
         link = str(json.loads(str(await reply(served.app, "/web guest page:party", as_json=True)))["url"])

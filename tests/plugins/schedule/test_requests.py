@@ -1,8 +1,6 @@
 """Messages that plainly ask for a reminder are answered by code, also where it has to ask for the time first."""
 
 import asyncio
-import os
-import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN
 from tests.examples import examples
+from tests.kills import dies_at, killed
 from tests.program import GUEST, MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, running
 from tests.time_words.phrases import expected, lines
 
@@ -241,7 +240,7 @@ async def test_without_the_schedule_the_model_gets_all(tmp_path: Path) -> None:
 def test_killed_at_any_statement_and_sent_again_there_is_one_job_and_one_reply(tmp_path: Path) -> None:
     for statement in range(1_000):
         root = tmp_path / str(statement)
-        died = killed(root, statement)
+        died = killed(_say(root, statement))
         made, told = asyncio.run(after(root))
         assert (made, told) == (1, 1), f"killed at statement {statement}"
         if not died:
@@ -249,26 +248,9 @@ def test_killed_at_any_statement_and_sent_again_there_is_one_job_and_one_reply(t
     assert 5 < statement < 999
 
 
-def killed(root: Path, statement: int) -> bool:
-    """True when the process died there."""
-    child = os.fork()
-    if not child:
-        try:
-            asyncio.run(_say(root, statement))
-        finally:
-            os._exit(0)
-    return bool(os.waitpid(child, 0)[1])
-
-
-async def _say(root: Path, left: int) -> None:
-    def count(sql: str) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
+async def _say(root: Path, statement: int) -> None:
     async with running(root, plugins=["schedule"]) as program:
-        program.app.store.db.set_trace_callback(count)
+        dies_at(statement)(program.app.store.db)
         await program.deliver(Inbound(MAIN, "me", "one", UserMessage(PIZZA, NOON)))
         program.app.store.db.set_trace_callback(None)
 

@@ -2,12 +2,15 @@
 
 import { cards } from "./cards.js";
 import { ask, make, newId, tell, when } from "./dom.js";
+import { house } from "./house.js";
+import { knows } from "./knows.js";
 import { palette } from "./palette.js";
 import { listen, start } from "./stream.js";
 import { talk } from "./talk.js";
+import { today, waits } from "./today.js";
 
 /** Views by the first word of the address: each is shown in an element, and returns what takes it away. */
-const views = { talk, today: cards("Today"), knows: cards("Knows"), house: cards("House") };
+const views = { talk, today: cards("Today", today), knows: cards("Knows", knows), house: cards("House", house) };
 
 const side = document.getElementById("side"), main = document.getElementById("main");
 const shade = document.getElementById("shade");
@@ -38,8 +41,7 @@ async function begin() {
   addEventListener("hashchange", show);
   addEventListener("keydown", keyed);
   await refresh();
-  const today = !only && !location.hash && (await ask("/api/view/today").catch(() => ({ cards: [] })));
-  if (today && today.cards.some((one) => one.title.startsWith("Waits"))) history.replaceState(null, "", "#/today");
+  if (!only && !location.hash && waits(await ask("/api/view/today").catch(() => ({})))) history.replaceState(null, "", "#/today");
   show();
 }
 

@@ -1,11 +1,15 @@
-// The views Today, Knows and House: cards that the server makes of what commands tell.
+// Views that are made of cards: what a card is made of, and what its buttons do.
 
 import { ask, make, tell, when } from "./dom.js";
-import { dress } from "./items.js";
+import { copy, dress } from "./items.js";
 import { listen } from "./stream.js";
 
-/** A view of the server's cards of that name. */
-export const cards = (title) => (main, _, { openSide }) => {
+/**
+ * A view with a title. `compose` makes its cards of what the server tells for it: { title, rows, html, form, acts, plot, empty }.
+ * A row has { text, about, acts, talk, more }: a conversation that it leads to, and lines to unfold. A button, of a row or a card,
+ * has { label, command, c, asks, show }: the conversation of the command, what is asked first, and what shows its answer below.
+ */
+export const cards = (title, compose) => (main, _, { openSide }) => {
   const log = make("div.cards", { tabindex: -1 });
   main.append(
     make("header.bar", {},
@@ -15,52 +19,67 @@ export const cards = (title) => (main, _, { openSide }) => {
   );
   let isGone = false, soon;
 
-  async function load() {
+  /** What somebody reads or writes just now stays: a field, an answer below a button, lines that are unfolded. */
+  const isInUse = () => log.contains(document.activeElement?.closest("input")) || log.querySelector("details[open], .answer:not(:empty)");
+
+  async function load(isAsked) {
     try {
       const found = await ask(`/api/view/${title.toLowerCase()}`);
-      if (!isGone && !log.contains(document.activeElement?.closest("input"))) log.replaceChildren(...found.cards.map(card));
+      if (!isGone && (isAsked || !isInUse())) log.replaceChildren(...compose(found).filter(Boolean).map(card));
     } catch (problem) {
       if (problem.status !== 401) tell(problem.message, "Try again", load);
     }
   }
 
-  async function act(command, question) {
-    if (question && !confirm(question)) return;
-    try {
-      const { html } = await ask("/api/do", { command });
-      await load();
-      return html;
-    } catch (problem) {
-      tell(problem.message);
-    }
+  function card(one) {
+    const { title: name, rows = [], acts = [] } = one, answer = make("div.answer", { role: "status" });
+    const parts = [make("h2", {}, name)];
+    if (one.plot?.length) parts.push(plot(one.plot), axis(one.plot));
+    if (one.html) parts.push(words(one.html));
+    if (rows.length) parts.push(list(rows));
+    if (one.empty && !rows.length && !one.html) parts.push(make("p.quiet", {}, one.empty));
+    if (acts.length) parts.push(make("p.acts-of-card", {}, ...acts.map((act) => button(act, answer))), answer);
+    if (one.form) parts.push(form(one.form));
+    return make("section.card", { "aria-label": name }, ...parts);
   }
 
-  function card(one) {
-    const parts = [make("h2", {}, one.title)];
-    if (one.plot.length) parts.push(plot(one.plot), axis(one.plot));
-    if (one.text) parts.push(words(one.text));
-    if (one.rows.length) parts.push(make("ul.rows", {}, ...one.rows.map(row)));
-    if (one.empty && !one.rows.length && !one.text) parts.push(make("p.quiet", {}, one.empty));
-    if (one.form) parts.push(form(one.form));
-    return make("section.card", {}, ...parts);
-  }
+  const list = (rows) => make("ul.rows", {}, ...rows.map(row));
 
   function row(one) {
     const said = one.text.split(/`+([^`]+)`+/).map((part, number) => (number % 2 ? make("code", {}, part) : part));
     const what = one.talk ? [make("a", { href: `#/talk/${encodeURIComponent(one.talk)}` }, ...said)] : said;
-    const button = (act_) => make("button", { type: "button", onclick: async (event) => {
-      event.target.disabled = true;
-      const answer = await act(act_.command, act_.asks);
-      event.target.disabled = false;
-      if (answer) told(answer);
-    } }, act_.label);
-    return make("li", {}, make("div.what", {}, ...what, one.about && make("span", {}, one.about)), ...one.acts.map(button));
+    const answer = make("div.answer", { role: "status" });
+    const more = one.more?.length > 1 && make("details", {}, make("summary", {}, one.more[0]), one.more.slice(1).join(", "));
+    return make("li", {}, make("div.what", {}, ...what, one.about && make("span", {}, one.about), more),
+      ...(one.acts || []).map((act) => button(act, answer)), answer);
+  }
+
+  function button(act, answer) {
+    const press = async ({ target }) => {
+      if (act.asks && !confirm(act.asks)) return;
+      if (act.copy) return copy(act.copy);
+      target.disabled = true;
+      if (act.show) answer.replaceChildren(make("p.quiet", {}, act.wait || "…"));
+      try {
+        const said = await ask("/api/do", { command: act.command, c: act.c });
+        if (act.show) answer.replaceChildren(act.show === true ? words(said.html) : list(act.show(said.data)));
+        else {
+          told(said.html);
+          await load(true);
+        }
+      } catch (problem) {
+        if (act.show) answer.replaceChildren(make("p.problem", {}, problem.message));
+        else tell(problem.message);
+      }
+      target.disabled = false;
+    };
+    return make("button", { type: "button", onclick: press }, act.label);
   }
 
   function form(one) {
     const id = `field-${one.command.replaceAll(" ", "-")}`;
     const field = make("input", { id, type: "text", required: true, autocomplete: "off" });
-    const answer = make("div.words", { role: "status" });
+    const answer = make("div.answer", { role: "status" });
     const send = async (event) => {
       event.preventDefault();
       const said = await ask("/api/do", { command: `${one.command} ${field.value}` }).catch((problem) => tell(problem.message));
@@ -69,7 +88,7 @@ export const cards = (title) => (main, _, { openSide }) => {
       if (one.stays) return answer.replaceChildren(words(said.html));
       field.blur();
       told(said.html);
-      await load();
+      await load(true);
     };
     return make("form", { onsubmit: send }, make("label", { for: id }, one.label), field, make("button", { type: "submit" }, one.button), answer);
   }
@@ -83,7 +102,7 @@ export const cards = (title) => (main, _, { openSide }) => {
   return () => {
     isGone = true;
     clearTimeout(soon);
-    if (typeof stop === "function") stop();
+    stop();
   };
 };
 

@@ -72,6 +72,13 @@ const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short
 export const clock = (iso) => time.format(new Date(iso));
 export const dayOf = (iso) => day.format(new Date(iso));
 
+/** "14:05" today, else with its day: "Sat 7 Mar, 07:00". */
+export function moment(iso) {
+  const then = new Date(iso), now = new Date(), year = then.getFullYear() === now.getFullYear() ? {} : { year: "numeric" };
+  if (then.toDateString() === now.toDateString()) return time.format(then);
+  return `${then.toLocaleDateString(undefined, { weekday: "short", day: "numeric", month: "short", ...year })}, ${time.format(then)}`;
+}
+
 /** "14:05" today, "3 Mar" before. */
 export function when(iso) {
   if (!iso) return "";
