@@ -7,7 +7,7 @@ import asyncio
 import base64
 import binascii
 import json
-import shlex
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -94,11 +94,10 @@ def source_of(server: str) -> str:
 
 
 async def output_of(server: str, result: Any) -> ToolOutput:
-    """A call's result. Structured content is added where the text doesn't have it."""
+    """A call's result. Structured content is for programs: it is shown where there is no text, which says the same."""
     text, images = await contents(server, result.content)
-    structured = result.structured_content
-    if structured is not None and not _says(text, structured):
-        text = "\n".join(filter(None, (text, json.dumps(structured, ensure_ascii=False))))
+    if not text and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
     if not text:
         text = "(a picture)" if images else "(it gave no text)"
     return ToolOutput(text, tuple(images), source_of(server), bool(result.is_error))
@@ -158,16 +157,6 @@ def _size(data: str) -> str:
     return f"{len(data) * 3 // 4 / 1000:,.0f} kB"
 
 
-def _says(text: str, structured: Any) -> bool:
-    """True where a text is the same as what is structured, or as its only value."""
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        said = text
-    only = next(iter(structured.values())) if isinstance(structured, dict) and len(structured) == 1 else structured
-    return bool(said in (structured, only) or (isinstance(only, str | int | float) and str(only) == text))
-
-
 async def asked(connection: Connection, said: str, now: datetime) -> Reply | UserMessage:
     """The question to the model that a prompt makes, or what is wrong with the words. Raises ToolError."""
     name, _, words = said.strip().partition(" ")
@@ -181,7 +170,9 @@ async def asked(connection: Connection, said: str, now: datetime) -> Reply | Use
         listed = "\n".join(f"- `{_usage(connection.name, one)}`: {one.description}" for one in prompts)
         unknown = "" if name in ("?", "") else f"{connection.name} has no prompt {name!r}. "
         return Reply(f"{unknown}Its prompts:\n{listed}" if listed else f"{connection.name} has no prompts.")
-    arguments = _arguments(words, prompt)
+    # in their order, quoted where one has spaces; the last takes the rest
+    parts, last = ["".join(one) for one in re.findall(r'"([^"]*)"|(\S+)', words)], max(0, len(prompt.arguments) - 1)
+    arguments = dict(zip(prompt.arguments, [*parts[:last], *filter(None, [" ".join(parts[last:])])], strict=False))
     lacking = [one for one in prompt.required if not arguments.get(one)]
     if lacking:
         return Reply(f"It needs {' and '.join(lacking)}: {_usage(connection.name, prompt)}")
@@ -207,20 +198,3 @@ async def asked(connection: Connection, said: str, now: datetime) -> Reply | Use
 def _usage(server: str, prompt: ListedPrompt) -> str:
     names = (one if one in prompt.required else f"[{one}]" for one in prompt.arguments)
     return " ".join((f"/{server}:{prompt.name}", *names))
-
-
-def _arguments(words: str, prompt: ListedPrompt) -> dict[str, str]:
-    """Words in the order of the arguments, the last of which takes the rest; or name=value, quoted where it has
-    spaces."""
-    names = prompt.arguments
-    if not names:
-        return {}
-    try:
-        parts = shlex.split(words)
-    except ValueError:
-        parts = words.split()
-    if parts and all(part.partition("=")[0] in names and "=" in part for part in parts):
-        return {name: value for name, _, value in (part.partition("=") for part in parts)}
-    first, rest = parts[: len(names) - 1], parts[len(names) - 1 :]
-    given = [*first, *([" ".join(rest)] if rest else [])]
-    return dict(zip(names, given, strict=False))

@@ -77,8 +77,6 @@ class Connection:
         """`kept` are the listings of all servers."""
         self.name, self.settings, self.host, self._kept = name, settings, host, kept
         self.listing: ServerListing = kept.of(name)
-        self.last_error = kept.error(name)
-        """The reason why another process could not connect last time, '' if it could."""
         self.state: State = "not started"
         self.error = ""
         self.about = ""
@@ -97,6 +95,11 @@ class Connection:
         self._last_words: list[str] = []
         self._changes = asyncio.Lock()
         self._noise = 0
+
+    @property
+    def last_error(self) -> str:
+        """The reason why it could not be connected when that was last tried, '' if it could."""
+        return self._kept.error(self.name)
 
     def only_reads(self, tool: str) -> bool:
         return any(fnmatchcase(tool, glob) for glob in self.settings.reads)

@@ -151,6 +151,15 @@ def _depth(value: Any, level: int = 0) -> int:
 # --- kept over restarts ----------------------------------------------------------------------------------------------
 
 
+def object_of(path: Path) -> dict[str, Any]:
+    """The object in a file of JSON, {} for one that cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 class KeptListings:
     """The listings of all servers in one file: what was offered last, and what went wrong. A file that cannot be read
     is none."""
@@ -161,11 +170,7 @@ class KeptListings:
 
     def read(self) -> None:
         """Take up what another hand changed."""
-        try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            found = {}
-        self._all: dict[str, Any] = found if isinstance(found, dict) else {}
+        self._all = object_of(self._path)
 
     def of(self, server: str) -> ServerListing:
         try:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.plugins.mcp.listing import object_of
 from nanoclaw.plugins.mcp.sdk import client_half
 from nanoclaw.redaction import Redactor
 
@@ -34,27 +35,17 @@ class TokenFile:
 
     async def get_tokens(self) -> OAuthToken | None:
         found = self._read().get("tokens")
-        return self._hidden(OAuthToken.model_validate(found)) if found else None
-
-    def _hidden(self, tokens: OAuthToken) -> OAuthToken:
-        """The tokens, which are hidden everywhere from now on."""
-        self._redact.add(tokens.access_token, tokens.refresh_token or "")
-        return tokens
+        return OAuthToken.model_validate(found) if found else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._write(tokens=self._hidden(tokens).model_dump(mode="json", exclude_none=True))
+        self._write(tokens=tokens.model_dump(mode="json", exclude_none=True))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         found = self._read().get("client")
-        return self._hidden_client(OAuthClientInformationFull.model_validate(found)) if found else None
-
-    def _hidden_client(self, client: OAuthClientInformationFull) -> OAuthClientInformationFull:
-        """The registration, whose secret shows nowhere from now on."""
-        self._redact.add(client.client_secret or "")
-        return client
+        return OAuthClientInformationFull.model_validate(found) if found else None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._write(client=self._hidden_client(client_info).model_dump(mode="json", exclude_none=True))
+        self._write(client=client_info.model_dump(mode="json", exclude_none=True))
 
     def port(self) -> int:
         """The port of the address that was registered, 0 for none."""
@@ -66,16 +57,19 @@ class TokenFile:
         return bool(self._read().get("tokens"))
 
     def _read(self) -> dict[str, Any]:
-        try:
-            found = json.loads(self.path.read_text())
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        """All of it, whose secrets are hidden everywhere from now on."""
+        return self._hidden(object_of(self.path))
 
     def _write(self, **fields: Any) -> None:
+        kept = self._hidden({**self._read(), **fields})
         self.path.touch(mode=0o600, exist_ok=True)
         self.path.chmod(0o600)
-        write_atomically(self.path, json.dumps({**self._read(), **fields}), mode=0o600)
+        write_atomically(self.path, json.dumps(kept), mode=0o600)
+
+    def _hidden(self, kept: dict[str, Any]) -> dict[str, Any]:
+        given = {**kept.get("client", {}), **kept.get("tokens", {})}
+        self._redact.add(*(given.get(name) or "" for name in ("access_token", "refresh_token", "client_secret")))
+        return kept
 
 
 def provider(connection: Connection) -> Any:

@@ -101,16 +101,10 @@ class Servers:
 
     def important(self) -> list[str]:
         """Lines for the owner at a start: the servers that could not be reached when they were last tried."""
-        if not self._on:
-            return []
-        from nanoclaw.plugins.mcp.listing import KeptListings
-
-        kept = KeptListings(self._host.home / "servers.json")
-        errors = {name: kept.error(name) for name in self._on}
         return [
-            f"MCP server {name} was not available when it was last tried: {error}"
-            for name, error in errors.items()
-            if error
+            f"MCP server {name} was not available when it was last tried: {one.last_error}"
+            for name, one in self.connections().items()
+            if one.last_error
         ]
 
     def named(self, server: str) -> Connection:

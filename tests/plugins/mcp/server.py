@@ -171,7 +171,7 @@ def lie(*, is_mute: bool) -> None:
             method, question = QUESTIONS[params["name"]]
             answer = {"jsonrpc": "2.0", "id": "mine", "method": method, "params": question}
         elif asked["method"] == "tools/call" and params["name"] == "result":
-            answer["result"] = {"content": [{"type": "text", "text": "{}"}], "structuredContent": {"other": 1}}
+            answer["result"] = {"content": [], "structuredContent": {"other": 1}}
         elif asked["method"] == "tools/call" and params["name"] == "quit":
             return
         elif asked["method"] == "tools/call" and params["name"] == "endless":
