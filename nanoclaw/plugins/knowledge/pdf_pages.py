@@ -71,22 +71,20 @@ def main() -> None:
 
 
 def _read(content: bytes) -> Sequence[str]:
-    import pypdfium2
+    from nanoclaw.documents.pdf import opened, words_of_page
 
     try:
-        document = pypdfium2.PdfDocument(content)
-    except Exception as error:
-        is_closed = "password" in str(error).casefold()
-        return "needs a password" if is_closed else "is damaged, or no PDF"
+        document = opened(content)
+    except RuntimeError:
+        return "is damaged, or no PDF"
+    if document is None:
+        return "needs a password"
     pages, left = list[str](), CHARACTERS
     for number in range(min(len(document), PAGES)):
         try:
-            page = document[number]
-            text = page.get_textpage().get_text_bounded()[:left]
-            page.close()
-        except Exception:  # one page; the others may be well
+            text = words_of_page(document, number)[:left]
+        except RuntimeError:  # the other pages may be well
             text = ""
-        text = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
         pages.append(text)
         left -= len(text)
     return pages if any(map(str.strip, pages)) else "has no text in it: it may be a scan"
