@@ -84,8 +84,7 @@ def _read(file: BinaryIO, suffix: str, text: Text, say: Say) -> None:
     elif bare.startswith(b"{\\rtf"):
         raise Unreadable("is in the RTF format, which cannot be read here. Save it as .docx or .txt.")
     elif bare.startswith((b"<!doctype html", b"<html")) or suffix in (".html", ".htm", ".xhtml"):
-        from nanoclaw.net.charset import decoded
-        from nanoclaw.net.words import words_of
+        from nanoclaw.net.charset import decoded, words_of
 
         say({"kind": "web page"})
         text.write(words_of(decoded(file.read(LARGEST_PAGE_BYTES))))

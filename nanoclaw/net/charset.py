@@ -1,13 +1,10 @@
-"""The characters of a page, whatever its server says of them."""
+"""The characters of a page, whatever its server says of them, and the words of HTML."""
 
 from __future__ import annotations
 
 import codecs
+import html
 import re
-
-_HEAD_BYTES = 2_048
-_SAMPLE_BYTES = 10_000
-_STATEFUL = ("iso2022", "hz", "utf-16", "utf-32")
 
 
 def decoded(body: bytes, kind: str = "") -> str:
@@ -16,9 +13,11 @@ def decoded(body: bytes, kind: str = "") -> str:
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
-    head = body[:_HEAD_BYTES]
+    head = body[:2_048]
     declared = [name for found in (_named(kind), _named(head.decode("latin-1"))) if (name := _known(found))]
-    if declared and declared[0].startswith(_STATEFUL):  # their bytes may be plain ASCII to look at
+    if declared and declared[0].startswith(
+        ("iso2022", "hz", "utf-16", "utf-32")
+    ):  # their bytes may be plain ASCII to look at
         return body.decode(declared[0], "replace")
     for name in ("utf-8", *declared):
         try:
@@ -54,5 +53,19 @@ def _likely(body: bytes) -> str:
         from charset_normalizer import from_bytes
     except ImportError:
         return ""
-    best = from_bytes(body[:_SAMPLE_BYTES]).best()
+    best = from_bytes(body[:10_000]).best()
     return best.encoding if best else ""
+
+
+def words_of(page: str) -> str:
+    """The text of HTML that is to be read."""
+    page = without_scripts(page)
+    page = re.sub(r"(?i)<(?:br|/?(?:p|div|li|tr|h[1-6]|section|article|ul|ol|table|title))\b[^<>]*>", "\n", page)
+    text = html.unescape(re.sub(r"<[A-Za-z/!][^<>]*>", " ", page))
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def without_scripts(page: str) -> str:
+    """HTML without scripts, styles and comments, which change without any news in them."""
+    return re.sub(r"(?is)<(script|style|noscript|template|svg)\b[^<>]*>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", " ", page)

@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
-from nanoclaw.net.charset import decoded
+from nanoclaw.net.charset import decoded, words_of
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, public_addresses, shown
-from nanoclaw.net.words import words_of
 
 if TYPE_CHECKING:
     import ssl

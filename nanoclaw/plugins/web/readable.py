@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urljoin
 
 from nanoclaw.installation import install_command
-from nanoclaw.net.words import without_scripts, words_of
+from nanoclaw.net.charset import without_scripts, words_of
 
 LARGEST = 500_000
 """Characters of HTML, without its scripts, that are laid out as Markdown: half a second, of the worst page three.

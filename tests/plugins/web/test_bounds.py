@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.messages import Address
+from nanoclaw.net.charset import words_of
 from nanoclaw.net.page import _tls
-from nanoclaw.net.words import words_of
 from nanoclaw.plugins.web import contents, fetching
 from nanoclaw.plugins.web.passages import fitting
 from nanoclaw.plugins.web.readable import readable
