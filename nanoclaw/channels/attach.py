@@ -110,7 +110,7 @@ def question(message: str | None, piped: str) -> str:
 
 
 class LineEnded(StoreError):
-    """The process that answered has ended. For `seconds` another one is about to take its place."""
+    """The end of a line: nobody answers there any more. For `seconds` another one is about to take its place."""
 
     def __init__(self, text: str, seconds: float = 0.0) -> None:
         super().__init__(text)
@@ -153,7 +153,7 @@ class Link:
 
     def ended(self) -> LineEnded:
         who = f"process {self.hello['pid']}" if "pid" in self.hello else "the other nanoclaw"
-        return LineEnded(f"{who}, which was answering, has ended")
+        return LineEnded(self.hello.get("lost") or f"{who}, which was answering, has ended")
 
 
 def encoded(frame: dict[str, Any]) -> bytes:

@@ -182,7 +182,7 @@ class TerminalChat:
                     if self._relay is None and (is_late or not isinstance(error, StoreBusy)):
                         raise
                     if is_late or not isinstance(error, StoreBusy):
-                        self._tell(f"{self._gone}, and this terminal cannot continue on its own yet: {error}")
+                        self._tell(f"{self._gone}, and nobody can answer yet: {error}")
                         seconds = _TRY_AGAIN_SECONDS
                 if self._relay is None:
                     await pause(seconds)

@@ -46,7 +46,7 @@ async def attached(url: str, token: str, session: str, seen: int) -> AsyncIterat
             raise StoreBusy(str(hello["refused"]))
         near, own = socket.socketpair()
         link = Link(near)
-        link.hello = hello
+        link.hello = {**hello, "lost": f"the connection to {urlsplit(url).netloc} was lost"}
         reader, writer = await asyncio.open_unix_connection(sock=own, limit=2 * LONGEST)
         ways = [asyncio.create_task(_up(reader, far)), asyncio.create_task(_down(far, writer))]
         try:
