@@ -23,7 +23,9 @@ WITHDRAW_SECONDS = 3.0
 
 
 class BotChannel:
-    """One bot; `api` makes its requests. A channel of it is a `LiveScreen`."""
+    """One bot; `api` makes its requests. A channel of it is a `LiveScreen`. `sign` stands before its name."""
+
+    sign = "@"
 
     def __init__(self, api: Any, hints: Hints) -> None:
         self._api, self.hints = api, hints
@@ -36,7 +38,7 @@ class BotChannel:
     async def check(self) -> str:
         """The name of the bot whose token it is. Raises ChannelError."""
         try:
-            return f"@{await self.login()}"
+            return self.sign + await self.login()
         finally:
             await self.aclose()
 
@@ -72,7 +74,9 @@ class BotChannel:
 
 
 class Untried(BotChannel):
-    """A bot at a platform that nobody could try it on: a finding of doctor says so."""
+    """A number at a platform that nobody could try it on: a finding of doctor says so."""
+
+    sign = ""
 
     @property
     def proof(self) -> tuple[bool, str]:

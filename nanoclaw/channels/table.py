@@ -63,12 +63,13 @@ def _table(config: Config, name: str, spec: ChannelSpec, table: Any) -> ChannelT
 
 
 def incomplete(config: Config) -> Iterator[str]:
-    """A sentence for each chat app whose table lacks its main key."""
+    """A sentence for each chat app whose table lacks its main key, or that hears nothing without another table."""
     for name, table in tables(config).items():
-        if table.is_configured or not table.spec.settings:
-            continue
         key, secrets = table.lacks, table.spec.secrets
-        if any(one not in secrets for one in table.table):
+        if table.is_configured:
+            if table.spec.needs_page and config.get("page") is None:
+                yield f"{config.file}: without a table [page] nothing can come from {name}: add one, even empty."
+        elif table.spec.settings and any(one not in secrets for one in table.table):
             secret = f" (or {secret_variable(name, key)} to secrets.env)" if key in secrets else ""
             yield (
                 f"{config.file}: [channels.{name}] lacks {key}, so {name} is not served: add it{secret}, or take the "

@@ -17,7 +17,6 @@ from nanoclaw.redaction import Redactor, smells_of_secret
 Deliver = Callable[[Inbound], Awaitable[None]]
 """Passes a message on; returns once it is stored, so that the platform may be told "received"."""
 
-
 Ids = Annotated[tuple[str, ...], int]
 """A setting with a list of stable ids, which may also be written as numbers: 555 is "555"."""
 
@@ -137,7 +136,6 @@ class ChannelAccess:
 
     async def invited_by(self, sender: str) -> None:
         """A stranger invites the assistant, perhaps to ask to be let in."""
-        return
 
     def owners_chats(self) -> Sequence[str]:
         """Chats that the owner has alone with the assistant."""
@@ -195,6 +193,8 @@ class ChannelSpec(NamedTuple):
     link: LinkHelp | None = None
     is_tried: bool = False
     """Its channel `Proves` that the platform can be trusted about senders: `nanoclaw link` tests it."""
+    needs_page: bool = False
+    """What people write comes through the server of [page]."""
 
 
 def secret_variable(channel: str, key: str) -> str:

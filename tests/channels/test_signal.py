@@ -56,7 +56,8 @@ class OnSignal:
         raise NotImplementedError
 
     def shown(self, who: str) -> list[Shown]:
-        mine = [one for one in self.server.sent if one.get("recipient") == [self.id_of(who)]]
+        to = [self.id_of(who)]
+        mine = [one for one in self.server.sent if one.get("recipient") == to]
         return [Shown(str(one["timestamp"]), one.get("message", ""), tuple(one["files"])) for one in mine]
 
     async def changed(self) -> None:

@@ -57,9 +57,9 @@ class OnWhatsapp:
         raise NotImplementedError
 
     def shown(self, who: str) -> list[Shown]:
-        found = []
+        found, id = [], self.id_of(who)
         for one in self.server.sent:
-            if one["to"] == self.id_of(who):
+            if one["to"] == id:
                 part = one[one["type"]]
                 files = (self.server.files[part["id"]],) if "id" in part else ()
                 found.append(Shown(one["wamid"], part.get("body") or part.get("caption", ""), files))
@@ -107,7 +107,7 @@ class TestWhatsapp(Contract):
 
 async def test_only_what_whatsapp_signed_is_taken_and_its_question_answered(tmp_path: Path) -> None:
     async with serving() as there, scene(there, tmp_path, "Here.") as here, httpx.AsyncClient(trust_env=False) as other:
-        page, body = there.server.page, there.server.last[-1]
+        page, body = there.server.page, there.server.last
         assert (await other.post(page, content=body)).status_code == 401
         signature = there.server.signed(body + b" ")
         assert (await other.post(page, content=body, headers=signature)).status_code == 401
@@ -117,6 +117,19 @@ async def test_only_what_whatsapp_signed_is_taken_and_its_question_answered(tmp_
         assert (await other.get(page, params={**asked, "hub.verify_token": "x"})).status_code == 403
         assert (await other.get(page, params={**asked, "hub.challenge": "<b>"})).status_code == 403
         await here.answer(ANNA, "hello", "Here.")
+
+
+async def test_what_cannot_be_stored_comes_again_until_it_can(tmp_path: Path) -> None:
+    async with serving() as there, scene(there, tmp_path, "With oats?") as here:
+        database = here.program.app.transactions.store.db
+        await here.rests()
+        there.server.refused = 0
+        database.execute("PRAGMA query_only = 1")
+        await here.says(ANNA, "buy milk")
+        await here.until(lambda: there.server.refused == 503, "it is refused")
+        database.execute("PRAGMA query_only = 0")
+        await here.sees(ANNA, "With oats?")
+        assert here.asked() == ["buy milk"]
 
 
 async def test_who_waits_sees_that_their_message_was_seen_and_that_it_writes(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ KINDS = {
 
 class WhatsappServer:
     """`sent` is what the number sent; `errors` are answers (status, error) to the next requests. `page` is the address
-    to which it delivers."""
+    to which it delivers, `refused` the last status with which that was not taken."""
 
     def __init__(self, page: str) -> None:
         self.page = page
@@ -34,8 +34,9 @@ class WhatsappServer:
         self.files: dict[str, bytes] = {}
         self.people: dict[str, str] = {}
         self.numbers, self.port = count(1), 0
-        self.last: list[bytes] = []
-        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+        self.last, self.refused = b"", 0
+        self._waiting: list[Any] = []
+        self._has_news = asyncio.Event()
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self._telling: asyncio.Task[None] | None = None
@@ -57,11 +58,16 @@ class WhatsappServer:
         self.deliver({"object": "whatsapp_business_account", "entry": [{"id": "1", "changes": [change]}]})
 
     def deliver(self, delivery: Any) -> None:
-        self.last.append(json.dumps(delivery).encode())
-        self._waiting.put_nowait(self.last[-1])
+        """Tell it soon; many changes that wait come as one delivery."""
+        self.last = json.dumps(delivery).encode()
+        if _is_whole(delivery) and self._waiting and _is_whole(self._waiting[-1]):
+            self._waiting[-1]["entry"] += delivery["entry"]
+        else:
+            self._waiting.append(delivery)
+        self._has_news.set()
 
     def repeat(self) -> None:
-        self._waiting.put_nowait(self.last[-1])
+        self.deliver(json.loads(self.last))
 
     def signed(self, body: bytes) -> dict[str, str]:
         return {"x-hub-signature-256": f"sha256={hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()}"}
@@ -97,12 +103,18 @@ class WhatsappServer:
         """Deliver in order, each again until it is taken."""
         async with httpx.AsyncClient(trust_env=False) as client:
             while True:
-                body = await self._waiting.get()
+                await self._has_news.wait()
+                if not self._waiting:
+                    self._has_news.clear()
+                    continue
+                body = json.dumps(self._waiting.pop(0)).encode()
                 while True:
                     try:
                         answer = await client.post(self.page, content=body, headers=self.signed(body))
                         if answer.status_code == 200:
                             break
+                        self.refused = answer.status_code
+                        self.notify()
                     except httpx.HTTPError:
                         pass
                     await asyncio.sleep(AGAIN_SECONDS)
@@ -153,6 +165,10 @@ class WhatsappServer:
         id = f"wamid.{next(self.numbers)}"
         (self.signs if kind == "reaction" else self.sent).append({**said, "wamid": id})
         return {"messaging_product": "whatsapp", "contacts": [{"wa_id": said["to"]}], "messages": [{"id": id}]}
+
+
+def _is_whole(delivery: Any) -> bool:
+    return isinstance(delivery, dict) and isinstance(delivery.get("entry"), list)
 
 
 def _refusal(status: int, error: dict[str, Any]) -> web.Response:

@@ -60,12 +60,8 @@ class Signal(Untried):
         finally:
             self._newest.save()
 
-    async def check(self) -> str:
-        """The account, if signal-cli knows it. Raises ChannelError."""
-        try:
-            return next(iter(await self._who()))
-        finally:
-            await self.aclose()
+    async def login(self) -> str:
+        return (await self._who())[0]
 
     async def _who(self) -> list[str]:
         """The number and the id of the account."""

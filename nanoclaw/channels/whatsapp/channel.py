@@ -21,7 +21,7 @@ from nanoclaw.channels.whatsapp.settings import WhatsappSettings
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints
 from nanoclaw.core.errors import ChannelError, StoreError
 from nanoclaw.core.events import Event, Queued
-from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import RouteAnswer
 
 LENGTH, CAPTION = 4_096, 1_024
@@ -71,10 +71,6 @@ class Whatsapp(Untried):
     async def login(self) -> str:
         return await self._api.number()
 
-    async def check(self) -> str:
-        """The telephone number. Raises ChannelError."""
-        return (await super().check()).removeprefix("@")
-
     def routes(self) -> Mapping[str, RouteAnswer]:
         """Paths of the page's server where WhatsApp asks and delivers."""
         return {f"GET /channels/{self.name}": self._verify, f"POST /channels/{self.name}": self._receive}
@@ -101,6 +97,7 @@ class Whatsapp(Untried):
             delivery = table(json.loads(body))
         except (ValueError, RecursionError):
             delivery = {}
+        said = list[Inbound]()
         for value in events.values(delivery, self._settings.number_id):
             for failure in events.failures(value):
                 log_skipped("WhatsApp", f"a message did not arrive: {failure}")
@@ -112,11 +109,13 @@ class Whatsapp(Untried):
                     log_skipped("WhatsApp", error)
                     continue
                 if inbound:
-                    try:
-                        await self._deliver(inbound)
-                    except StoreError as error:
-                        return 503, str(error)
-                    remember(self._latest, inbound.address.chat, inbound.external_id)
+                    said.append(inbound)
+        try:
+            await asyncio.gather(*map(self._deliver, said))  # in order, and many of them in one COMMIT
+        except StoreError as error:
+            return 503, str(error)
+        for inbound in said:
+            remember(self._latest, inbound.address.chat, inbound.external_id)
         return 200, ""
 
     # --- out ---------------------------------------------------------------------------------------------------------

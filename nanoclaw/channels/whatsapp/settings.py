@@ -38,4 +38,4 @@ Run this again while the gateway runs. This channel was tested by the documentat
 )
 
 _KEYS = ("token", "app_secret", "number_id")
-SPEC = ChannelSpec(make, WhatsappSettings, needed=_KEYS, secrets=_KEYS, ids="numbers", link=LINK)
+SPEC = ChannelSpec(make, WhatsappSettings, needed=_KEYS, secrets=_KEYS, ids="numbers", link=LINK, needs_page=True)

@@ -86,14 +86,10 @@ def _in_short(event: str, text: str) -> str:
     if not isinstance(data, Mapping):
         return text
     about: Any = next((data[one] for one in _SUBJECTS if isinstance(data.get(one), Mapping)), {})
-    told = [
-        event,
-        _word(data, "action"),
-        _word(data.get("repository"), "full_name"),
-        _word(data.get("sender"), "login"),
-    ]
+    heads = ((data, "action"), (data.get("repository"), "full_name"), (data.get("sender"), "login"))
+    told = " ".join(filter(None, (event, *(_word(one, key) for one, key in heads))))
     words = (_word(one, key) for one in (data, about) for key in _TEXTS)
-    return "\n".join(dict.fromkeys(filter(None, (" ".join(filter(None, told)), *words)))) or text
+    return "\n".join(dict.fromkeys(filter(None, (told, *words)))) or text
 
 
 _SUBJECTS = ("issue", "pull_request", "release", "workflow_run", "head_commit", "comment", "data")

@@ -16,7 +16,7 @@ from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import PathError, open_again, open_parent_for_writing
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
-from nanoclaw.core.plugin import Command, Draft, Hears, Host, Plugin, Reply, RouteAnswer, Said, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Finding, Hears, Host, Plugin, Reply, RouteAnswer, Said, Turn, Tx
 
 TERMINAL, MAIN = "terminal", Address("terminal", "main")
 LISTS = ("allow_from", "allow_groups", "send_to")
@@ -77,6 +77,10 @@ class Send(Plugin):
     def routes(self) -> Mapping[str, RouteAnswer]:
         return {"POST /hooks/{name}": self._receive} if self._hooks else {}
 
+    async def check(self, deep: bool) -> Iterable[Finding]:
+        told = "without a table [page] nothing can come to [hooks]: add one, even empty"
+        return [Finding(False, told, "hooks")] if self._hooks and self._host.setting("page") is None else []
+
     async def run(self) -> None:
         """Only a process that serves delivers."""
         self._delivers = True
@@ -110,7 +114,6 @@ class Send(Plugin):
 
     def _target(self, to: str) -> Address:
         """The chat that is meant; without words about it the one in which the owner spoke last. Raises ConfigError."""
-
         if not to:
             chats = self._host.records.owners_chats(20)
             return next((one for one in chats if one.channel == TERMINAL or self._host.channel(one.channel)), MAIN)
