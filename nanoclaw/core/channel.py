@@ -194,7 +194,7 @@ class ChannelSpec(NamedTuple):
     is_tried: bool = False
     """Its channel `Proves` that the platform can be trusted about senders: `nanoclaw link` tests it."""
     needs_page: bool = False
-    """What people write comes through the server of [page]."""
+    """Messages come through the server of [page]."""
 
 
 def secret_variable(channel: str, key: str) -> str:
