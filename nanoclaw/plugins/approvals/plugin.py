@@ -15,7 +15,7 @@ from nanoclaw.plugins.approvals.asks import LOOK_SECONDS
 from nanoclaw.plugins.approvals.extents import EXTENT_WORDS
 from nanoclaw.plugins.approvals.grants import ELEVATED, OwnerGrants
 from nanoclaw.plugins.approvals.permissions import Permissions, ToolRules
-from nanoclaw.plugins.approvals.questions import OwnerQuestions
+from nanoclaw.plugins.approvals.questions import NOTED, OwnerQuestions
 
 STALE_DAYS = 30
 """From then on a grant is named as a stale one."""
@@ -79,7 +79,7 @@ class Approvals(Plugin):
         self._questions.expire()
         said = self._questions.match_answer(tx, inbound)
         tx.after(self._changed.set)
-        return Reply(said, is_news=False) if said else None
+        return Reply("" if said == NOTED else said, is_news=False) if said else None  # what it was about goes on
 
     def _said(self, said: Said, tx: Tx, word: str = "") -> str:
         """Take an answer that names its question, or that only one can mean. `word` is that of /yes and /no."""

@@ -15,6 +15,7 @@ from nanoclaw.yes_no import yes_or_no
 
 KEPT, ANOTHER = "#0", "(with another message, which follows)"
 """Answers that stand for the message that was kept last, and for none."""
+NOTED = "OK."
 
 
 class OwnerQuestions(Asks):
@@ -39,7 +40,7 @@ class OwnerQuestions(Asks):
             return f"Question {number} (“{named(question)}”) wants {wanted}: {commands(question)}."
         if question.ask.options:
             self.note(number, answer)
-            return f"OK: “{answer}”." if answer in question.ask.options else "OK."
+            return f"OK: “{answer}”." if answer in question.ask.options else NOTED
         if not self._may_answer(question, place):
             return f"Question {number} was asked in {question.place}: answer it there, or in a terminal."
         self.note(number, "no" if answer == "no" else "yes")
@@ -123,8 +124,7 @@ class OwnerQuestions(Asks):
     def _in_reach(self, place: Address) -> list[Question]:
         """The open questions that were asked there, or about what goes on in its conversation."""
         home = self._conversation(place)
-        asked = self.open()
-        return [one for one in asked if place in self._shown(one) or self._conversation(one.about) == home]
+        return [one for one in self.open() if place in self._shown(one) or self._conversation(one.about) == home]
 
     def _is_last_said(self, question: Question, place: Address) -> bool:
         """Tells whether nothing was sent there since it was asked there, except itself again, and no turn begun."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import OwnersAnswer, ToolResult
 from nanoclaw.core.plugin import Ask, Refuse, Turn, Verdict
-from nanoclaw.plugins.schedule.requests import NOT_A_TIME, STILL_OPEN, is_persons
+from nanoclaw.plugins.schedule.requests import NOT_A_TIME, STILL_OPEN, dated, is_late, is_persons, reply_words
 from nanoclaw.time_words import At, Reading, TimeWordsError, Unclear, briefly, phrases, read, read_known, same, upcoming
 from nanoclaw.yes_no import yes_or_no
 
@@ -20,20 +20,21 @@ SECONDS, MOST_OPTIONS, MESSAGES = 3600.0, 6, 3
 """So long a question is open; so many of the person's last messages are looked at for the words of a time."""
 
 
-def judge(when: str, turn: Turn, zone: str, *, is_by_code: bool = False, is_task: bool = False) -> Verdict:
-    """Ask before a reminder is set for `when`, also about a model's time that the person didn't say. None: nothing."""
-    now, question = turn.now(), f"When is “{when}”?" if when else "When shall I remind you?"
+def judge(when: str, turn: Turn, zone: str, *, language: str = "", is_task: bool = False) -> Verdict:
+    """Ask before a reminder is set, by code in the `language` of the request, or for a model's time that the person
+    didn't say. None: nothing."""
+    now, texts = turn.now(), reply_words(language) or {"when": "When is “{}”?", "no_time": "When shall I remind you?"}
+    question = texts["when" if when else "no_time"].format(when)
     try:
         heard = read(when, now, zone) if when else None
     except TimeWordsError:  # which the tool says, too
         return None
-    if isinstance(heard, Unclear | None):
-        question = heard.question if isinstance(heard, Unclear) and not heard.readings else question
-        options = _options(when, now, zone)
+    if language or isinstance(heard, Unclear | None):
+        if isinstance(heard, Unclear) and not heard.readings and not reply_words(language):
+            question = heard.question
+        options = list(_options(when, now, zone, language))
     else:
-        later = read_known(when, now + timedelta(hours=12), zone)  # "wake me at 7", in the evening
-        may_be = (heard, later) if is_by_code else _if_not_said(heard, turn, zone, is_task=is_task)
-        options = list(dict.fromkeys(_label(one, now, zone) for one in may_be if isinstance(one, Reading)))
+        options = [_label(one, now, zone) for one in _if_not_said(heard, turn, zone, is_task=is_task)]
         if len(options) == 1:
             question, options = f"I read “{when}” as this time. Is it right?", [*options, NO]
     if options and (turn.role != "owner" or turn.is_group):  # the question would be the owner's
@@ -41,29 +42,33 @@ def judge(when: str, turn: Turn, zone: str, *, is_by_code: bool = False, is_task
     return Ask(question, tuple(options), seconds=SECONDS, is_free=True) if options else None
 
 
-def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str) -> str:
+def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str, language: str) -> str:
     """The time that the person chose, in words with one meaning. Raises ScheduleError, a sentence for the model."""
     said, heard = answer.text.removeprefix(TODAY), read_known(when, now, zone)
-    may_be = heard.readings if isinstance(heard, Unclear) else ()
     if yes_or_no(said) is False:
         raise ScheduleError("The answer was no, so nothing was set.")
     if answer.by != "owner":
         open_still = f" {heard.question}" if isinstance(heard, Unclear) else ""
         raise ScheduleError(f"Nothing was set, as nobody said which time it should be: “{when}”.{open_still}")
-    labels = [one for one in _options(when, now, zone) if _names(said, one, now, zone)]
-    for words in [*(labels if len(labels) == 1 else []), f"{when} {said}", f"{said} {when}", said]:
-        found = None if words.isdecimal() else read_known(words.removeprefix(TODAY), now, zone)
-        if isinstance(found, Unclear) and len(found.readings) > 1 and not may_be:
+    options = _options(when, now, zone, language)
+    named = [words for words in options.values() if _names(said, words, now, zone)]
+    if answer.text in options or len(named) == 1:
+        return options.get(answer.text) or named[0]
+    may_be = heard.readings if isinstance(heard, Unclear) else ()
+    moved = _moved(when, said, now, zone, language)
+    for words in filter(None, (f"{when} {said}".strip(), f"{said} {when}".strip(), moved, said)):
+        found = [] if words.isdecimal() else _readings(words, now, zone, language)
+        is_new = words in (moved, said) or not may_be
+        if len(found) > 1 and is_new:
             raise ScheduleError(f"{STILL_OPEN}{words}”. Nothing was set yet: add it with these words.")
-        is_one = words == said or not may_be or any(same(found, one) for one in may_be)
-        if isinstance(found, Reading) and is_one:
-            return words.removeprefix(TODAY)
+        if found and (is_new or any(same(found[0], one) for one in may_be)):
+            return words
     raise ScheduleError(f"{NOT_A_TIME} “{answer.text}”, which names no time. Nothing was set.")
 
 
 def _names(said: str, label: str, now: datetime, zone: str) -> bool:
     """True for "wednesday 25" or "tomorrow", said the day before, of "Wed 25 Nov 2026, 09:00"."""
-    parts, label = label.casefold().replace(",", "").split(), label.removeprefix(TODAY)
+    parts = label.casefold().replace(",", "").split()
     if all(any(word.startswith(part) for part in parts) for word in said.casefold().replace(",", "").split()):
         return True
     words = f"{said} {label.rpartition(' ')[2]}"
@@ -72,25 +77,44 @@ def _names(said: str, label: str, now: datetime, zone: str) -> bool:
     return is_clear and same(at_noon, read_known(label, now, zone))
 
 
-def _options(when: str, now: datetime, zone: str) -> list[str]:
-    """Each time that is offered, in words that mean it and nothing else."""
-    found = _readings(when, now, zone)
+def _moved(when: str, said: str, now: datetime, zone: str, language: str) -> str:
+    """The words "tomorrow at 9" for "at 9" where "tomorrow at 8:15" was asked about; '' for words of another day."""
+    parts, blank = (when.split(), " ") if " " in when else (list(when), "")
+
+    def days(words: str) -> set[date]:
+        return {one.when.date() for one in _readings(words, now, zone, language) if isinstance(one, At)}
+
+    kept = (part for end in range(len(parts) + 1) for part in (parts[:end], parts[len(parts) - end :]))
+    each = [f"{blank.join(part)} {said}".strip() for part in kept] if days(when) else []
+    return next((words for words in each if not words.isdecimal() and days(words) == days(when)), "")
+
+
+def _options(when: str, now: datetime, zone: str, language: str = "") -> dict[str, str]:
+    """Each time that is offered, as it is shown, with words that mean it and nothing else."""
+    found = [(one, "") for one in _readings(when, now, zone, language)]
     for time in () if found else USUAL if when else AT_ANY_TIME:
-        found += _readings(f"{when} {time}", now, zone)
-    labels = {_label(one, now, zone): one for one in sorted(found, key=lambda one: upcoming(one, now))}
-    is_clear = (said for said, one in labels.items() if same(read_known(said.removeprefix(TODAY), now, zone), one))
-    return list(is_clear)[:MOST_OPTIONS]
+        found += [(one, f"{when} {time}") for one in _readings(f"{when} {time}", now, zone)]
+    options = dict[str, str]()
+    for one, words in sorted(found, key=lambda pair: upcoming(pair[0], now)):
+        if same(read_known(meant := briefly(one, now, zone), now, zone), one) and len(options) < MOST_OPTIONS:
+            options.setdefault(_label(one, now, zone, language, words), meant)
+    return options
 
 
-def _readings(words: str, now: datetime, zone: str) -> list[Reading]:
-    """All that some words may mean."""
+def _readings(words: str, now: datetime, zone: str, language: str = "") -> list[Reading]:
+    """All that some words may mean; in a request that code has read also what `is_late` knows of."""
     heard = read_known(words, now, zone)
-    return list(heard.readings) if isinstance(heard, Unclear) else [heard] if heard else []
+    if isinstance(heard, Unclear | None):
+        return list(heard.readings) if heard else []
+    is_twice = language and is_late(words, heard, language, now, zone)  # "wake me at 7", in the evening
+    return [heard, *_readings(words, now + timedelta(hours=12), zone)] if is_twice else [heard]
 
 
-def _label(reading: Reading, now: datetime, zone: str) -> str:
-    is_today = isinstance(reading, At) and reading.when.date() == now.astimezone(reading.when.tzinfo).date()
-    return f"{TODAY if is_today else ''}{briefly(reading, now, zone)}"
+def _label(one: Reading, now: datetime, zone: str, language: str = "", words: str = "") -> str:
+    is_today = isinstance(one, At) and one.when.date() == now.astimezone(one.when.tzinfo).date()
+    if (texts := reply_words(language)) and (isinstance(one, At) or words):
+        return f"{texts['today'] * is_today}{dated(texts, one.when, zone)}" if isinstance(one, At) else words
+    return f"{TODAY if is_today else ''}{briefly(one, now, zone)}"
 
 
 def _if_not_said(heard: Reading, turn: Turn, zone: str, *, is_task: bool) -> tuple[Reading, ...]:

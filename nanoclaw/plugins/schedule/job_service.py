@@ -24,8 +24,7 @@ from nanoclaw.plugins.schedule.tables import CHANNEL
 
 LONGEST_TEXT = 4_000
 MOST_JOBS, LISTED, RUNS = 10_000, 100, 20
-MOST_OF_ONE_CONVERSATION = 20
-"""Jobs that somebody may have who may only make them for the own conversation."""
+MOST_OF_ONE_CONVERSATION = 20  # jobs of somebody who may only make them for the own conversation
 _NAG = re.compile(r"(.+?)(?:\s*[x×*]\s*(\d{1,3})|\s+(\d{1,3})\s+times)?", re.IGNORECASE)
 NAG_TIMES, MOST_NAGS = 6, 100
 
@@ -81,17 +80,9 @@ class JobService:
                 raise ScheduleError(f"Nothing was set yet. {heard.question}")
         schedule, rule, zone, anchor = _stored(heard, zone, now)
         due = time_words.upcoming(heard, now).astimezone(UTC)
-        job = rows.insert(
-            tx,
-            Job(
-                *(asked.kind, asked.text.strip(), asked.when, schedule, rule, zone, anchor, target, creator, due),
-                on_miss=asked.on_miss,
-                nag_seconds=nag_seconds,
-                nag_times=nag_times,
-                may_schedule=asked.may_schedule,
-                plans=asked.plans,
-            ),
-        )
+        job = Job(asked.kind, asked.text.strip(), asked.when, schedule, rule, zone, anchor, target, creator, due)
+        job = job._replace(on_miss=asked.on_miss, may_schedule=asked.may_schedule, plans=asked.plans)
+        job = rows.insert(tx, job._replace(nag_seconds=nag_seconds, nag_times=nag_times))
         tx.after(self.loop.changed)
         note = f" ({heard.note})" if heard.note else ""
         nags = f", and again every {nag_seconds // 60} min up to {nag_times} times" if nag_times else ""
@@ -100,8 +91,7 @@ class JobService:
         return job, f"{made}{note}{nags}. “{job.short}”"
 
     def _check(self, asked: JobRequest, target: Address) -> None:
-        text = asked.text.strip()
-        if not text:
+        if not (text := asked.text.strip()):
             raise ScheduleError(NO_TEXT)
         if len(text) > LONGEST_TEXT:
             raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} is the limit.")
@@ -172,7 +162,11 @@ class JobService:
     def upcoming(self, id_: int, count: int) -> str:
         """The next times of a job, a line each."""
         job, now = self.job(id_), self._host.now()
-        times = upcoming(job.reading, now, count)
+        times, reading, after = list[datetime](), job.reading, now.astimezone(UTC)
+        while (
+            len(times) < (1 if job.schedule == "at" else count) and (after := time_words.upcoming(reading, after)) > now
+        ):
+            times.append(after)
         lines = (f"- {time_words.in_words(when, now, job.zone)}" for when in times)
         return "\n".join(lines) or "It does not come again."
 
@@ -278,17 +272,6 @@ def time_refusals() -> Iterator[None]:
         raise ScheduleError(str(error)) from None
 
 
-def upcoming(reading: time_words.Reading, now: datetime, count: int) -> list[datetime]:
-    now = now.astimezone(UTC)
-    if isinstance(reading, time_words.At):
-        return [reading.when] if reading.when > now else []
-    found = []
-    for _ in range(count):
-        now = time_words.upcoming(reading, now)
-        found.append(now)
-    return found
-
-
 def _stored(heard: time_words.Reading, zone: str, now: datetime) -> tuple[Repeat, str, str, datetime]:
     """Columns in which a reading is stored: kind of schedule, rule, zone, anchor."""
     match heard:
@@ -312,9 +295,7 @@ def _nag(asked: JobRequest) -> tuple[int, int]:
     span = length(found[1]) if found else None
     times = int(found[2] or found[3] or NAG_TIMES) if found else 0
     if span is None or span < timedelta(minutes=1) or not 0 < times <= MOST_NAGS:
-        raise ScheduleError(
-            f"Not a way to nag: {asked.nag!r}. Write it like '10m x6': every 10 minutes, up to 6 times."
-        )
+        raise ScheduleError(f"Not a way to nag: {asked.nag!r}. Write it like '10m x6': every 10 minutes, 6 times.")
     return int(span.total_seconds()), times
 
 

@@ -19,8 +19,7 @@ Repeat = Literal["at", "every", "cron"]
 OnMiss = Literal["once", "skip"]
 JobState = Literal["active", "paused", "done", "removed"]
 
-OPEN_FOR = timedelta(days=7)
-"""The time in which a reminder can be answered, unless it nags."""
+OPEN_FOR = timedelta(days=7)  # so long a reminder can be answered, unless it nags
 
 
 class Job(NamedTuple):
@@ -119,13 +118,11 @@ class Jobs:
 
     def get(self, id_: int) -> Job | None:
         """None for an unknown one and for one that was removed."""
-        found = self._jobs("id = ? AND state <> 'removed'", id_)
-        return found[0] if found else None
+        return next(iter(self._jobs("id = ? AND state <> 'removed'", id_)), None)
 
     def removed(self, id_: int) -> Job | None:
         """One that was removed and can be brought back."""
-        found = self._jobs("id = ? AND state = 'removed' AND removed_from IS NOT NULL", id_)
-        return found[0] if found else None
+        return next(iter(self._jobs("id = ? AND state = 'removed' AND removed_from IS NOT NULL", id_)), None)
 
     def all(self, limit: int = -1, target: Address | None = None) -> list[Job]:
         """Those that are not over, of one conversation or of all, the next one first."""
@@ -138,8 +135,7 @@ class Jobs:
 
     def last(self, job: int) -> Occurrence | None:
         """The newest occurrence that has fired, or failed to."""
-        found = self._occurrences("job = ? AND state <> 'planned' ORDER BY due DESC LIMIT 1", job)
-        return found[0] if found else None
+        return next(iter(self._occurrences("job = ? AND state <> 'planned' ORDER BY due DESC LIMIT 1", job)), None)
 
     def runs(self, job: int | None, limit: int) -> list[tuple[Occurrence, Job]]:
         """The newest runs of a task, or of all tasks."""

@@ -175,13 +175,9 @@ class JobLoop:
         firings = [firing for _, firing in fired]
         numbers = ", ".join(str(one.job.id) for one in firings)
         is_late = any(time_words.late(one.late) for one in firings)  # then its text says so
-        outbound = Outbound(
-            dues[0].job.target,
-            reminders.compose(firings),
-            buttons=reminders.buttons(firings),
-            at=None if is_late else firings[0].due.astimezone(now.tzinfo),
-        )
-        rows.set_message(tx, [row for row, _ in fired], tx.send(outbound, f"Due: reminder {numbers}."))
+        at = None if is_late else firings[0].due.astimezone(now.tzinfo)
+        told = Outbound(dues[0].job.target, reminders.compose(firings), buttons=reminders.buttons(firings), at=at)
+        rows.set_message(tx, [row for row, _ in fired], tx.send(told, f"Due: reminder {numbers}."))
 
     async def _may_run(self, job: Job) -> bool:
         """False for a job of somebody who may not talk to the assistant any more; it is paused."""

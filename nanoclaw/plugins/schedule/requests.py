@@ -14,8 +14,7 @@ from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolCall,
 from nanoclaw.core.plugin import Turn
 from nanoclaw.plugins.schedule.tables import BY_CODE
 
-LONGEST = 240
-"""Characters; whoever writes more wants more than a reminder."""
+LONGEST = 240  # characters; whoever writes more wants more than a reminder
 
 _STEMS = {
     "en": "remi remn remo reme remai rmi wake get~me~up timer countdown alarm forget "
@@ -76,13 +75,10 @@ class _Way(NamedTuple):
 
 def may_ask(inbound: Inbound) -> bool:
     """True for a person's own new words alone, nothing forwarded or attached, which have a stem of a request."""
-    message = inbound.message
-    if inbound.is_group and not inbound.is_mention:
-        return False
+    message, is_to_us = inbound.message, inbound.is_mention or not inbound.is_group
     others = message.outside or inbound.attachments or inbound.quoted or inbound.quote or inbound.is_edit
-    if message.origin != "person" or others or message.text.startswith("/"):
-        return False
-    return bool(_languages(" ".join(message.text.split())))
+    is_own = message.origin == "person" and not (others or message.text.startswith("/"))
+    return is_to_us and is_own and bool(_languages(" ".join(message.text.split())))
 
 
 def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMessage | None:
@@ -137,22 +133,32 @@ def said_back(language: str, words: str, number: int, heard: Any, now: datetime,
     """The sentence that a reminder is set, in the language of these words for its time; '' in English and for none."""
     from nanoclaw import time_words
 
-    spoken = time_words.spoken_in(words) if language else []
-    data = _all()[language if language in spoken else spoken[0]] if spoken else {}
-    if not (reply := data.get("reply")):
+    spoken_in = time_words.spoken_in(words) if language else []
+    language = language if language in spoken_in else "".join(spoken_in[:1])
+    if not (reply := reply_words(language)):
         return ""
-    due = time_words.upcoming(heard, now).astimezone(time_words.zone_named(zone))
+    due = time_words.upcoming(heard, now)
     units, names = iter(reply["units"].split()), ("second", "minute", "hour", "day")
     forms = {name: (next(units), next(units)) for name in names}
     counted = re.findall(r"(\d+) (second|minute|hour|day)", time_words.distance(time_words.apart(due, now)))
     length = " ".join(reply["count"].format(number, forms[unit][number != "1"]) for number, unit in counted)
-    when = reply["date"].format(
-        *(reply["weekdays"].split()[due.weekday()], due.day, due.month, due.year),
-        f"{due:{'%H:%M:%S' if due.second else '%H:%M'}} {zone}",
-        data["in"].format(length),
-    )
-    repeats = not isinstance(heard, time_words.At)
-    return str(reply["set"].format(number, reply["again"].format(words, when) if repeats else when))
+    when = dated(reply, due, zone, f" {zone}", _all()[language]["in"].format(length))
+    when = when if isinstance(heard, time_words.At) else reply["again"].format(words, when)
+    return str(reply["set"].format(number, when))
+
+
+def reply_words(language: str) -> dict[str, str]:
+    """The texts of code's replies and questions; {} in English."""
+    return dict(_all().get(language, {}).get("reply", {}))
+
+
+def dated(reply: dict[str, str], due: datetime, zone: str, after: str = "", length: str = "") -> str:
+    from nanoclaw import time_words
+
+    due = due.astimezone(time_words.zone_named(zone))
+    day = reply["weekdays"].split()[due.weekday()], due.day, due.month, due.year
+    time = f"{due:{'%H:%M:%S' if due.second else '%H:%M'}}"
+    return reply["date"].format(*day, time + after, length).rstrip(" ,，、")
 
 
 def _languages(said: str) -> list[str]:
@@ -192,11 +198,11 @@ def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, z
     before = words.tail.sub("", parts.get("before", "")).rstrip(" ,，、")
     if span := parts.get("span"):
         when = words.span.format(span.replace("-", " "))
-        if not text and words.span.endswith("{}") and _reading(when, words, now, zone) is None:
+        if not text and words.span.endswith("{}") and _reading(when, words.language, now, zone) is None:
             when, text = time_words.split(when, now, zone, way.to) or (when, text)
             is_last = True
     elif rest:
-        lead, is_clear = way.to.match(rest), isinstance(_reading(before, words, now, zone), time_words.Reading)
+        lead, is_clear = way.to.match(rest), isinstance(_reading(before, words.language, now, zone), time_words.Reading)
         when, text, is_last = ("", "", True) if is_clear else _split(rest, way, words, now, zone)
         if not text:
             is_vague = not lead and words.language not in ("zh", "ja")
@@ -206,11 +212,13 @@ def _understood(found: re.Match[str], way: _Way, words: _Words, now: datetime, z
         when = f"{before} {when}".strip()
     else:
         when = parts["when"]
-    reading, text = _reading(when, words, now, zone), text.strip(" .,;:!：，、。").removeprefix("- ").strip()
+    reading, text = _reading(when, words.language, now, zone), text.strip(" .,;:!：，、。").removeprefix("- ").strip()
     is_more = _is_open(text, is_last, words, now, zone) if text else not way.label
     if is_more or (when and reading is None):
         return None
-    is_open = not isinstance(reading, time_words.Reading) or (way.early and _is_late(when, reading, words, now, zone))
+    is_open = not isinstance(reading, time_words.Reading) or (
+        way.early and is_late(when, reading, words.language, now, zone)
+    )
     return Asked(when, text or way.label, words.language, is_open)
 
 
@@ -230,11 +238,11 @@ def _split(rest: str, way: _Way, words: _Words, now: datetime, zone: str) -> tup
     return parts[0].strip(" ,"), parts[1], text_first
 
 
-def _reading(when: str, words: _Words, now: datetime, zone: str) -> Any:
+def _reading(when: str, language: str, now: datetime, zone: str) -> Any:
     """None for words that name no time to come."""
     from nanoclaw import time_words
 
-    return None if when.isdecimal() or not when else time_words.read_known(when, now, zone, words.language)
+    return None if when.isdecimal() or not when else time_words.read_known(when, now, zone, language)
 
 
 def _is_open(text: str, is_last: bool, words: _Words, now: datetime, zone: str) -> bool:
@@ -246,12 +254,12 @@ def _is_open(text: str, is_last: bool, words: _Words, now: datetime, zone: str) 
     return (is_last and bool(words.clause.search(text))) or time_words.mentions(text, now, zone)
 
 
-def _is_late(when: str, reading: Any, words: _Words, now: datetime, zone: str) -> bool:
+def is_late(when: str, reading: Any, language: str, now: datetime, zone: str) -> bool:
     """True for somebody who is woken at seven, in the evening: the next time that a clock's face shows it."""
     from nanoclaw import time_words
 
     half_a_day = timedelta(hours=12)
-    later, same = (_reading(when, words, now + after, zone) for after in (half_a_day, timedelta(minutes=1)))
+    later, same = (_reading(when, language, now + after, zone) for after in (half_a_day, timedelta(minutes=1)))
     if not (isinstance(reading, time_words.At) and isinstance(later, time_words.At) and same == reading):
         return False
     return reading.when.hour >= 12 and time_words.apart(later.when, reading.when) == half_a_day

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-CHANNEL = "job"
-"""The channel of the conversations in which tasks run; their chat is the job's number."""
+CHANNEL, REHEARSAL = "job", "rehearsal"
+"""Channels of the conversations in which tasks run, whose chat is the job's number, and in which jobs are played."""
 
-REHEARSAL = "rehearsal"
-"""The channel of the conversations in which jobs are played."""
-
-BY_CODE = "request-"
-"""Begins the id of a call that code makes in the model's place; the language follows."""
-
-EVERYWHERE = frozenset({"person", "job", "heartbeat", "helper"})
-"""Profiles that see the jobs of all conversations; any other has those of its own."""
+BY_CODE = "request-"  # begins the id of a call that code makes in the model's place; the language follows
+EVERYWHERE = frozenset({"person", "job", "heartbeat", "helper"})  # they see all jobs; other profiles those of their own
 
 CHANGED, REMOVED = "job change", "job removal"
 """Kinds of effects that made no job; one that did is a "job". Jobs made and removed can be undone."""

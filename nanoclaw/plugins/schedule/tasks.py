@@ -14,8 +14,7 @@ from nanoclaw.plugins.schedule.jobs import Due, Job, Jobs, JobState, Occurrence
 from nanoclaw.plugins.schedule.tables import CHANNEL
 from nanoclaw.silence_token import spoken
 
-BACK_OFF = tuple(timedelta(seconds=seconds) for seconds in (30, 60, 300, 900, 3600))
-"""Pauses after the first, second … failure of a task in a row; the last one from then on."""
+BACK_OFF = tuple(timedelta(seconds=seconds) for seconds in (30, 60, 300, 900, 3600))  # after each failure in a row
 TELL_AT, PAUSE_AT = 2, 10
 
 

@@ -47,8 +47,9 @@ def cron_tool(host: Host) -> Tool:
             if not text or not (when or context.answer):
                 raise ToolError("add needs when and text. Nothing was set.")
             sort: Kind = "reminder" if kind == "reminder" else "task"
-            meant = asking.chosen(when or "", context.answer, host.now(), whole.zone) if context.answer else ""
+            now, given = host.now(), context.answer
             language, plans = context.call.partition(BY_CODE)[2][:2], kind == "task_with_plan"
+            meant = asking.chosen(when or "", given, now, whole.zone, language) if given else ""
             asked = JobRequest(when or "", text, sort, meant, on_miss, nag or "", language=language, plans=plans)
             maker = job.creator if job else creator(host, context.address, context.sender)
             made, said = await context.write(lambda tx: service.add(tx, asked, target, maker))
@@ -67,9 +68,9 @@ def cron_tool(host: Host) -> Tool:
             return None
         from nanoclaw.plugins.schedule import asking
 
-        is_by_code, is_task = call.id.startswith(BY_CODE), given.get("kind", "reminder") != "reminder"
+        language, is_task = call.id.partition(BY_CODE)[2][:2], given.get("kind", "reminder") != "reminder"
         when, zone = str(given.get("when") or ""), host.get("schedule").zone
-        return asking.judge(when, turn, zone, is_by_code=is_by_code, is_task=is_task)
+        return asking.judge(when, turn, zone, language=language, is_task=is_task)
 
     example = ToolExample(
         "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}

@@ -94,8 +94,7 @@ async def test_other_words_reach_the_model_and_are_no_yes(tmp_path: Path, words:
     model = ScriptedProvider(present(), WRITE, present("1. Remove a"), "Well?")
     async with running(tmp_path, model) as program:
         await program.ask("/plan Tidy up")
-        assert await program.ask(words) == "OK."
-        assert (await program.answer()).startswith("The plan:\n\n1. Remove a\n\n")
+        assert (await program.ask(words)).startswith("The plan:\n\n1. Remove a\n\n")
         told, refused = results(program.history)
         assert f"“{words}”" in told.text and told.is_error and refused.is_error
         await program.ask("yes")

@@ -257,8 +257,7 @@ async def test_a_quote_answers_it_after_other_things_were_said(tmp_path: Path) -
         await program.app.delivery.flush("terminal")
         (platform_id,) = program.rows("SELECT platform_id FROM outbox WHERE text LIKE 'Which colour?%'")[0]
         await program.say("the one of the garage", quoted=platform_id)
-        assert await program.answer() == "OK."
-        await program.answer()
+        assert await program.answer() == "As you like."
         assert said(program) == ["The person answered in words of their own: the one of the garage"]
 
 
