@@ -27,16 +27,9 @@ SECONDS = 8.0
 """Time limit for one document; what was read until then is used."""
 
 TYPES = {
-    ".png": "image/png",
+    **{f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "heic", "avif")},
     ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".bmp": "image/bmp",
     ".tif": "image/tiff",
-    ".tiff": "image/tiff",
-    ".heic": "image/heic",
-    ".avif": "image/avif",
     ".svg": "image/svg+xml",
     ".pdf": "application/pdf",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -51,6 +44,7 @@ TYPES = {
     ".html": "text/html",
     ".htm": "text/html",
     ".json": "application/json",
+    **{f".{kind}": f"audio/{kind}" for kind in ("ogg", "oga", "opus", "mp3", "wav", "m4a", "aac", "flac", "amr")},
 }
 """MIME types of files that people attach, by suffix; a system's own list may lack half of them."""
 

@@ -18,7 +18,7 @@ def extract_files(text: str) -> tuple[str, tuple[Attachment, ...]]:
     """The text with the path of each existing file replaced by `[its name]`, and the files.
 
     Pictures count by any path; documents by a whole one only, as a terminal writes it, since people who talk about
-    "todo.md" mean the file in the workspace.
+    "todo.md" mean the file in the workspace; a recording only alone, since it is what they say.
     """
     if len(text) > _CHARACTERS:
         return text, ()
@@ -31,7 +31,7 @@ def extract_files(text: str) -> tuple[str, tuple[Attachment, ...]]:
         spelling = quoted or re.sub(r"\\(.)", r"\1", word[3])
         bare = spelling if quoted else spelling.rstrip("?!.,;:)")
         file = _file(bare)
-        if file is None:
+        if file is None or file.mime.startswith("audio/"):
             return word[0]
         if file not in found:
             found.append(file)

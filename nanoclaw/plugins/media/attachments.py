@@ -73,6 +73,8 @@ class Attachments:
         except NanoclawError as error:
             remark = f"{shown} came with the message but is not here: {error}"
             return Resolved(None, remark, problem=f"{shown} was not accepted: {error}")
+        if file.path and kept.mime.startswith("audio/") and inbound.message.text.strip() in ("", f"[{file.name}]"):
+            kept = kept._replace(is_voice=True)  # a recording that is handed over alone is what they say
         if kept.is_voice:
             return await self._heard(kept)
         where = "" if file.path or is_guests else f"{kept.name} is kept as {self._folder.relative(Path(kept.path))}"

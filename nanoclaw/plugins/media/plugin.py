@@ -122,10 +122,8 @@ class Media(Plugin):
             found = await asyncio.to_thread(contents.read, files, reading, is_guests=is_guests)
         finally:
             stopped.set()  # when this is cancelled, the thread is not, and ends by itself
-        for problem in found.problems:
-            self._host.show(inbound.address, Notice(problem, is_failure=True))
-        for cut in found.cuts:
-            self._host.show(inbound.address, Notice(cut))
+        for notice in (*(Notice(one, is_failure=True) for one in found.problems), *map(Notice, found.cuts)):
+            self._host.show(inbound.address, notice)
         if found.images and (blind := self._blind(turn)):
             await self._tell_blind(inbound, turn, blind)
         if spoken := "\n\n".join(one.words for one in resolved if one.words):
@@ -137,10 +135,9 @@ class Media(Plugin):
         names = " and ".join(one.name.translate(_NO_MARKS) for one in by_others)
         source = f"the file{'s' * (len(by_others) > 1)} {names} ({inbound.address.channel}:{inbound.sender})"
         source = draft.message.outside or source
-        texts = ((source, "\n\n".join(filter(None, found.texts))),) if any(found.texts) else ()
+        says = any(found.texts) or (by_others and not draft.message.outside)  # a picture, or a name, may say things too
+        texts = ((source, "\n\n".join(filter(None, found.texts))),) if says else ()
         message = draft.message._replace(text=text, images=(*draft.message.images, *found.images))
-        if by_others and not texts and not message.outside:  # pictures, and what is only named, may say things too
-            texts = ((source, ""),)
         return draft._replace(message=message, attachments=files, remarks=remarks, others=(*draft.others, *texts))
 
     def _blind(self, turn: Turn) -> str:

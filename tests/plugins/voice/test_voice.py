@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw import speech
+from nanoclaw.channels.terminal.dropped_files import extract_files
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Attachment
@@ -80,6 +81,30 @@ async def test_where_notices_are_shown_one_says_what_was_heard(tmp_path: Path) -
         home.channel.hints = home.channel.hints._replace(notices=True)
         assert await heard(home, "Hello.") == "Yes."
         assert [event.text for _, event in home.channel.events if isinstance(event, Notice)] == ["Heard: Hello."]
+
+
+@pytest.mark.parametrize("name", ["note.ogg", "my note.M4A"])
+async def test_a_recording_handed_to_the_terminal_alone_is_heard_and_its_answer_is_spoken(
+    tmp_path: Path, name: str
+) -> None:
+    recording = tmp_path / name
+    recording.write_text("Hello.")
+    async with chat(tmp_path, ScriptedProvider("Yes."), settings()) as home:
+        home.channel.hints = home.channel.hints._replace(notices=True)
+        text, files = extract_files(str(recording))
+        assert await home.ask(text, files=files) == "Yes."
+        assert [event.text for _, event in home.channel.events if isinstance(event, Notice)] == ["Heard: Hello."]
+        assert spoken(home) == ["Yes."]
+
+
+async def test_a_recording_that_words_are_about_stays_a_file(tmp_path: Path) -> None:
+    recording = tmp_path / "note.ogg"
+    recording.write_text("Hello.")
+    assert extract_files(f"how long is '{recording}'?")[1] == ()
+    async with chat(tmp_path, ScriptedProvider("It is short."), settings()) as home:
+        file = Attachment(str(recording), recording.name, "audio/ogg")
+        assert await home.ask("how long is it?", files=(file,)) == "It is short."
+        assert spoken(home) == []
 
 
 async def test_a_silent_answer_is_not_spoken(tmp_path: Path) -> None:
