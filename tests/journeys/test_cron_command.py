@@ -143,7 +143,7 @@ def test_a_refusal_of_the_process_that_runs_is_an_error_to_a_script(home: Home) 
     with closing(Running(home, "gateway")) as gateway:
         gateway.expect("serves")
         for arguments, why in (
-            (("add", "blah", "x"), "'blah'"),
+            (("add", "blah: x"), "'blah'"),
             (("remove", "99"), "no job 99"),
             (("add", "--to", "telegram:5", "in 3 days", "x"), "telegram:5"),
             (("add", "--zone", "Mars/X", "in 3 days", "x"), "Mars/X"),

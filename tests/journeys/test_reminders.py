@@ -366,9 +366,10 @@ async def test_without_a_colon_nothing_that_may_belong_to_the_time_becomes_the_t
         assert home.jobs.all() == []
 
 
-async def test_flags_after_the_text_are_not_silently_part_of_it(tmp_path: Path, dial: Dial) -> None:
+async def test_flags_after_the_text_are_not_part_of_it(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
-        assert "Put --skip before the time" in await heard(home, dial, "/cron add every day at 9: pills --skip")
+        assert "“tea”" in await heard(home, dial, "/cron add every day at 9: tea --skip --zone America/New_York")
+        assert [job.on_miss for job in home.jobs.all()] == ["skip"]
         assert "“pills”" in await heard(home, dial, "/cron add every day at 9: pills --nag 10m")
         assert "pills”, every day at 09:00" in (listed := await heard(home, dial, "/jobs"))
         assert ", again every 10 min until done" in listed

@@ -49,7 +49,7 @@ print(*sys.modules)
 sys.exit(status)
 """
 OURS_FOR_OTHERS = {
-    *("commands.home", "commands.jobs", "commands.linking", "commands.memory", "commands.showing"),
+    *("commands.home", "commands.linking", "commands.memory", "commands.showing"),
     *("commands.inspecting", "channels.socket", "channels.terminal", "channels.telegram", "channels.matrix"),
     *("channels.email", "plugins.heartbeat.beats", "plugins.heartbeat.probe", "time_words.parser"),
     *("time_words.lexicon", "plugins.backup.backup", "plugins.inspect.request", "plugins.memory.recall"),

@@ -85,8 +85,6 @@ class JobCommands:
         if len(parts) != 2 or not all(parts):
             raise ScheduleError(f"Say when, a colon and a text, such as {example}")
         when, text = parts
-        if found := _FLAG_AT_END.search(text):
-            raise ScheduleError(f"Put {found[1]} before the time: the text follows the colon. Nothing was set.")
         if not asked.nag and (nag := _NAG_AT_END.search(text)):
             asked, text = asked._replace(nag=nag[1]), text[: nag.start()].strip()
         return self._made(said, asked._replace(when=when, text=text), target, tx)
@@ -110,8 +108,10 @@ def _for_a_shell(text: str, start: str) -> str:
 
 
 def _flags(rest: str, target: Address) -> tuple[JobRequest, Address, str]:
-    """Flags that stand first, and the rest."""
+    """Flags that stand first or last, and the rest."""
     asked = JobRequest("", "")
+    while found := _FLAG_AT_END.search(rest):
+        rest = f"{found[1]} {rest[: found.start()]}"
     while found := _FLAG.match(rest):
         rest = rest[found.end() :]
         flag, value = (found[1] or found[2]).lower(), found[3]
@@ -134,7 +134,9 @@ _FLAG = re.compile(
     re.IGNORECASE,
 )
 _COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
-_FLAG_AT_END = re.compile(r"\s(--task|--skip|--may-schedule|--plan|--(?:zone|to)[ =]\S+)$", re.IGNORECASE)
+_FLAG_AT_END = re.compile(
+    r"\s(--task|--skip|--may-schedule|--plan|--(?:zone|to|nag)[ =]\S+(?:\s*[x×]\s*\d+)?)$", re.IGNORECASE
+)
 _ME = re.compile(r"^me\s+", re.IGNORECASE)
 _NAG_AT_END = re.compile(
     r"[\s,;-]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE

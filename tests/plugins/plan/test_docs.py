@@ -4,8 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-from nanoclaw.commands.arguments import parsed
-from nanoclaw.commands.jobs import line
+from nanoclaw.commands.plugins import as_said
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import REPOSITORY, results, running
 
@@ -48,7 +47,7 @@ async def test_the_list_looks_as_it_is_shown_and_the_task_is_one_that_shows_its_
         await program.ask("Compare them")
         assert await program.ask("/todo") == STEPS
         (command,) = re.findall(r"^```sh\nnanoclaw (.*)\n```$", PAGE, re.MULTILINE)
-        said = parsed(shlex.split(command))
-        assert "is set" in await program.ask(f"/{line(said)}")
+        name, *words = shlex.split(command)
+        assert "is set" in await program.ask(f"/{name} {as_said(name, words)}")
         assert "is set" in await program.ask(re.findall("`(/jobs add .*)`", PAGE)[0])
         assert program.rows("SELECT kind, plans FROM jobs") == [("task", 1), ("task", 1)]
