@@ -135,7 +135,7 @@ _FLAG = re.compile(
 )
 _COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
 _FLAG_AT_END = re.compile(
-    r"\s(--task|--skip|--may-schedule|--plan|--(?:zone|to|nag)[ =]\S+(?:\s*[x×]\s*\d+)?)$", re.IGNORECASE
+    r"\s(--(?:task|skip|may-schedule|plan|(?:zone|to|nag)[ =]\S+(?:\s*x\s*\d+)?))$", re.IGNORECASE
 )
 _ME = re.compile(r"^me\s+", re.IGNORECASE)
 _NAG_AT_END = re.compile(
