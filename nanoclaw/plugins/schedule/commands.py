@@ -130,13 +130,10 @@ _MEANS: dict[str, dict[str, Any]] = {
     "--plan": {"plans": True},
 }
 _FLAG = re.compile(
-    r"(task|--task|--skip|--may-schedule|--plan)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+",
-    re.IGNORECASE,
+    r"(?i)(task|--task|--skip|--may-schedule|--plan)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+"
 )
 _COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
-_FLAG_AT_END = re.compile(
-    r"\s(--(?:task|skip|may-schedule|plan|(?:zone|to|nag)[ =]\S+(?:\s*x\s*\d+)?))$", re.IGNORECASE
-)
+_FLAG_AT_END = re.compile(r"(?i)\s(--(?:task|skip|may-schedule|plan|(?:zone|to|nag)[ =]\S+(?:\s*[x×]\s*\d+)?))$")
 _ME = re.compile(r"^me\s+", re.IGNORECASE)
 _NAG_AT_END = re.compile(
     r"[\s,;-]*\bnag(?:\s+every)?\s+(\d+\s*\w+(?:\s*[x×]\s*\d+|\s+\d+\s+times)?)\s*$", re.IGNORECASE
