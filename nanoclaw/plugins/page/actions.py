@@ -36,11 +36,7 @@ class Actions:
         self._channel, self._host = channel, channel.host
 
     def routes(self) -> list[Route]:
-        return [
-            Route("/api/act", self._act, methods=["POST"]),
-            Route("/api/export", self._export),
-            Route("/api/models", self._models),
-        ]
+        return [Route("/api/act", self._act, methods=["POST"]), Route("/api/export", self._export)]
 
     async def _act(self, request: Request) -> Response:
         """Do it, or name what was done since and would stay, which the person is asked about first."""
@@ -88,9 +84,6 @@ class Actions:
         name = quote(path.rpartition("/")[2], safe="")
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
         return Response(text, media_type="application/octet-stream", headers=headers)
-
-    async def _models(self, request: Request) -> Response:
-        return JSONResponse(self._host.models.listing("").data)
 
     async def _reply(self, key: str, command: str, argument: str) -> Reply:
         said = Said(argument, conversation_of(key), address_of(key), SENDER, "owner")

@@ -36,7 +36,7 @@ DAYS, RECENT, EFFECTS, CONVERSATIONS = 30, 15, 500, 30
 """Days of the plots; lines of what was done, and conversations in which that is looked for."""
 
 OF_KNOWS = {"note", "memory", "search", "pin", "unpin", "skills", "project", "pair"}
-SAYS = OF_KNOWS | {"jobs", "undo", "grants", "budget", "answer", "processes", "web"}
+SAYS = OF_KNOWS | {"jobs", "undo", "grants", "budget", "answer", "processes", "web", "model"}
 """Commands that a card may carry out."""
 
 TEST_SECONDS = 90.0
@@ -54,11 +54,11 @@ class Cards:
 
         jobs, runs, own = told("jobs"), told("jobs", "runs"), self._findings
         self._views: Mapping[str, Mapping[str, Callable[[], Awaitable[Any]]]] = {
-            "today": {"asked": self._asked, "inbox": told("inbox"), "jobs": jobs, "runs": runs, "done": self._done}
-            | {"helpers": told("helpers"), "budget": told("budget"), "seen": self._seen},
+            "today": {"waiting": self._waiting, "inbox": told("inbox"), "jobs": jobs, "runs": runs, "done": self._done}
+            | {"helpers": told("helpers"), "budget": told("budget")},
             "knows": {"memory": told("memory"), "log": told("memory", "log"), "pins": told("pins"), "jobs": jobs}
             | {"skills": told("skills"), "findings": own, "plugins": self._plugins, "people": told("pair")},
-            "house": {"about": self._about, "findings": own, "channels": self._channels, "spent": self._spent}
+            "house": {"status": self._status, "findings": own, "spent": self._spent}
             | {"models": told("model"), "context": told("context"), "grants": told("grants")}
             | {"browsers": told("web", "browsers"), "tokens": told("web", "tokens")},
         }
@@ -97,18 +97,13 @@ class Cards:
         reply = await self._reply(command, argument)
         return {"html": await run_in_threadpool(html, reply.text), "data": reply.data or {}}
 
-    async def _asked(self) -> list[Any]:
-        """Questions that wait for the owner."""
-        asks = self._host.get("approvals")
-        return [
-            {"number": one.number, "text": one.ask.question, "words": one.ask.options or ("yes", "no")}
-            for one in (asks.open() if asks else ())
-        ]
-
-    async def _seen(self) -> str:
-        """When a person last wrote."""
-        spoke = self._host.records.last_spoke()
-        return spoke.isoformat() if spoke else ""
+    async def _waiting(self) -> dict[str, Any]:
+        """Questions to the owner, and when a person last wrote."""
+        asks, spoke = self._host.get("approvals"), self._host.records.last_spoke()
+        questions = (
+            [(one.number, one.ask.question, one.ask.options or ("yes", "no")) for one in asks.open()] if asks else []
+        )
+        return {"questions": questions, "spoke": spoke.isoformat() if spoke else ""}
 
     async def _done(self) -> list[Any]:
         """The newest effects; the last one of a conversation can be taken back, if any can."""
@@ -131,11 +126,8 @@ class Cards:
         tools = [name for name, one in self._host.tools(self._host.profile("person")).items() if one.is_foreign]
         return {"on": running, "off": self._host.setting("plugins.off"), "tools": tools}
 
-    async def _about(self) -> list[str]:
-        return list(self._host.about())
-
-    async def _channels(self) -> list[Any]:
-        return list(self._host.status()["channels"])
+    async def _status(self) -> dict[str, Any]:
+        return {"about": self._host.about(), **self._host.status()}
 
     async def _findings(self) -> list[Any]:
         """The findings of plugins about themselves."""

@@ -69,9 +69,21 @@ class Talk:
         said = Said(f"search {words}" if words else "", MAIN, MAIN, "owner", "owner")
         data = (await self._host.carry_out("sessions", said)).data or {}
         talks = [one for one in data.get("sessions", ()) if one["last"]]
+        named = {one["name"]: one for one in [*self._by_code(words), *talks]}
+        talks = sorted(named.values(), key=lambda one: str(one["last"]), reverse=True)
         message = self._channel.transcript.message  # None for one that was taken back
         found = [one for one in data.get("found", ()) if message(one["conversation"], one["row"])]
         return JSONResponse({"talks": talks, "found": found, "running": self._channel.live.running()})
+
+    def _by_code(self, words: str) -> list[dict[str, str]]:
+        """Conversations in which only code has answered, such as about a reminder, by the first words there."""
+        sql = """SELECT session, text, last FROM page_lines JOIN (SELECT min(id) AS first, max(at) AS last
+            FROM page_lines WHERE kind = 'said' AND text NOT LIKE '/%' GROUP BY session) ON page_lines.id = first"""
+        keys = self._host.records.conversations()
+        talked = {one.key for one in self._host.conversations.all() if one.words}
+        found = [(keys[row][0], one_line(text, 60), last) for row, text, last in self._host.read(sql) if row in keys]
+        rows = [{"name": key, "title": title, "last": last} for key, title, last in found if key not in talked]
+        return [one for one in rows if all(word in one["title"].casefold() for word in words.casefold().split())]
 
     async def _talk(self, request: Request) -> Response:
         """A part of a conversation: the newest without a query, with it what is `before` or `after` a row, around

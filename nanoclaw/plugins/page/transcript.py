@@ -145,7 +145,7 @@ def items(
 
     def end(turn: int, row: int, is_last: bool = False) -> None:
         if reasons.get(turn) == "failed":  # first why
-            tell_besides(row)
+            tell_besides(row, "said")
         if turn in begun and (broken := _broken(turn, reasons.get(turn, ""), ran[turn], is_last)):
             found.append(broken)
 

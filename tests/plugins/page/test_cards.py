@@ -43,10 +43,8 @@ async def test_today_tells_what_is_due_and_done_and_its_buttons_change_it(tmp_pa
 
 
 async def test_today_tells_what_waits_for_a_digest(tmp_path: Path) -> None:
-    async with (
-        serving(tmp_path, settings=f'{ON}[attention]\nhours = ["18:00"]\n') as served,
-        served.browser() as browser,
-    ):
+    settings = f'{ON}[attention]\nhours = ["18:00"]\n'
+    async with serving(tmp_path, settings=settings) as served, served.browser() as browser:
         news = Outbound(MAIN, "It rings.", came=served.app.clock())
         await served.app.transactions.write(lambda tx: tx.send(news))
         assert "It rings." in (await view(browser, "today"))["inbox"]["html"]
@@ -71,11 +69,11 @@ async def test_house_tells_how_it_is_and_what_was_spent_by_day_model_and_origin(
         assert (await view(browser, "house"))["spent"]["plot"] == []
         await browser.hears("page:one", "hi")
         house = await view(browser, "house")
-        assert any(line.startswith("Workspace: ") for line in house["about"])
+        assert any(line.startswith("Workspace: ") for line in house["status"]["about"])
         assert [size > 0 for _, size, _ in house["spent"]["plot"]] == [False] * 29 + [True]
         assert [name for name, _ in house["spent"]["rows"]] == ["scripted/model", "person"]
         assert "<table>" in house["context"]["html"]
-        assert [one["alive"] for one in house["channels"] if one["name"] == "page"] == [0]
+        assert [one["alive"] for one in house["status"]["channels"] if one["name"] == "page"] == [0]
         assert "scripted/model answered in 0.0 s: “hello”" in (await do(browser, "test scripted/model")).json()["html"]
         assert "no quota" in (await do(browser, "test scripted/model")).json()["error"]
         findings = (await do(browser, "doctor")).json()["data"]["findings"]
@@ -90,21 +88,18 @@ async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path:
             return Ask("Write it?") if call.name == "write_file" else None
 
     writes = call("write_file", {"path": "a.txt", "content": "x"})
-    async with (
-        serving(tmp_path, writes, "Written.", writes, "Again.", extra=[Careful]) as served,
-        served.browser() as browser,
-        browser.stream() as events,
-    ):
+    made = serving(tmp_path, writes, "Written.", writes, "Again.", extra=[Careful])
+    async with made as served, served.browser() as browser, browser.stream() as events:
         await browser.say("page:one", "write it")
         await events.until("paused")
-        (asked,) = (await view(browser, "today"))["asked"]
-        assert asked["text"].startswith("Write it?") and asked["words"] == ["yes", "no"]
-        await do(browser, f"answer {asked['number']} yes")
+        ((number, asked, words),) = (await view(browser, "today"))["waiting"]["questions"]
+        assert asked.startswith("Write it?") and words == ["yes", "no"]
+        await do(browser, f"answer {number} yes")
         await events.until("ended")
         assert (served.app.settings.workspace / "a.txt").read_text() == "x"
         shown = (await browser.talk("page:one"))["items"]
         assert [one["kind"] for one in shown if "Write it?" in one.get("html", "")] == ["text"]
-        assert (await view(browser, "today"))["asked"] == []
+        assert (await view(browser, "today"))["waiting"]["questions"] == []
         await browser.say("page:one", "once more")
         await events.until("paused")
         await browser.say("page:one", "yes")
@@ -126,7 +121,7 @@ async def test_only_the_commands_of_cards_and_the_views_that_there_are(tmp_path:
 
 
 async def test_what_code_answered_is_still_there_once_after_the_page_was_loaded_again(tmp_path: Path) -> None:
-    async with serving(tmp_path, "Hello.") as served, served.browser() as browser, browser.stream() as events:
+    async with serving(tmp_path, "Hello.", "Hi.") as served, served.browser() as browser, browser.stream() as events:
         await browser.say("page:one", "remind me in 2 hours to call mum")
         await events.until("item")  # what was said
         await events.until("item")
@@ -135,3 +130,7 @@ async def test_what_code_answered_is_still_there_once_after_the_page_was_loaded_
         said, told, hi, hello = (await browser.talk("page:one"))["items"]
         assert [one["text"] for one in (said, hi)] == ["remind me in 2 hours to call mum", "hi"]
         assert "a reminder, is set" in told["html"] and "Hello." in hello["html"]
+        await browser.say("page:two", "remind me in 3 hours to call dad")
+        await browser.hears("page:one", "/retry")
+        for words, titles in {"": {"hi", "remind me in 3 hours to call dad"}, "hi": {"hi"}}.items():
+            assert {one["title"] for one in (await browser.get("/api/talks", words=words))["talks"]} == titles

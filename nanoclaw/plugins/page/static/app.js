@@ -179,7 +179,8 @@ function heard({ event, afresh, state }) {
   if (state === "lost") ask("/api/start").catch(() => {}); // perhaps this browser was signed out
   if (event?.t === "began") running.add(event.c);
   if (event?.t === "ended" || event?.t === "paused") running.delete(event.c);
-  if (afresh || ["began", "ended", "paused"].includes(event?.t)) {
+  const isNew = event?.t === "item" && event.c === current() && !titles.has(event.c);
+  if (afresh || isNew || ["began", "ended", "paused"].includes(event?.t)) {
     mark();
     clearTimeout(soon);
     soon = setTimeout(refresh, 300);

@@ -4,12 +4,12 @@ import { moment } from "./dom.js";
 
 const COMMAND = /`([^`]+)`|(?:\brun |: )((?:\S*nanoclaw|\S*pip|uv|pipx|sudo|podman) [^`]+?)\.?$/;
 
-export function house({ about = [], findings = [], channels = [], spent, models, context, grants, browsers, tokens }) {
+export function house({ status, findings = [], spent, models, context, grants, browsers, tokens }) {
   return [
-    { title: "How it is", rows: about.map((text) => ({ text })) },
-    { title: "To be mended", empty: "Nothing that is known without a closer look.", rows: findings.filter((one) => !one.is_well).map((one) => finding(one.text, one.name || one.plugin)),
+    status && { title: "How it is", rows: status.about.map((text) => ({ text })) },
+    { title: "To be mended", empty: "Nothing was noticed so far.", rows: findings.filter((one) => !one.is_well).map((one) => finding(one.text, one.name || one.plugin)),
       acts: [{ label: "Check everything", command: "doctor", show: checked, wait: "Models, channels and files are asked, for up to 90 s …" }] },
-    { title: "Channels", rows: channels.map(channel) },
+    status && { title: "Channels", rows: status.channels.map(channel) },
     spent && { title: "The last 30 days", plot: spent.plot, rows: spent.rows.map(([text, about_]) => ({ text, about: about_ })), empty: "No model was asked yet." },
     models && { title: "Models", rows: ofModels(models.data) },
     context && { title: "What the model is sent", html: context.html },

@@ -61,8 +61,8 @@ export function menu(app) {
   const day = make("input", { id: "day", type: "date", onchange: () => day.value && (close(), app.jump(day.value)) });
   const fill = async () => {
     if (!menu_.open || models.options.length > 1) return;
-    const found = await ask("/api/models").catch(() => ({}));
-    models.append(...(found.models || []).map((one) => make("option", {}, one.name)));
+    const { data } = await ask("/api/do", { command: "model" }).catch(() => ({}));
+    models.append(...(data?.models || []).map((one) => make("option", {}, one.name)));
   };
 
   const menu_ = make("details.more", { ontoggle: fill },

@@ -13,13 +13,13 @@ function failed(runs) {
 }
 
 /** True where a person should look here first: a question is open, or a task has failed or ended since they last wrote. */
-export const waits = ({ asked = [], runs, seen = "" }) =>
-  asked.length > 0 || (runs?.data.runs || []).some((one) => ["done", "failed"].includes(one.state) && new Date(one.at) > new Date(seen));
+export const waits = ({ waiting, runs }) =>
+  waiting?.questions.length > 0 || (runs?.data.runs || []).some((one) => ["done", "failed"].includes(one.state) && new Date(one.at) > new Date(waiting?.spoke));
 
-export function today({ asked = [], inbox, jobs, runs, done = [], helpers, budget }) {
+export function today({ waiting, inbox, jobs, runs, done = [], helpers, budget }) {
   const ran = runs?.data.runs || [], told = (...parts) => parts.filter(Boolean).join(" · ");
   return [
-    asked.length && { title: "Waits for your answer", rows: asked.map(({ number, text, words }) => ({
+    waiting?.questions.length && { title: "Waits for your answer", rows: waiting.questions.map(([number, text, words]) => ({
       text, acts: words.map((word) => ({ label: word[0].toUpperCase() + word.slice(1), command: `answer ${number} ${word}` })),
     })) },
     failed(ran).length && { title: "Did not work", rows: failed(ran).map((one) => ({
