@@ -6,8 +6,10 @@ import sys
 
 
 def encode(wav: str, ogg: str) -> None:
-    import av
-
+    try:
+        import av
+    except ImportError:
+        sys.exit("the extra voice, which has it, is not installed")
     with av.open(wav) as source, av.open(ogg, "w", format="ogg") as target:
         stream = target.add_stream("libopus", rate=48_000, layout="mono")
         stream.bit_rate = 32_000

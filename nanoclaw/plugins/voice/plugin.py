@@ -7,12 +7,14 @@ import re
 import shutil
 import unicodedata
 from collections.abc import Iterable
+from importlib.util import find_spec
 from uuid import uuid4
 
 from nanoclaw.core.errors import ConfigError, WorkspaceError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Outbound
 from nanoclaw.core.plugin import Answer, Command, Draft, Finding, Host, Plugin, Reply, Said, Turn
+from nanoclaw.installation import install_command
 from nanoclaw.named_tuple import NamedTuple
 
 MOST = 1_500
@@ -65,9 +67,11 @@ class Voice(Plugin):
         program = self._settings.program
         if not program:
             return []
+        said = "is not installed, so answers are not spoken"
         if not shutil.which(program[0]):
-            said = "answers are not spoken: install it, or set [voice] program"
-            return [Finding(False, f"{program[0]} is not installed, so {said}", "voice")]
+            return [Finding(False, f"{program[0]} {said}: install it, or set [voice] program", "voice")]
+        if find_spec("av") is None:
+            return [Finding(False, f"PyAV {said}: {install_command('voice')}", "voice")]
         return [Finding(True, f"answers to voice notes are spoken by {program[0]}", "voice")]
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:

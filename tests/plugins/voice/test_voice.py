@@ -12,6 +12,7 @@ from nanoclaw.channels.terminal.dropped_files import extract_files
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, Attachment
+from nanoclaw.plugins.voice import plugin
 from nanoclaw.plugins.voice.plugin import for_ears, language_of
 from nanoclaw.providers.scripted import ScriptedProvider
 from tests.program import Program, running
@@ -134,6 +135,23 @@ async def test_the_last_answer_is_spoken_when_asked_for(tmp_path: Path) -> None:
         sent = [await home.channel.sent.get() for _ in range(2)]
         assert [(one.text, len(one.files)) for one in sent] == [("", 1), ("The last answer as a voice note.", 0)]
         assert spoken(home) == ["cmn: Guten Tag.\n"]
+
+
+@pytest.mark.parametrize(
+    ("program", "has_encoder", "told"),
+    [
+        ("/bin/cp", True, "answers to voice notes are spoken by /bin/cp"),
+        ("/no/program", True, "/no/program is not installed, so answers are not spoken"),
+        ("/bin/cp", False, "PyAV is not installed, so answers are not spoken"),
+    ],
+)
+async def test_doctor_says_whether_answers_are_spoken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, has_encoder: bool, told: str
+) -> None:
+    monkeypatch.setattr(plugin, "find_spec", lambda name: has_encoder or None)
+    async with chat(tmp_path, ScriptedProvider(), settings([program, "{text}", "{sound}"])) as home:
+        (found,) = await next(one for one in home.app.plugins if one.name == "voice").check(deep=True)
+        assert found.text.startswith(told) and found.is_well == told.startswith("answers")
 
 
 @pytest.mark.parametrize(
