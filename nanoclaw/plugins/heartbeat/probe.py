@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from nanoclaw.beneath.paths import PathError, PathRefused, open_folder, open_for_reading, resolve
+from nanoclaw.beneath.walk import walk
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.plugin import Host
 from nanoclaw.escapes import plain
@@ -25,7 +26,6 @@ MOST_BYTES = 16_000_000
 COMMAND_SECONDS, PAGE_SECONDS = 20.0, 20.0
 PAGE_BYTES = 1_000_000
 FOLDER_FILES = 10_000
-FOLDER_DEPTH = 100
 
 Seen = tuple[str, str]
 """The SHA-256 of what was found, and its beginning without secrets."""
@@ -117,18 +117,13 @@ async def _page(host: Host, address: str) -> str:
 def _entries(folder: int) -> list[str]:
     """A line for each file below it, with what changes when the file does. Raises ToolError if there are too many."""
     lines = list[str]()
-    for at, folders, files, descriptor in os.fwalk(".", dir_fd=folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in files:
-            with suppress(FileNotFoundError):  # it has gone meanwhile
-                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                when = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
-                lines.append(f"{f'{at}/{name}'[2:]} ({found.st_size} bytes, {when:%Y-%m-%d %H:%M:%S.%f} UTC)")
-        lines += (f"{f'{at}/{name}'[2:]}/" for name in folders)
+    for parts, inner in walk(folder):
+        with suppress(FileNotFoundError):  # it has gone meanwhile
+            found = os.stat(parts[-1], dir_fd=inner, follow_symlinks=False)
+            when = datetime.fromtimestamp(found.st_mtime_ns / 1e9, UTC)
+            lines.append(f"{'/'.join(parts)} ({found.st_size} bytes, {when:%Y-%m-%d %H:%M:%S.%f} UTC)")
         if len(lines) > FOLDER_FILES:
             raise ToolError(f"it has more than {FOLDER_FILES:,} files: watch a smaller folder")
-        if at.count("/") >= FOLDER_DEPTH:  # each level holds a descriptor
-            raise ToolError(f"it has folders more than {FOLDER_DEPTH} deep: watch a smaller folder")
     return sorted(lines)
 
 

@@ -91,18 +91,20 @@ class Todo(Plugin):
 
     def _steps(self, conversation: Address) -> Steps:
         stored = self._host.conversations.of(conversation)
-        return _stored(self._host.read(_LIST, stored.id, stored.context))
+        return tuple(Step(*row) for row in self._host.read(_LIST, stored.id, stored.context))
 
     # --- seen by the model -------------------------------------------------------------------------------------------
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
-        """Remind of an open list, once for each turn."""
+        """Remind of an open list, once for each turn; of the steps that others' text may have brought about, none."""
         if turn.profile.name not in OPEN_TO or turn.calls or self._turns.get(turn.conversation) == turn.id:
             return None
         steps = self._steps(turn.conversation)
         if turn.id:  # else it is a preview
             self._turns[turn.conversation] = turn.id
-        return draft._replace(remarks=(*draft.remarks, _remark(steps))) if steps else None
+        remark = f"Your to-do list stands at {lists.count(steps)}. {_BY_TOOL}"
+        remark = remark if lists.outside(steps) else lists.remark(steps)
+        return draft._replace(remarks=(*draft.remarks, remark)) if steps else None
 
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> str | None:
         """The list stays in sight when the calls that made it are no longer shown."""
@@ -141,15 +143,4 @@ class Todo(Plugin):
         return Reply(lists.lines(steps) if steps else "There is no to-do list.", data)
 
 
-def _remark(steps: Steps) -> str:
-    """Line that names the open steps, but none that others' text may have brought about."""
-    return (
-        f"Your to-do list stands at {lists.count(steps)}. {_BY_TOOL}" if lists.outside(steps) else lists.remark(steps)
-    )
-
-
 _BY_TOOL = "`todo` shows its steps, which others' text may be behind."
-
-
-def _stored(rows: Iterable[tuple[str, lists.State, str]]) -> Steps:
-    return tuple(Step(*row) for row in rows)

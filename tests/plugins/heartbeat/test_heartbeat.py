@@ -244,19 +244,16 @@ async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
     monkeypatch.setattr("nanoclaw.plugins.heartbeat.probe.COMMAND_SECONDS", 0.2)
     checklist = (
         "- watch ../secret.txt\n- watch $ sleep 30\n- watch http://10.0.0.1/\n- watch https://user:pw@a.example/\n"
-        "- watch deep/\n"
     )
     async with beating(tmp_path, Dial(), ScriptedProvider(), checklist=checklist) as home:
-        (home.workspace / "deep" / "/".join("d" * 120)).mkdir(parents=True)
         for _ in range(2):
             beat = await beats(home).beat()
-            outside, slow, private, named, deep = (verdict.why for verdict in beat.found)
+            outside, slow, private, named = (verdict.why for verdict in beat.found)
             assert beat.silent == IDLE
             assert "outside the workspace" in outside
             assert "stopped after 0 s" in slow
             assert "10.0.0.1 is a private address" in private
             assert "a name and password in an address are not sent" in named
-            assert "more than 100 deep" in deep
 
 
 async def test_a_rule_of_the_person_holds_for_commands_of_the_checklist(tmp_path: Path) -> None:
