@@ -191,7 +191,7 @@ class AssistantMessage(NamedTuple):
 
 class ToolResult(NamedTuple):
     """The outcome of a call. `diff` is for the person alone: no model is sent it. `refused`: it lacked the owner's yes,
-    as the owner said no, was not there in time, nobody can be asked, or is asked later; this is not stored."""
+    as the owner said no, was not there in time, nobody can be asked, or is asked later."""
 
     call_id: str
     name: str

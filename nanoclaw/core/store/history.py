@@ -32,8 +32,8 @@ def dump(message: Message) -> str:
                 body["opaque"] = message.opaque
         case ToolResult():
             body |= {"kind": "result", "call": message.call_id, "name": message.name, "error": message.is_error}
-            if message.diff:
-                body["diff"] = message.diff
+            body |= {"diff": message.diff} if message.diff else {}
+            body |= {"refused": message.refused} if message.refused else {}
     if not isinstance(message, AssistantMessage):
         if message.images:
             body["images"] = [[image.sha256, image.name] for image in message.images]
@@ -56,8 +56,8 @@ def load(body: dict[str, Any], load_image: LoadImage = _NO_IMAGES.__getitem__) -
     if kind == "user":
         return UserMessage(text, at, body["origin"], images, body.get("outside", ""))
     if kind == "result":
-        outside, diff = body.get("outside", ""), body.get("diff", "")
-        return ToolResult(body["call"], body["name"], text, at, body["error"], images, outside, diff)
+        outside, diff, refused = body.get("outside", ""), body.get("diff", ""), body.get("refused", "")
+        return ToolResult(body["call"], body["name"], text, at, body["error"], images, outside, diff, refused)
     raise ValueError(f"a message of unknown kind {kind!r}")
 
 

@@ -205,6 +205,8 @@ class PageChannel:
             await self._keep(key, "files", json.dumps([row, names]))
         asks = self.host.get("approvals")
         if any(str(one.outbox) == row for one in (asks.open() if asks else ())):
+            if words := self.live.words(key):
+                await self._keep(key, "words", words)
             await self._keep(key, "asked", f"{row} {outbound.text}")
         is_kept = self.live.sent(key, outbound, item)
         await self._keep_dropped(key, outbound.reply_to)

@@ -90,6 +90,12 @@ class LiveTurns:
         turn = self._turns.get(key)
         return str(turn.items.get(id_, {}).get("source", "")) if turn else ""
 
+    def words(self, key: str) -> str:
+        """The text of the model before what its turn asks, as it was written."""
+        self._close_text(key)
+        shown = self._turns[key].items.values() if key in self._turns else ()
+        return str(next((one for one in reversed(shown) if one["kind"] in ("text", "tool")), {}).get("source", ""))
+
     def sent(self, key: str, outbound: Outbound, item: Item) -> bool:
         """Show what came through the outbox; an answer takes the place of what was shown of it while it grew. True if
         the history of the conversation has it, too."""
@@ -118,10 +124,9 @@ class LiveTurns:
             case ToolProgress(call, text, fraction):
                 self._tell(key, "progress", call=call.id, text=text[-2_000:], fraction=fraction)
             case ToolFinished(call, text, is_error, seconds, parent, number, diff, refused):
-                state = "refused" if is_error and refused else "failed" if is_error else "done"
                 result = {"seconds": round(seconds, 1), "number": number, **of_result(text, diff)}
-                item = {"id": _id(call, number), "kind": "tool", "state": state, **_shown(call, parent), **result}
-                self._put(key, item)
+                item = {"id": _id(call, number), "kind": "tool", **_shown(call, parent), **result}
+                self._put(key, item | {"state": state_of(is_error, refused)})
             case Notice(text, fraction, is_failure):
                 if fraction is None:
                     if (turn := self._turns.get(key)) and turn.growing:
@@ -143,8 +148,6 @@ class LiveTurns:
                 del self._turns[key]  # a command was answered meanwhile, and its reply comes
             case TurnEnded(answer, reason):
                 self._end(key, answer, reason)
-            case _:
-                pass
 
     # --- a text that grows -------------------------------------------------------------------------------------------
 
@@ -177,12 +180,9 @@ class LiveTurns:
         self._flush(key)
         turn = self._turns.get(key)
         if turn and turn.growing:
-            html, is_long = render.shown(turn.growing.text)
-            item = {"id": turn.text, "kind": "text", "html": html, "source": turn.growing.text}
-            turn.growing = None
-            self._put(
-                key, {**item, **({} if is_whole else {"interrupted": True}), **({"long": True} if is_long else {})}
-            )
+            text, turn.growing = turn.growing.text, None
+            item = of_text(turn.text, text, source=text)
+            self._put(key, item if is_whole else item | {"interrupted": True})
 
     def _end(self, key: str, answer: str, reason: str) -> None:
         turn = self._turns.get(key)
@@ -235,6 +235,10 @@ def of_text(id_: str, text: str, **more: Any) -> Item:
     """The item of a text of the assistant."""
     html, is_long = render.shown(text)
     return {"id": id_, "kind": "text", "html": html, **({"long": True} if is_long else {}), **more}
+
+
+def state_of(is_error: bool, refused: str) -> str:
+    return "refused" if is_error and refused else "failed" if is_error else "done"
 
 
 def of_result(text: str, diff: str) -> Item:

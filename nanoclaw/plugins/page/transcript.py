@@ -7,22 +7,17 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, Placed, ToolResult, UserMessage
 from nanoclaw.core.plugin import Host
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.page.channel import conversation_of
-from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text
+from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text, state_of
 
-if TYPE_CHECKING:
-    from nanoclaw.core.messages import Placed
-
-SHOWN = 120
-"""Messages of a conversation that are loaded at once, whole turns."""
-BEHIND, BEFORE = 25, 5
-"""Messages of the person that are shown after one that was asked for, and before it."""
+SHOWN = 120  # messages of a conversation that are loaded at once, whole turns
+BEHIND, BEFORE = 25, 5  # messages of the person that are shown after one that was asked for, and before it
 LAST, BROKEN, FILE = 2**62, ("cancelled", "failed"), "[attached file "
 """A row behind every other; how turns end that broke off; the beginning of a document in a message."""
 
@@ -141,7 +136,8 @@ def items(
 
     def tell_besides(row: int, but: str = "") -> None:
         while besides and besides[0][1] < row and besides[0][2] != but:
-            found.append(_line(besides.pop(0)))
+            if (line := besides.pop(0))[2] != "words" or row == LAST:  # else the message has them
+                found.append(_line(line))
 
     def end(turn: int, row: int, is_last: bool = False) -> None:
         if reasons.get(turn) == "failed":  # first why
@@ -181,10 +177,8 @@ def items(
                     calls[call.id] = item | {"arguments": call.arguments[:ARGUMENTS]}
                     found.append(calls[call.id])
             case ToolResult(call_id, _, text) if call_id in calls:
-                calls[call_id]["state"] = "failed" if message.is_error else "done"
+                calls[call_id]["state"] = state_of(message.is_error, message.refused)
                 calls[call_id] |= {"row": row, **of_result(text, message.diff)}
-            case _:
-                pass
     if turn:
         end(turn, LAST, is_newest)
     tell_besides(LAST)

@@ -70,6 +70,8 @@ async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was
             (tmp_path / "workspace" / f"{number}.txt").write_text("x" * 400)
         await ask(served, browser, "first")
         await ask(served, browser, "delete them")
+        await ask(served, browser, "/whoami")
+        assert words(await browser.talk(KEY))[2:4] == ["delete them", "<p>Noted.</p>"], "the question is still open"
         row = next(one["row"] for one in (await browser.talk(KEY))["items"] if one.get("text") == "delete them")
         for command in ("retry", "edit", "rewind"):
             body = {"c": KEY, "command": command, "row": row, "sure": True}
@@ -83,11 +85,11 @@ async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was
         assert "'state': 'refused'" in str(events.seen)
         await served.app.conversations.idle()
         talk = await browser.talk(KEY)
-        *_, asked, noted, question, no, ok, kept = words(talk)
+        _, _, asked, noted, question, _, _, no, ok, kept = words(talk)
         assert [asked, noted, no, kept] == ["delete them", "<p>Noted.</p>", "/no 1", "<p>Kept.</p>"]
         assert "Shall I do exactly this?" in question and "won't do it" in ok
-        names = [one.get("name") or one.get("text") for one in talk["items"]]
-        assert names.index("/no 1") < names.index("file_changes")
+        shown = [one.get("state") or one.get("text") for one in talk["items"]]
+        assert shown.index("/no 1") < shown.index("refused") and shown.count("done") == 1
 
 
 async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: Path) -> None:

@@ -101,14 +101,12 @@ async def test_a_plain_request_is_answered_by_code_also_while_no_model_can_be_re
 @pytest.mark.parametrize(("said", "told"), SAID["it is said back in the language of the request"])
 async def test_it_is_said_back_in_the_language_of_the_request(tmp_path: Path, said: str, told: str) -> None:
     async with running(tmp_path, ScriptedProvider(DOWN)) as program:
-        answer = await program.ask(said)
-        assert answer.startswith(told.format(ZONE) + ". “")
+        assert (await program.ask(said)).startswith(told.format(ZONE) + ". “")
 
 
 @pytest.mark.parametrize(("hour", "due"), SAID["half past six is the next that comes and said back whole"])
 async def test_half_past_six_is_the_next_that_comes_and_said_back_whole(tmp_path: Path, hour: int, due: str) -> None:
-    clock = HandClock(NOON.replace(hour=hour))
-    async with running(tmp_path, ScriptedProvider(DOWN), clock=clock) as program:
+    async with running(tmp_path, ScriptedProvider(DOWN), clock=HandClock(NOON.replace(hour=hour))) as program:
         assert f"is set: {due} Europe/Berlin, in " in await program.ask("remind me at half past six to eat")
 
 
