@@ -83,7 +83,7 @@ def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Co
     told = _help(channel)
     if not told.asks or not sys.stdin.isatty():
         raise ConfigError(told.missing)
-    print(told.steps)
+    print(told.steps, flush=True)
     secret = getpass.getpass(f"{told.asks.capitalize()} (it is not shown): ").strip()
     if not re.fullmatch(told.looks, secret):
         raise ConfigError(f"that is not a {told.asks}, which is {told.shape}. Nothing was saved.")

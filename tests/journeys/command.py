@@ -130,10 +130,10 @@ class Ended:
 class Running:
     """A process in a pseudo-terminal of its own without cursor movement: `say` lines, `expect` words."""
 
-    def __init__(self, home: Home, *arguments: str) -> None:
+    def __init__(self, home: Home, *arguments: str, stdout: int | None = None) -> None:
         self.text = ""
         self._master, slave = pty.openpty()
-        self.process = home.opened(*arguments, stdin=slave, stdout=slave, stderr=slave, terminal=True)
+        self.process = home.opened(*arguments, stdin=slave, stdout=stdout or slave, stderr=slave, terminal=True)
         os.close(slave)
 
     def say(self, line: str) -> None:

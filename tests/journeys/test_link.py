@@ -38,8 +38,8 @@ async def telegram(
     """A Telegram server that the home is configured for, and how to start the program."""
     running: list[Running] = []
 
-    def start(*arguments: str) -> Running:
-        running.append(Running(home, *arguments))
+    def start(*arguments: str, stdout: int | None = None) -> Running:
+        running.append(Running(home, *arguments, stdout=stdout))
         return running[-1]
 
     async with TelegramServer() as server:
@@ -73,6 +73,8 @@ async def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer
     async with telegram(home, server, with_token=False) as (chats, start):
         (home.root / "secrets.env").write_text("# mine\nOTHER_API_KEY=sk-other\n")
         (home.root / "secrets.env").chmod(0o600)
+        piped = start("link", "telegram", stdout=-1).process.stdout
+        assert piped and b"a token:" in await asyncio.to_thread(piped.readline)
         linking = start("link", "telegram")
         await shows(linking, "BotFather")
         await shows(linking, "Token")
@@ -87,8 +89,7 @@ async def test_from_no_token_to_the_first_answer(home: Home, server: ModelServer
         assert "You are linked" in (await chats.next(anna)).text
         await shows(linking, rf"linked: Anna \(id {ANNA}\)\n.*gateway serves telegram")
         assert await ended(linking) == 0
-        assert chats.sent(mallory) == []
-        assert chats.token not in linking.text
+        assert chats.sent(mallory) == [] and chats.token not in linking.text
         secrets = home.root / "secrets.env"
         assert secrets.read_text() == f"# mine\nOTHER_API_KEY=sk-other\nNANOCLAW_TELEGRAM_TOKEN={chats.token}\n"
         assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
@@ -114,8 +115,7 @@ async def test_a_gateway_that_runs_takes_the_code_while_the_command_waits(home: 
         assert "You are linked" in (await chats.next(anna)).text
         chats.say(anna, "/model")
         assert "scripted" in (await chats.next(anna)).text
-        listed = home.run("pair").out
-        assert re.search(rf"telegram:{ANNA}, owner: Anna, since \d{{4}}-", listed)
+        assert re.search(rf"telegram:{ANNA}, owner: Anna, since \d{{4}}-", home.run("pair").out)
         assert "not linked any more" in home.run("pair", "remove", f"telegram:{ANNA}").out
         asked = len(chats.asked("sendMessage"))
         chats.say(anna, "/model")
