@@ -1,5 +1,5 @@
 """Draw docs/pictures: the real program in a terminal (chat-light.svg, chat-dark.svg) and in a browser (page-light.png,
-page-dark.png), answered by a scripted model."""
+page-dark.png and a picture of each view), answered by a scripted model."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ TALK = {
     "Delete the old screenshots in my Pictures": "“/yes 1”",
 }
 """What is typed, each with a text that the screen shows when it is time for the next."""
+VIEWS = ("today", "knows", "house")
 PAGE_TALK = TALK | {"Delete the old screenshots in my Pictures": "delete them"}
 
 MODEL = """
@@ -185,6 +186,12 @@ def pages() -> dict[str, bytes]:
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
                 found[f"page-{scheme}.png"] = page.screenshot()
+            page.emulate_media(color_scheme="light")
+            for view in VIEWS:
+                page.goto(f"{link.partition('#')[0]}#/{view}")
+                page.locator(".card").first.wait_for()
+                page.wait_for_timeout(1000)
+                found[f"{view}.png"] = page.screenshot()
             chromium.close()
             return found
         finally:

@@ -40,6 +40,7 @@ async function begin() {
   listen(heard);
   addEventListener("hashchange", show);
   addEventListener("keydown", keyed);
+  document.addEventListener("visibilitychange", () => isStale && refresh());
   await refresh();
   if (!only && !location.hash && waits(await ask("/api/view/today").catch(() => ({})))) history.replaceState(null, "", "#/today");
   show();
@@ -174,7 +175,7 @@ function mark() {
   }
 }
 
-let soon;
+let soon, isStale = false; // a tab that nobody sees reads the list when it is seen again
 function heard({ event, afresh, state }) {
   if (state === "lost") ask("/api/start").catch(() => {}); // perhaps this browser was signed out
   if (event?.t === "began") running.add(event.c);
@@ -183,7 +184,7 @@ function heard({ event, afresh, state }) {
   if (afresh || isNew || ["began", "ended", "paused"].includes(event?.t)) {
     mark();
     clearTimeout(soon);
-    soon = setTimeout(refresh, 300);
+    soon = setTimeout(() => (isStale = document.hidden) || refresh(), 300);
   }
 }
 
