@@ -79,8 +79,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--reads GLOB…: tools that change nothing",
     ),
     "mcp remove": ("mcp.remove", "take a server out", "NAME", JSON),
-    "mcp test": ("mcp.test", "connect to a server, signing in where it wants that", "NAME", JSON),
-    "mcp tools": ("mcp.tools", "the tools of a server, or of all", "[NAME]", JSON),
+    "mcp test": ("mcp.test", "connect to a server, signing in where it wants that, and show its tools", "NAME", JSON),
     "import": (
         *("importing.import_", "bring over what another assistant knows of you; undo takes it back", JSON),
         "ASSISTANT = source: nanobot, hermes, openclaw or claude; or undo",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.commands.arguments import Options
@@ -117,61 +116,42 @@ def remove(config: Config, options: Options) -> int:
 
 def test(config: Config, options: Options) -> int:
     name = _named(config, options.name)
-    began = time.monotonic()
 
     def show(address: str) -> None:
         import sys
 
         print(f"Open this address in a browser of this machine, and sign in:\n{address}", file=sys.stderr, flush=True)
 
-    async def tried() -> Connection:
-        return (await _looked_at(config, [name], show))[name]
-
-    one = asyncio.run(tried())
-    remarks = [f"- {remark}" for remark in one.listing.remarks]
-    data = {"name": name, "about": one.about, "tools": len(one.listing.tools), "error": one.error}
+    one = asyncio.run(_looked_at(config, name, show))
     if one.error:
         raise ConfigError(f"{name} is not available: {one.error}")
+    tools: list[dict[str, Any]] = [
+        {"name": tool.spec.name, "description": tool.spec.description, "reads": one.only_reads(tool.name)}
+        for tool in one.listing.tools
+    ]
     prompts = f", {len(one.listing.prompts)} prompts" if one.listing.prompts else ""
     resources = ", resources" if one.listing.has_resources else ""
-    seconds = f"{time.monotonic() - began:.1f} s"
-    said = f"{name} is there: {one.about}, {len(one.listing.tools)} tools{prompts}{resources}, in {seconds}."
-    _say(options, {**data, "remarks": list(one.listing.remarks)}, said, *remarks)
+    lines = [f"{name} is there: {one.about}, {len(tools)} tools{prompts}{resources}."]
+    lines += [f"- {remark}" for remark in one.listing.remarks]
+    lines += [f"{tool['name']}{' (reads)' * tool['reads']}: {one_line(tool['description'], 100)}" for tool in tools]
+    data = {"name": name, "about": one.about, "tools": tools, "remarks": list(one.listing.remarks)}
+    _say(options, data, *lines)
     return 0
 
 
-def tools(config: Config, options: Options) -> int:
-    wanted = [_named(config, options.name)] if options.name else [n for n, s in _servers(config).items() if not s.off]
-    found = asyncio.run(_looked_at(config, wanted))
-    lines, data = [], []
-    for name, one in found.items():
-        if one.error:
-            lines.append(f"{name} is not available: {one.error}")
-        for tool in one.listing.tools:
-            reads = one.only_reads(tool.name)
-            data.append({"server": name, "name": tool.spec.name, "description": tool.spec.description, "reads": reads})
-            lines.append(f"{tool.spec.name}{' (reads)' if reads else ''}: {one_line(tool.spec.description, 100)}")
-    errors = {name: one.error for name, one in found.items() if one.error}
-    _say(options, {"tools": data, "errors": errors}, *(lines or ["no tools"]))
-    return 1 if errors else 0
-
-
-async def _looked_at(config: Config, names: list[str], show: Any = None) -> dict[str, Connection]:
-    """The connections to these servers, after they were tried and closed."""
+async def _looked_at(config: Config, name: str, show: Callable[[str], None]) -> Connection:
+    """The connection to a server, after it was tried and closed."""
     from nanoclaw.commands.inspecting import app_over_copy
 
     async with app_over_copy(config) as app:
         servers = app.public("mcp")
         if servers is None:
             raise ConfigError("the plugin mcp is off: take it out of [plugins] off in config.toml")
-        for name in names:
-            if name not in servers.names:
-                raise ConfigError(f"the MCP server {name} is off: take off = true out of [mcp.{name}].")
-        found = {name: servers.connections()[name] for name in names}
-        for one in found.values():
-            one.open_login = show
-        await asyncio.gather(*(one.ready() for one in found.values()))
-        for one in found.values():
-            if one.state == "connected":
-                one.error = ""
-        return found
+        if name not in servers.names:
+            raise ConfigError(f"the MCP server {name} is off: take off = true out of [mcp.{name}].")
+        one: Connection = servers.connections()[name]
+        one.open_login = show
+        await one.ready()
+        if one.state == "connected":
+            one.error = ""
+        return one

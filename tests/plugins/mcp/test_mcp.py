@@ -460,7 +460,7 @@ def test_servers_are_set_tried_shown_and_taken_out_on_the_command_line(
     assert "- good is listed twice" in told
     status, told = say("test", "gone")
     assert (status, "gone is not available: MINE is not set: put MINE=… into secrets.env" in told) == (2, True)
-    status, told = say("tools", "l", "--json")
+    status, told = say("test", "l", "--json")
     tools = [one["name"] for one in json.loads(told)["tools"]]
     assert (status, "l__good" in tools, "l__huge" in tools) == (0, True, False)
     status, told = say("list", "--json")
