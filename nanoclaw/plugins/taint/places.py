@@ -205,19 +205,6 @@ class Places:
                     found.append(name)
         return found
 
-    def programs_of(self, command: str) -> list[str]:
-        """Files with others' text that a command names and that can be run."""
-        return [one for one in dict.fromkeys(self._names_in(command)) if self.source(one) and self._is(_can_run, one)]
-
-    def archive_of(self, command: str) -> str:
-        """The first archive that a command names."""
-        return next((one for one in self._names_in(command) if self._is(_is_archive, one)), "")
-
-    def _is(self, is_such: Callable[[str, int, bytes], bool], name: str) -> bool:
-        with suppress(OSError, ValueError), open_again(os.path.join(self._top, name)) as file:  # noqa: PTH118
-            return is_such(name, os.fstat(file.fileno()).st_mode, file.read(300))
-        return False
-
     # --- marks -------------------------------------------------------------------------------------------------------
 
     def listing(self) -> FileListing:
@@ -282,8 +269,6 @@ _HEADING = re.compile(rf"(?m)^(?:\./)?((?:{'|'.join(INBOXES)})(?:/[^\n]*)?):$")
 _LOOKS_AROUND = re.compile(
     r"\b(?:find|fd|rg|ag|ack|xargs|tar|rsync|walk|glob|rglob|for)\b|\$\(|`|\bgrep\b[^|;&\n]*\s-(?:-\w*recursive|\w*[rR])"
 )
-_PROGRAM = re.compile(r"text/(?:x-.*|javascript)|application/x-(?:sh|csh|perl|python.*)")
-_ARCHIVES = (b"PK\3\4", b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x28\xb5\x2f\xfd")
 
 
 def named(name: str) -> str:
@@ -333,20 +318,6 @@ def _parts(line: str) -> Iterator[str]:
     yield line.strip()
     if found := re.match(r"(?:[^:\n]*?[:-])?\s*\d+[:\t -]|[^:\n]*?:", line):
         yield line[found.end() :].strip()
-
-
-def _can_run(name: str, mode: int, start: bytes) -> bool:
-    """True for a file that may be run, begins with #!, or has the name of a program's source."""
-    import mimetypes
-
-    return (
-        bool(mode & 0o111) or start[:2] == b"#!" or _PROGRAM.fullmatch(mimetypes.guess_type(name)[0] or "") is not None
-    )
-
-
-def _is_archive(name: str, mode: int, start: bytes) -> bool:
-    is_document = start[30:].startswith((b"[Content_Types].xml", b"mimetype"))
-    return (start.startswith(_ARCHIVES) or start[257:262] == b"ustar") and not is_document
 
 
 def _was_fetched(path: str) -> bool:

@@ -28,6 +28,7 @@ _NET = (
     r"poetry|npm|npx|pnpm|yarn|bun|cargo|gem|bundle|composer|brew|apt|apt-get)\b"
 )
 """Signs that a command which has the network reads from it: a courtesy, as all that is told from the text of one."""
+_BY_NETWORK = "a command with network access"
 
 
 class TaintSettings(NamedTuple):
@@ -53,7 +54,7 @@ class Learned(NamedTuple):
 
 class Ran(NamedTuple):
     """A command as it is judged: sources of the places that it names, all files as they were before, where what it
-    changes is marked, and the source of those that come by it: of the network, of an archive."""
+    changes is marked, and the source of those that come by it."""
 
     named: Sequence[str] = ()
     before: FileListing | None = None
@@ -134,8 +135,6 @@ class Taint(Plugin):
         ran = Ran()
         if call.name == "exec":
             ran = self._ran.setdefault(turn.id, {})[call.id] = await self._about(call, turn)
-            if turn.profile.name != "person" and (refused := self._may_not_run(call)):
-                return refused
         read = self._read(call, turn)
         if not (read or ran.brings or any(getattr(message, "outside", "") for message in turn.history)):
             return None
@@ -220,20 +219,10 @@ class Taint(Plugin):
         private = [sources.own_texts(turn.history), searches.own_parts(turn.system), *sources.own_results(turn.history)]
         return searches.carries(query, known, private, turn.now())
 
-    def _may_not_run(self, call: CheckedCall) -> Refuse | None:
-        """Refuse to run what others may have written, where nobody is there who could have looked at it."""
-        found = self.public.files.programs_of(str(call.arguments["command"]))
-        return Refuse(_NOT_RUN.format(files=", ".join(found[:SHOWN_SOURCES]))) if found else None
-
     async def _brings(self, call: CheckedCall) -> str:
-        """The source of files that may come by a command: of the network, of an archive."""
-        command = str(call.arguments["command"])
-        if re.search(_NET, command) and (call.arguments.get("beyond") or await self._has_network()):
-            return "a command with network access"
-        from nanoclaw.plugins.taint.places import named
-
-        archive = self.public.files.archive_of(command)
-        return named(archive) if archive else ""
+        """The source of files that may come by a command which has the network."""
+        has_network = call.arguments.get("beyond") or await self._has_network()
+        return _BY_NETWORK if has_network and re.search(_NET, str(call.arguments["command"])) else ""
 
     async def _has_network(self) -> bool:
         sandbox = self._host.get("sandbox")
@@ -276,7 +265,7 @@ class Taint(Plugin):
                 named += self.public.files.named_in(command, {}) + self.public.files.shown_in(result.text)
                 named += await self.public.files.repeated_in(result.text, command)
             if not named and re.search(_NET, command) and await self._has_network():
-                return ["a command with network access"]
+                return [_BY_NETWORK]
             return list(dict.fromkeys(named))
         if call.name == "process":
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
@@ -359,10 +348,6 @@ _SAID_NO = (
     "can say it themselves."
 )
 _SAID_NO_BEFORE = "You said no to exactly this within the last hour."
-_NOT_RUN = (
-    "not run: {files} may belong to others (see /taint), and nobody is there to review it first. Say in your "
-    "answer what was left undone."
-)
 _REFUSED = (
     "not done: {sources} was read here, which is others' text, and nobody is there to say yes to this: {words}. Say in "
     "your answer what was left undone."
