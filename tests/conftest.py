@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -174,6 +175,17 @@ def server() -> Iterator[ModelServer]:
     server = ModelServer()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 100 MB of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(("mount", "-t", "tmpfs", "-o", "size=100m", "none", folder), capture_output=True).returncode:
+        pytest.skip("only an administrator can mount it")
+    yield folder
+    subprocess.run(("umount", "--lazy", folder), check=True)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     class Task(TypedDict):
         limits: list[tuple[int, int]]  # of each process, by their numbers
         tasks: tuple[int, int]  # processes of the command, and threads of all
-        disk: tuple[int, list[str]]  # bytes that it may take (0: all), and folders on the disks
+        disks: list[str]  # folders on the disks that it may fill
         rules: list[tuple[str, int]] | None  # of Landlock; None where bwrap has done that
         seccomp: bytes  # a filter that asks about attributes; b"" where they are safe
         folders: list[str]  # in which they may be changed
@@ -48,7 +48,6 @@ def main() -> "NoReturn":
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own would end this when the command sends one
     relay, asking, passed = 0, None, list[str]()
     try:
-        own = own_count()
         keep_to_itself()
         if task["rules"] is not None:
             from nanoclaw.sandbox import landlock
@@ -78,21 +77,12 @@ def main() -> "NoReturn":
         _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGALRM})  # it is for this thread
         _thread.start_new_thread(answer, (hearing, task))
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
-    watch(task, own, relay, passed)
+    watch(task, relay, passed)
     status = wait_for(child)
     if relay:
         send({relay}, _signal.SIGKILL)
     _tell(report, b"%d %d %s\n" % (status, end_all(relay), "".join(passed[:1]).encode()))
     posix._exit(0)
-
-
-def own_count() -> int:
-    """A descriptor of what this process and those that it has collected wrote; -1 on a kernel that doesn't count. It
-    can't be opened any more once nobody may look into this process."""
-    try:
-        return posix.open("/proc/self/io", posix.O_RDONLY | posix.O_CLOEXEC)
-    except FileNotFoundError:
-        return -1
 
 
 def keep_to_itself() -> None:
@@ -124,19 +114,18 @@ def answer(hearing: "socket", task: "Task") -> None:
         posix.close(listener)  # from now on all of it is refused by the kernel
 
 
-def watch(task: "Task", own: int, relay: int, passed: list[str]) -> None:
+def watch(task: "Task", relay: int, passed: list[str]) -> None:
     """Check many times a second how much the command uses, and end it if that is too much."""
     from nanoclaw.sandbox import limits
 
-    most, folders = task["disk"]
     is_first = posix.getpid() == 1
     tasks = limits.Tasks(*task["tasks"], lambda: (all_others() if is_first else descendants()) - {relay})
-    disk = limits.Disk(most, folders, own, descendants) if most else None
+    disk = limits.Disk(task["disks"])
 
     def look(number: int, frame: object) -> None:
         if tasks.are_too_many():
             passed.append("processes")
-        elif disk and disk.is_full():
+        elif disk.is_full():
             passed.append("disk")
         if passed:
             kill_all()

@@ -1,6 +1,6 @@
 """Limits of a command that no setting of the kernel holds.
 
-Its processes and threads, where it is an administrator's or shares a count with others, and the disk that it takes:
+Its processes and threads, where it is an administrator's or shares a count with others, and what is free of the disk:
 both are looked at many times a second. (The kernel could ask before each process, by seccomp. A signal that comes
 meanwhile would end that call with EINTR, for which no shell is made: “Cannot fork”.)
 """
@@ -60,75 +60,24 @@ def _threads(pid: int) -> int:
     return 0 if threads == 1 and fields[0] in b"ZX" and int(fields[1]) == os.getpid() else threads
 
 
-RESERVE_BYTES, MOST_FILES = 500_000_000, 1_000_000
-"""Free space of a disk that no command takes; files that one makes."""
-
-_OWN_BYTES = 10_000_000
-"""Written by a command that counts among those who fill a disk."""
+RESERVE_BYTES = 500_000_000
+"""Free space of a disk that no command takes, if there was twice as much."""
 
 
 class Disk:
-    """The space that a command takes on the disks of some folders. `own` is a descriptor of its keeper's
-    /proc/self/io, in which those count that have ended, or -1: then all that is gone is the command's; `pids` lists the
-    others."""
+    """The free space on the disks of some folders. Who takes it isn't asked."""
 
-    def __init__(self, most: int, folders: Iterable[str], own: int, pids: Callable[[], Iterable[int]]) -> None:
-        self._most, self._own, self._pids = most, own, pids
-        self._began: dict[int, tuple[str, os.statvfs_result]] = {}
-        for one in folders:
-            try:
-                self._began.setdefault(os.stat(one).st_dev, (one, os.statvfs(one)))
-            except OSError:
-                continue  # it isn't there
-        self._dirtied = _dirtied()
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._least = {one: min(RESERVE_BYTES, free // 2) for one in folders if (free := _free(one)) is not None}
 
     def is_full(self) -> bool:
-        """True if the command took more than it may, or all but the last of what was free. Two cheap calls, unless much
-        is gone: then its processes are asked, as others may be writing."""
-        for folder, began in self._began.values():
-            try:
-                now = os.statvfs(folder)
-            except OSError:
-                continue
-            taken = (began.f_bfree - now.f_bfree) * now.f_frsize
-            free, reserve = now.f_bavail * now.f_frsize, min(RESERVE_BYTES, began.f_bavail * now.f_frsize // 2)
-            if began.f_ffree - now.f_ffree > MOST_FILES:
-                return True
-            if taken > self._most and self._of_own(taken) > self._most:
-                return True
-            if free < reserve and self._of_own(taken) > min(_OWN_BYTES, reserve):
-                return True
-        return False
-
-    def _of_own(self, taken: int) -> int:
-        """Bytes that the command has taken of those that are gone: what its processes wrote, or all where one doesn't
-        tell, and what nobody wrote (fallocate)."""
-        written = 0
-        for pid in (0, *self._pids()):
-            try:
-                written += self._written(pid)
-            except FileNotFoundError:
-                continue  # gone meanwhile: whoever collected it has its count
-            except ProcessLookupError:
-                continue
-            except (OSError, ValueError, IndexError):
-                return taken
-        return written + max(0, taken - (_dirtied() - self._dirtied))
-
-    def _written(self, pid: int) -> int:
-        opened = os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC) if pid else self._own
-        try:
-            text = os.pread(opened, 1000, 0)
-        finally:
-            if pid:
-                os.close(opened)
-        return int(text.split(b"\nwrite_bytes:", 1)[1].split()[0])
+        """True if one has less than must remain."""
+        return any((free := _free(one)) is not None and free < least for one, least in self._least.items())
 
 
-def _dirtied() -> int:
-    """Bytes that all programs together have written to disks through the kernel's memory."""
+def _free(folder: str) -> int | None:
     try:
-        with open("/proc/vmstat", "rb") as file:
-            return int(file.read().split(b"\nnr_dirtied ", 1)[1].split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
+        found = os.statvfs(folder)
+    except OSError:
+        return None  # it isn't there
+    return found.f_bavail * found.f_frsize

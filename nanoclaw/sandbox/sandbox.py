@@ -89,14 +89,13 @@ class Enclosed(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """Of each command: its processes, the memory and the CPU time of each, what it may put into /tmp, and what it may
-    take of the disk. 0: as much as it likes."""
+    """Of each command: its processes, the memory and the CPU time of each, and what it may put into /tmp. 0: as much as
+    it likes."""
 
     processes: int = 256
     memory_bytes: int = 0
     cpu_seconds: int = 0
     tmp_bytes: int = 1_000_000_000
-    disk_bytes: int = 4_000_000_000
 
     @property
     def tasks(self) -> tuple[int, int]:
@@ -241,7 +240,7 @@ class Encloser:
             task = Task(
                 limits=_limits(limits, counts=_counts_processes()),
                 tasks=limits.tasks,
-                disk=(limits.disk_bytes, [str(one) for one in grants.writable]),
+                disks=[str(one) for one in grants.writable],
                 rules=None,
                 # the devices in /dev are the machine's own, and root's
                 seccomp=seccomp.asking() if self._filter and os.geteuid() == 0 else b"",
@@ -306,7 +305,7 @@ class Encloser:
         task = Task(
             limits=_limits(limits, counts=False),
             tasks=limits.tasks,
-            disk=(limits.disk_bytes, [folder, *map(str, self._grants.writable)]),
+            disks=[folder, *map(str, self._grants.writable)],
             rules=rules,
             seccomp=self._filter if self.strength.level == "files+net" else b"",
             folders=[path for path, rights in rules if rights == landlock.WRITE],

@@ -51,12 +51,11 @@ class Exit(NamedTuple):
 
 class Bounds(NamedTuple):
     """Limits of a child and all that comes from it; `file_bytes` is that of each file that one of them writes. Number
-    and memory are held on Linux only, `disk_bytes`, of all files together, by a keeper."""
+    and memory are held on Linux only."""
 
     processes: int
     memory_bytes: int
     file_bytes: int
-    disk_bytes: int = 4_000_000_000
 
 
 class Keeper(NamedTuple):

@@ -287,8 +287,7 @@ class SandboxedCommands:
             self._opened[beyond] = opened
         relay = await self._relay(opened) if strength.level == "full" else ""
         cpu = seconds * (os.cpu_count() or 1)
-        tmp = TMP_BYTES
-        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, tmp, bounds.disk_bytes)
+        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, TMP_BYTES)
         if self._encloser is None:
             await asyncio.to_thread(remove_left_over)
         try:

@@ -42,8 +42,7 @@ def end_in_words(ended: Exit, settings: ShellSettings) -> str:
     if ended.why == "processes":
         return f"stopped: more than {settings.bounds.processes:,} processes at once, or four times as many threads"
     if ended.why == "disk":
-        most = f"{settings.bounds.disk_bytes // 1_000_000:,} MB of the disk"
-        return f"stopped: it took more than {most}, or the last of it; its files are still there"
+        return "stopped: the disk was nearly full; its files are still there"
     if ended.why == "not begun":
         return "not run: the sandbox could not be set up, as said above"
     if ended.why == "memory":

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 HEAD_CHARACTERS = 4_000
 TAIL_CHARACTERS = 6_000
 LONGEST_SECONDS = 600
-PROCESSES, FILE_MB, DISK_MB = 256, 4_000, 4_000
-"""Of one command: processes at once, MB of each file that it writes, and of the disk space that it may fill."""
+PROCESSES, FILE_MB = 256, 4_000
+"""Of one command: processes at once, and MB of each file that it writes."""
 
 
 class ShellSettings(NamedTuple):
@@ -42,7 +42,7 @@ class ShellSettings(NamedTuple):
 
         half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
         memory = self.exec_memory_mb * 1_000_000 or half
-        return Bounds(PROCESSES, memory, FILE_MB * 1_000_000, DISK_MB * 1_000_000)
+        return Bounds(PROCESSES, memory, FILE_MB * 1_000_000)
 
 
 class Shell(Plugin):

@@ -12,7 +12,7 @@ from nanoclaw.core.messages import UserMessage
 from nanoclaw.outside_text import inside
 from nanoclaw.plugins.shell.output import FILE_BYTES
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
-from tests.program import FakeChannel, Program, assert_legal, results, running
+from tests.program import HAS_SANDBOX, FakeChannel, Program, assert_legal, results, running
 
 
 def begin(command: str) -> Say:
@@ -239,16 +239,11 @@ async def test_much_output_keeps_its_beginning_and_its_end_and_a_limit_ends_it_i
         assert len(kept) < FILE_BYTES + 100_000
 
 
-FILLS = "for n in {1..300}; do head -c 1M /dev/zero > f$n; sleep 0.02; done; sleep 60"
-"""Far more than the limit: other tests give some room back meanwhile."""
-
-
 @pytest.mark.parametrize(
     ("limit", "command", "said"),
     [
         ("PROCESSES = 3", "for n in 1 2 3 4; do sleep 60 & done; wait", "more than 3 processes at once"),
         ("exec_memory_mb = 50", "head -c 90000000 /dev/zero | tail | sleep 60", "used more than 50 MB of memory"),
-        ("DISK_MB = 3", FILLS, "than 3 MB of the disk"),
         ("FILE_MB = 1", "exec yes >much", "killed by SIGXFSZ: a file grew to 1 MB"),
         ("FILE_MB = 1", "yes > much; exit $?", "exit status 153: a file grew to 1 MB"),
     ],
@@ -266,6 +261,14 @@ async def test_a_limit_that_ends_a_command_is_said(
         await program.ask("Go")
         told = await program.answer() if background else results(program.history)[0].text
         assert said in told
+
+
+@pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here")
+async def test_a_disk_that_is_nearly_full_ends_a_command_in_words(small_disk: Path) -> None:
+    model = ScriptedProvider(call("exec", {"command": "head -c 60M /dev/zero > much; sleep 60"}), "Hm.")
+    async with running(small_disk / "home", model) as program:
+        await program.ask("Go")
+        assert "stopped: the disk was nearly full" in results(program.history)[0].text
 
 
 async def test_an_end_is_no_news_of_a_turn_that_hangs(tmp_path: Path) -> None:
