@@ -177,11 +177,9 @@ class Router:
         if self.is_frozen:
             return False
         cuts, left = self._inbox.open_turns(), self._inbox.waiting()  # what comes of the cuts is taken up as it comes
-        public = (one.public for one in self._chain.plugins) if any(cut.calls for cut in cuts) else ()
-        ended = sum(one.end_left_over() for one in public if hasattr(one, "end_left_over"))  # processes
         for cut in cuts:
             if is_served(cut.inbound.address):
-                self._take_up(cut, ended)
+                self._take_up(cut)
         for row, inbound in left:
             if row in self._arriving or not is_served(inbound.address):
                 continue
@@ -192,10 +190,9 @@ class Router:
                 self._conversations.enqueue(row, inbound, is_left_over=True)
         return bool(cuts or left)
 
-    def _take_up(self, cut: OpenTurn, ended: int) -> None:
+    def _take_up(self, cut: OpenTurn) -> None:
         """Resume a turn that was cut off by the end of the process, once, unless it has touched more than the workspace
-        or nobody waits for it; then the person is told what ran, and asked. `ended` of its processes were still
-        running."""
+        or nobody waits for it; then the person is told what ran, and asked."""
         conversation = self._conversations.for_message(cut.inbound)
         outside = sorted({name for name in cut.tools if self._chain.reach(name) == "outside"})
         waits = self._channels.stays(cut.address)
@@ -206,8 +203,7 @@ class Router:
         ran = ""
         if cut.calls:
             calls = "; ".join(f"`{one_line(call)}`" for call in cut.calls)
-            still = " It was still running and is ended now." if ended else ""
-            ran = f" This was running and may have been done in part: {calls}.{still}"
+            ran = f" This was running and may have been done in part: {calls}."
         elif outside:
             ran = f" I had already used {', '.join(outside)}."
         said = " and ".join(f"“{one_line(text)}”" for text in cut.texts)

@@ -18,8 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -125,7 +124,7 @@ class Process:
         is_interactive: bool = False,
     ) -> None:
         """An interactive one reads what `write` is given, and may write as much as it likes."""
-        marker = f"{_marker(os.getpid())}{_name(folder)}.{os.urandom(8).hex()}"
+        marker = f"{_marker()}{os.urandom(8).hex()}"
         name, _, value = marker.partition("=")
         _have_guard()
         reading, writing = os.pipe()
@@ -246,55 +245,18 @@ def _as_told(ended: Exit, told: bytes) -> Exit:
         return ended._replace(status=-signal.SIGKILL)
 
 
-def end_left_over(folder: Path) -> int:
-    """End what commands run in a folder left behind when the program that ran them died; how many processes. Only on
-    Linux, where they can be found. Returns when they are gone."""
-    ended: set[int] = set()
-    for _ in range(_LOOKS if _has_proc() else 0):
-        found = set(_left_over(folder))
-        if not found:
-            break
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        ended |= found
-        time.sleep(0.01)
-    return len(ended)
-
-
-def _left_over(folder: Path) -> Iterator[int]:
-    for path in Path("/proc").iterdir():
-        try:
-            if not path.name.isdigit() or (at := (environment := _read(f"{path}/environ")).find(_MARK)) < 0:
-                continue
-            owner, began, name, _ = environment[at + len(_MARK) :].partition(b"\0")[0].decode().split(".")
-            is_ours = name == _name(folder) and int(owner) != os.getpid()
-            if is_ours and f"{_MARK.decode()}{owner}.{began}." != _marker(int(owner)):
-                yield int(path.name)
-        except (OSError, ValueError):
-            continue  # gone meanwhile, or another user's
-
-
-_MARK = b"NANOCLAW_RUN="
-
-
-def _marker(pid: int) -> str:
+def _marker() -> str:
     """The beginning of what is in the environment of each command: which program runs it. The time at which that began
     is part of it, as numbers of processes come again."""
     began = "0"
     with contextlib.suppress(OSError, IndexError):
-        began = _stat(pid)[_BEGAN].decode()
-    return f"{_MARK.decode()}{pid}.{began}."
-
-
-def _name(folder: Path) -> str:
-    return f"{zlib.crc32(os.fsencode(folder)):08x}"
+        began = _stat(os.getpid())[_BEGAN].decode()
+    return f"NANOCLAW_RUN={os.getpid()}.{began}."
 
 
 _KEPT: tuple[Why, ...] = ("processes", "disk")
 """Limits that a keeper knows."""
 
-_LOOKS = 200
 _GRACE_SECONDS = 0.5  # between TERM and KILL
 _GRACE_WHEN_CANCELLED = 0.3
 _AFTER_EXIT_SECONDS = 0.3  # how long output of a child's child is waited for once the child is gone
@@ -608,7 +570,7 @@ def _have_guard() -> None:
     reading, writing = os.pipe()
     try:
         guard = subprocess.Popen(
-            ("/bin/sh", "-c", _GUARD, "sh", _marker(os.getpid())),
+            ("/bin/sh", "-c", _GUARD, "sh", _marker()),
             cwd="/",
             env={"PATH": os.defpath},
             stdin=reading,

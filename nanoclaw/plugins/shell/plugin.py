@@ -261,12 +261,6 @@ class Environment:
         sandbox = self._host.get("sandbox")
         return str(sandbox.note(**about)) if sandbox else ""
 
-    def end_left_over(self) -> int:
-        """End what an earlier program left running; how many processes."""
-        from nanoclaw.spawn import end_left_over
-
-        return end_left_over(self._host.workspace)
-
     @cached_property
     def variables(self) -> dict[str, str]:
         """The process's own, without names that smell of secrets, and with those that the person grants."""

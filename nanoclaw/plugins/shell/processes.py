@@ -21,7 +21,7 @@ from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.plugins.shell.output import GrowingOutput, end_in_words, shortened
-from nanoclaw.spawn import Process, end_left_over
+from nanoclaw.spawn import Process
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.shell.plugin import Environment, ShellSettings
@@ -206,8 +206,6 @@ class Processes:
         left = [row for row in left if not any(row.id == one.row.id for one in self._ended)]
         self.serves = True
         try:
-            if any(row.state == "running" for row in left):
-                await asyncio.to_thread(end_left_over, self._host.workspace)
             if left:
                 losses = [await self._losses(row, asks=_begins_turn(row)) for row in left]
                 await self._host.write(partial(self._tell_left, left, losses))
