@@ -179,27 +179,6 @@ def changes(before: FileListing, after: FileListing) -> Changes:
     return Changes(gone, changed, new_ones)
 
 
-def passed_over(listing: FileListing, before: FileListing, after: FileListing) -> FileListing:
-    """A listing as it would be if all that happened between two others had been before it."""
-    pairs = ((before.files, after.files), (before.folders, after.folders), (before.marks, after.marks))
-    files, folders, marks = (_passed(part, *pair) for part, pair in zip(listing[:3], pairs, strict=True))
-    return FileListing(files, folders, marks, listing.tops)
-
-
-def _passed(
-    part: Mapping[str, os.stat_result], was: Mapping[str, os.stat_result], now: Mapping[str, os.stat_result]
-) -> Mapping[str, os.stat_result]:
-    """A part with what is another by now, without what is gone; what was moved has gone with it."""
-    others = {path for path, old in was.items() if now.get(path) is not old and path in part}
-    others = {path for path in others if path not in now or not is_same(was[path], now[path])}
-    if not others:
-        return part
-    moved = {identity(was[path]) for path in others if path not in now}
-    new = {path: now[path] for path in others if path in now}
-    new |= {path: found for path, found in now.items() if path not in was and identity(found) in moved}
-    return {path: found for path, found in part.items() if path not in others} | new
-
-
 def identity(found: os.stat_result) -> tuple[int, int, int]:
     """A file under each of its names; ext4 gives the number of a deleted one to the next one at once."""
     return found.st_dev, found.st_ino, found.st_mtime_ns

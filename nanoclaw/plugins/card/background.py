@@ -1,7 +1,7 @@
 """Commands that run on in the background: judged by the disk when they end, whenever that is.
 
-What happens while another call runs is that call's, as nobody can tell two programs apart by what they leave; what
-happens between calls is the background's. The state before is on disk, so that a crash hides nothing.
+What happens while another command runs is that one's, as nobody can tell two programs apart by what they leave, and
+files that the audit log names are whose it says. The state before is on disk, so that a crash hides nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,27 +26,23 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.card.watch import CommandWatch
     from nanoclaw.snapshots.listing import FileListing
 
-NOT_WATCHED = frozenset({"process", "delegate", "question"})
-"""Calls that only wait, or whose work is calls of their own: what happens while they run is not theirs."""
-
 
 @dataclass
 class CardTurn:
     """All that is known of one turn: the files that its commands `deleted`, those that are not older than it (`made`),
-    and what was there before each call that may run now (`before`). What was `allowed` is not judged."""
+    and what was there before each command that may run now (`before`). What was `allowed` is not judged."""
 
     turn: Turn
     deleted: int
     made: set[str] = field(default_factory=set)
     before: dict[str, FileListing] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
-    others: list[str] = field(default_factory=list)  # commands in the background that ended while a call ran
+    others: list[str] = field(default_factory=list)  # commands in the background that ended while one ran
     gone: list[str] = field(default_factory=list)  # could not be put back
 
-    def runs_a_call(self) -> bool:
-        """True while a call runs that is watched, and what is there before it is known."""
-        running = (one.tool for one in self.turn.effects if one.state == "begun")
-        return bool(self.before) and any(one not in NOT_WATCHED for one in running)
+    def runs(self) -> bool:
+        """True while a command runs, and what is there before it is known."""
+        return bool(self.before) and any((one.tool, one.state) == ("exec", "begun") for one in self.turn.effects)
 
     def written(self, root: str) -> set[str]:
         """Files that the turn's calls made."""
@@ -53,11 +50,12 @@ class CardTurn:
 
 
 class _Begun(NamedTuple):
-    """A command that runs: the files as they were, and how many of them it may delete (`free`)."""
+    """A command that runs: the files as they were, how many of them it may delete (`free`), and since when it runs."""
 
     before: FileListing
     name: str
     free: int
+    at: str
 
 
 class BackgroundCommands:
@@ -91,7 +89,7 @@ class BackgroundCommands:
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             try:
                 before, note = load(path)
-                found[int(path.name)] = _Begun(before, str(note["name"]), int(note["free"]))
+                found[int(path.name)] = _Begun(before, str(note["name"]), int(note["free"]), str(note["at"]))
             except (OSError, ValueError, LookupError, TypeError):  # a draft, or damaged
                 path.unlink(missing_ok=True)
         return found
@@ -99,18 +97,6 @@ class BackgroundCommands:
     @property
     def _folder(self) -> Path:
         return self._watch.folder / "begun"
-
-    async def _keep(self, process: int, begun: _Begun) -> None:
-        from nanoclaw.snapshots.saved import save
-
-        self._begun[process] = begun
-        path, note = self._folder / str(process), {"name": begun.name, "free": begun.free}
-        try:
-            await asyncio.to_thread(save, path, begun.before, note)
-        except OSError as error:
-            self._host.log.warning("after a crash what process {} deletes will not be reported: {}", process, error)
-        if process not in self._begun:
-            path.unlink(missing_ok=True)
 
     @property
     def names(self) -> list[str]:
@@ -135,25 +121,20 @@ class BackgroundCommands:
             return
         before, made = await self._watch.snapshot(), known.made | known.written(self._watch.root)
         before = before._replace(files={path: at for path, at in before.files.items() if path not in made})
-        name = f"process {process} ({quoted(command)})"
-        await self._keep(process, _Begun(before, name, self._deletions - known.deleted))
+        name, now = f"process {process} ({quoted(command)})", self._host.now().isoformat()
+        begun = self._begun[process] = _Begun(before, name, self._deletions - known.deleted, now)
+        from nanoclaw.snapshots.saved import save
+
+        note = {"name": name, "free": begun.free, "at": now}
+        try:
+            await asyncio.to_thread(save, self._folder / str(process), before, note)
+        except OSError as error:
+            self._host.log.warning("after a crash what process {} deletes will not be reported: {}", process, error)
 
     def dropped(self, process: int) -> None:
         """Take back that a command began."""
         self._begun.pop(process, None)
         (self._folder / str(process)).unlink(missing_ok=True)
-
-    async def pass_over(self, before: FileListing) -> None:
-        """Leave out what happened since: it is the work of a call that has ended."""
-        if not self._begun:
-            return
-        from nanoclaw.snapshots.listing import passed_over
-
-        after = await self._watch.snapshot()
-        for process, one in [*self._begun.items()]:
-            passed = passed_over(one.before, before, after)
-            if process in self._begun and passed != one.before:
-                await self._keep(process, one._replace(before=passed))
 
     async def ended(self, process: int, command: str, conversation: Address, *, asks: bool) -> str:
         """Judge a command that has ended, and restore what it took away where that goes too far; words about that. A
@@ -175,27 +156,24 @@ class BackgroundCommands:
             return _told(words, [*map(self._watch.name, failed)], is_kept=asks)
         if process not in self._begun:
             return ""
-        from nanoclaw.snapshots.listing import passed_over
-
-        after = await self._watch.snapshot()
-        begun = self._begun[process]
-        began = begun.before
-        for known in [*self._turns.values()]:
-            if known.runs_a_call():
-                known.others.append(begun.name)
-                for before in {id(one): one for one in known.before.values()}.values():
-                    began = passed_over(began, before, after)
-        losses = await self._watch.compare(began, set(), after)
+        after, begun = await self._watch.snapshot(), self._begun[process]
+        for known in [one for one in self._turns.values() if one.runs()]:
+            known.others.append(begun.name)
+            after = next(iter(known.before.values()))
+        losses = await self._watch.compare(begun.before, self._of_others(begun), after)
         if not self._watch.goes_far(losses, begun.free):
             self.dropped(process)
             await self._record(command, conversation, losses.lost)
-            await self.pass_over(began)  # what is this one's is none of the others'
             return ""
         who = by(command, [one.name for number, one in self._begun.items() if number != process])
         done = await self._held.put_back(-process, command, who, losses.lost, losses.beside, asks=asks)
         self.dropped(process)
-        await self.pass_over(began)
         return _told(done.words, done.left, is_kept=done.is_kept)
+
+    def _of_others(self, begun: _Begun) -> set[str]:
+        """Files that other calls have changed since, as the audit log says."""
+        changed, began = self._host.records.of_files("done"), datetime.fromisoformat(begun.at)
+        return {f"{self._watch.root}/{one.target}" for one in changed if one.at and one.at >= began}
 
     async def _record(self, command: str, conversation: Address, lost: Sequence[Lost]) -> None:
         """Have /undo bring files back."""

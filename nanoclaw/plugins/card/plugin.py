@@ -12,7 +12,7 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls, Outbound, ToolCall, ToolResult, Verdict
 from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.plugins.card.background import NOT_WATCHED, BackgroundCommands, CardTurn
+from nanoclaw.plugins.card.background import BackgroundCommands, CardTurn
 from nanoclaw.plugins.card.held import TABLES, HeldCommand, HeldCommands, digest
 from nanoclaw.plugins.card.wording import by, exact_losses, files_named, lost_words, named, numbered, quoted, size
 
@@ -99,8 +99,6 @@ class PlanCard(Plugin):
         known = await self._of(turn)
         if call.name == "exec" or (call.name == "process" and call.arguments.get("action") == "input"):
             return await self._before_command(call, known)
-        if self.public.names and call.name not in NOT_WATCHED:
-            known.before[call.id] = await self._watch.snapshot()
         if call.name == FILE_CHANGES:
             return self._question(call, turn)
         words = far(call, turn, self._host)
@@ -128,9 +126,7 @@ class PlanCard(Plugin):
         if (known := self._turns.get(turn.id)) is None:
             return None
         if (before := known.before.pop(call.id, None)) is not None:
-            if call.name == "exec":
-                result = await self._after_command(call, result, known, before)
-            await self.public.pass_over(before)
+            result = await self._after_command(call, result, known, before)
             known.others.clear()
         if call.name == "process" and call.arguments.get("id"):  # its result may tell the end
             turn.later(partial(self._held.adopt, int(call.arguments["id"]), turn.id))
@@ -216,7 +212,6 @@ class PlanCard(Plugin):
         told = [f"The command that was stopped had deleted or cut {named(back)}: put back."] if back else []
         told += [NOT_PUT_BACK.format(named(done.left, 10))] if done.left else []
         await self._host.write(lambda tx: tx.send(Outbound(address, "\n".join(told))) if told else None)
-        await self.public.pass_over(before)
 
     # --- the question ------------------------------------------------------------------------------------------------
 
