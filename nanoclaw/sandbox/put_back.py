@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from nanoclaw import scratch_folders
 from nanoclaw.atomic_write import WRITTEN
-from nanoclaw.beneath.descriptors import open_folder_beneath
 from nanoclaw.escapes import one_line
 from nanoclaw.kept_files import MAY_GO
 from nanoclaw.sandbox.protect import MOST_FILE_BYTES, Came, Change, Protected, change, names_in, read_plain, stat_of
-from nanoclaw.snapshots.places import KeptFile, make_folder, restore
+from nanoclaw.snapshots.places import KeptFile, folder_of, make_folder, restore
 
 MOST_FILES, MOST_BYTES = 3_000, 32_000_000
 """Of all copies together; of what is more it is only noticed that it changed."""
@@ -174,21 +173,11 @@ class Snapshot:
         restore(self._top_of(path), path, KeptFile(was.mode, was.content))
 
     def _remove(self, path: str) -> None:
-        with self._folder_of(path) as (folder, name):
+        with folder_of(self._top_of(path), path) as (folder, name):
             self._keep_aside(folder, name)
 
     def _top_of(self, path: str) -> str:
         return next(str(one) for one in self._copies.tops if path.startswith(f"{one}/"))
-
-    @contextmanager
-    def _folder_of(self, path: str) -> Iterator[tuple[int, str]]:
-        """A descriptor of the folder of a path, and its name there. No link on the way leads it elsewhere."""
-        *above, name = path[len(self._top_of(path)) + 1 :].split("/")
-        folder = open_folder_beneath(self._top_of(path), above)
-        try:
-            yield folder, name
-        finally:
-            os.close(folder)
 
     def _keep_aside(self, folder: int, name: str) -> None:
         """Put something away, for the person to look at."""
