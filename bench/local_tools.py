@@ -18,7 +18,7 @@ from typing import Any
 
 from nanoclaw import time_words
 from nanoclaw.core.messages import AssistantMessage, Limits, ModelRequest, SystemPrompt, ToolSpec, UserMessage
-from nanoclaw.core.plugin import PROFILES
+from nanoclaw.core.plugin import PERSON
 from nanoclaw.plugins.schedule import requests
 from nanoclaw.providers.local import LocalProvider
 from nanoclaw.start import config
@@ -38,7 +38,7 @@ def specs() -> tuple[ToolSpec, ...]:
     """The tools as every chat has them."""
     app = build(config.load({"NANOCLAW_HOME": tempfile.mkdtemp()}))
     try:
-        return tuple(tool.spec for tool in app.chain.tools(PROFILES["person"]))
+        return tuple(tool.spec for tool in app.chain.tools(PERSON))
     finally:
         asyncio.run(app.aclose())
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import PROFILES, ToolOutput
+from nanoclaw.core.plugin import PERSON, ToolOutput
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.start.build import build
 from nanoclaw.start.config import load
@@ -33,7 +33,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 async def measure(folder: Path, megabytes: int) -> None:
     app = build(load({"NANOCLAW_HOME": str(folder), "PATH": "/usr/bin:/bin"}), provider=())
     shell = next(one for one in app.plugins if one.name == "shell")
-    tools = {one.name: one for one in app.chain.tools(PROFILES["person"])}
+    tools = {one.name: one for one in app.chain.tools(PERSON)}
     main = Address("terminal", "main")
     context = ToolContext(main, "me", "person", conversation=main)
     serving = asyncio.create_task(shell.run())

@@ -18,7 +18,7 @@ from statistics import median
 import httpx
 
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import PROFILES
+from nanoclaw.core.plugin import PERSON
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.plugins.web import readable
 from nanoclaw.start.build import build
@@ -63,7 +63,7 @@ async def measure(folder: Path, times: int) -> None:
         port = site.stdout.readline().split(" port ")[1].split()[0]
         (folder / "config.toml").write_text(f'[net]\nallow = ["127.0.0.1:{port}"]\n')
         app = build(load({"NANOCLAW_HOME": str(folder)}), provider=())
-        tool = next(one for one in app.chain.tools(PROFILES["person"]) if one.name == "web_fetch")
+        tool = next(one for one in app.chain.tools(PERSON) if one.name == "web_fetch")
         context, url = ToolContext(Address("terminal", "main"), "me", "person"), f"http://127.0.0.1:{port}/"
 
         async def fetch(number: int) -> None:

@@ -22,14 +22,13 @@ from unittest.mock import patch
 
 from nanoclaw.core.errors import ContextTooLong
 from nanoclaw.core.messages import Address, Attachment
-from nanoclaw.core.plugin import PROFILES, Command, Profile, Tool
+from nanoclaw.core.plugin import Command, Tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start import build
 from tests.program import FakeChannel, assert_legal, results, running
 
 Journey = Callable[[Path, frozenset[str]], Awaitable[None]]
 PACKAGE, PLUGINS = Path(build.__file__).parents[1], "nanoclaw.plugins"
-PERSON: Profile = PROFILES["person"]
 
 
 class Way(NamedTuple):

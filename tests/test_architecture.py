@@ -271,7 +271,7 @@ def names_of_plugins(package: Modules) -> list[str]:
     name which is no English word. Docstrings are prose."""
     found, exact = list[str](), {*build.BUILT_IN, *OF_PLUGINS} - WORDS
     for path, (_, tree) in package.items():
-        if path.startswith("core/") and path not in STILL_NAMED:
+        if path.startswith("core/"):
             nodes = list(ast.walk(tree))
             prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
             texts = (one for one in nodes if isinstance(one, ast.Constant) and id(one) not in prose)
@@ -280,11 +280,9 @@ def names_of_plugins(package: Modules) -> list[str]:
     return found
 
 
-OF_PLUGINS = frozenset({"job", "helper", "exec", "process", "rehearsal"})
+OF_PLUGINS = frozenset({"job", "helper", "exec", "process", "rehearsal", "pins", "active_skills"})
 NO_WORD = re.compile(r"heartbeat|incognito|approvals|sandbox|memory_")
 WORDS = frozenset({"conversations", "files", "knowledge", "message", "question", "rules"})  # columns, too
-STILL_NAMED = frozenset({"core/plugin.py", "core/prompt_snapshot.py"})
-"""Tables of the core that still have such names: profiles, whom a tool is open to, parts of a prompt."""
 
 
 def test_the_core_names_no_plugin_nor_a_tool_or_an_origin_of_one(house: Modules) -> None:

@@ -13,6 +13,9 @@ from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Host, Plugin, Profile
+from nanoclaw.plugins.delegate.plugin import Delegate
+from nanoclaw.plugins.heartbeat.plugin import Heartbeat
+from nanoclaw.plugins.schedule.plugin import Schedule
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import build, checked
 from nanoclaw.start.model_facts import ModelFacts
@@ -80,11 +83,14 @@ def holding(into: list[Host]) -> type[Plugin]:
     return Holding
 
 
+PROFILES = {"job": Schedule.profiles[0], "heartbeat": Heartbeat.profiles[0]}
+
+
 async def turn(
     program: Program, host: Host, origin: str, change: Callable[[Profile], Profile] = lambda one: one
 ) -> None:
     """A turn of a plugin's, to its end."""
-    profile = change(host.profile({"job": "job", "heartbeat": "heartbeat"}.get(origin, "helper")))
+    profile = change(PROFILES.get(origin, Delegate.profiles[0]))
     inbound = Inbound(Address(origin, "1"), origin, new_id(), UserMessage("look", NOON, origin), role="owner")
     await host.write(lambda tx: tx.deliver(inbound, profile))
     await program.app.conversations.of(inbound.address).idle()
@@ -388,7 +394,7 @@ async def test_a_task_that_waited_over_a_restart_goes_to_its_model(tmp_path: Pat
     job = Inbound(Address("job", "1"), "job", new_id(), UserMessage("look", NOON, "job"), role="owner")
     async with bare(tmp_path, ScriptedProvider(), own, plugins=[holding(hosts)], settings=settings) as program:
         await program.ask("/panic")
-        await hosts[0].write(lambda tx: tx.deliver(job, hosts[0].profile("job")))
+        await hosts[0].write(lambda tx: tx.deliver(job, Schedule.profiles[0]))
         assert own.left == 1
     async with bare(
         tmp_path, ScriptedProvider(), own, plugins=[holding(hosts)], settings=settings, wakes=True

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.app import App
-from nanoclaw.core.plugin import PROFILES, Tool
+from nanoclaw.core.plugin import PERSON, Tool
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.start.build import build
 from tests.program import config_of
@@ -26,11 +26,11 @@ def app(tmp_path: Path) -> Iterator[App]:
 @pytest.fixture
 def tools(app: App) -> list[Tool]:
     """Those that the owner's model has."""
-    return app.chain.tools(PROFILES["person"])
+    return app.chain.tools(PERSON)
 
 
 def test_all_tools_of_a_prompt_stay_within_their_price(app: App) -> None:
-    sent = app.chain.prompt_tools(PROFILES["person"])
+    sent = app.chain.prompt_tools(PERSON)
     assert len(json.dumps(chat_tools(sent), separators=(",", ":"))) <= 7_500
 
 

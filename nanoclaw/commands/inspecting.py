@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, StoreError
 from nanoclaw.core.messages import Address, ModelRequest
-from nanoclaw.core.plugin import PROFILES, Mode, Profile
+from nanoclaw.core.plugin import Mode, Profile
 from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config, WorkspaceFolder
@@ -67,13 +67,13 @@ async def preview_request(config: Config, session: str, message: str, mode: Mode
     `nanoclaw sessions list` names it. Raises ConfigError."""
     address = Address(*session.split(":", 1)) if ":" in session else Address("terminal", session)
     channels: tuple[Channel, ...] | None = () if address.channel == "terminal" else None  # they say what they can show
-    profile = next((one for one in PROFILES.values() if one.mode == mode), Profile("none", "none"))
-    if profile.name == "guest" and address.channel == "terminal":  # which is the owner's: a guest begins anew
+    if mode == "guest" and address.channel == "terminal":  # which is the owner's: a guest begins anew
         address = Address("guest", "")
     async with app_over_copy(config, channels) as app:
         inspection = app.public("inspect")
         if inspection is None:
             raise ConfigError("the plugin inspect is off: take it out of [plugins] off in config.toml")
+        profile = app.chain.profiles.get({"full": "person", "minimal": "job"}.get(mode, mode), Profile(mode, mode))
         found = await inspection.preview(app.sessions.conversation(address), message, profile, address)
         rows, remarks = inspection.rows(found), inspection.remarks(address, found)
         request = ModelRequest(found.snapshot.system, (*found.history, *found.new), found.snapshot.tools)

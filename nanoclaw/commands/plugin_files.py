@@ -18,7 +18,7 @@ from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.plugin import PROFILES, Plugin
+from nanoclaw.core.plugin import PERSON, Plugin
 from nanoclaw.escapes import revealed
 from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
@@ -110,8 +110,8 @@ def _brings(config: Config, name: str) -> dict[str, list[str]]:
 
     async def made() -> dict[str, list[str]]:
         async with app_over_copy(config._replace(plugins=plugins)) as app:
-            app.chain.prompt_tools(PROFILES["person"])
-            sections = [one.id for whose, one in app.chain.sections("", PROFILES["person"]) if whose == name]
+            app.chain.prompt_tools(PERSON)
+            sections = [one.id for whose, one in app.chain.sections("", PERSON) if whose == name]
             if why := app.chain.faults.get(name):
                 raise ConfigError(f"the plugin {name} is pinned, but it fails: {why}")
             one = next(one for one in app.chain.plugins if one.name == name)

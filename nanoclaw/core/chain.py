@@ -29,6 +29,7 @@ from nanoclaw.core.messages import (
     Verdict,
 )
 from nanoclaw.core.plugin import (
+    PROFILES,
     Answer,
     Asker,
     Command,
@@ -67,6 +68,7 @@ class Chain:
     def __init__(self, plugins: Sequence[Plugin], read: Callable[[str], Sequence[object]]) -> None:
         self.plugins, self._read = tuple(plugins), read
         self.asker = next((one.asker for one in plugins if one.asker), Asker())
+        self.profiles = PROFILES | {profile.name: profile for one in plugins for profile in one.profiles}
         self.faults: dict[str, str] = {}
         """The last fault of each plugin that had one, for status."""
         self._brought: dict[Plugin, list[Tool]] = {}
@@ -109,7 +111,12 @@ class Chain:
         asked = self.plugins if not self._tools else tuple(self._about("before_context", None)) if anew else ()
         if asked:
             self._brought |= {one: self._list(one, "tools", one.tools, Tool) for one in asked}
-            found = [tool for one in self.plugins for tool in self._brought[one]]
+            own = self.profiles.keys() - PROFILES  # what is open to the background is so to each of these
+            found = [
+                tool._replace(open_to=tool.open_to | own) if "background" in tool.open_to else tool
+                for one in self.plugins
+                for tool in self._brought[one]
+            ]
             for one in self._of["restrict_tools"]:
                 found = self._restricted(one, found)
             self._tools = {tool.name.casefold(): tool for tool in found}

@@ -12,7 +12,7 @@ from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Inbound, ToolCall, UserMessage
-from nanoclaw.core.plugin import GUEST, PROFILES, Draft, Profile, Section
+from nanoclaw.core.plugin import PERSON, Draft, Profile, Section, profile_of
 from nanoclaw.core.prompt_snapshot import PromptSnapshot
 from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.outside_text import block
@@ -59,7 +59,7 @@ class ContextBuilder:
 
     # --- what a context begins with ----------------------------------------------------------------------------------
 
-    def begin(self, query: str = "", profile: Profile = PROFILES["person"], channel: str = "") -> PromptSnapshot:
+    def begin(self, query: str = "", profile: Profile = PERSON, channel: str = "") -> PromptSnapshot:
         """A new context for its first message, which came through a channel."""
         tools = self._chain.prompt_tools(profile)
         built = self._build(query, profile)
@@ -150,7 +150,7 @@ class ContextBuilder:
             named = ", ".join(file.name for file in draft.attachments)
             text = f"(sent without text: {named})" if named else "(sent without text)"
         others, sources = list(draft.others), [message.outside] if message.outside else []
-        if message.outside and text == message.text and PROFILES.get(message.origin, GUEST).blocks:
+        if message.outside and text == message.text and not (inbound and not profile_of(inbound).blocks):
             others, text = [*others, (message.outside, text)], ""
         if inbound and inbound.overheard:
             others.insert(0, ("others in this group, before", inbound.overheard))

@@ -342,7 +342,7 @@ Mode = Literal["full", "minimal", "guest", "none"]
 class Section(NamedTuple):
     """A part of the system message. Parts with the same `id` are joined, `stable` ones come first. `source` is what it
     is from. `version` shows a change from outside: if it differs from the one the context began with, the prompt is
-    made again; '' is the hash of its text. `diagnostics` are codes such as section_truncated."""
+    made again; '' is the hash of its text. `diagnostics` are codes such as section_truncated. `modes` have it."""
 
     id: str
     title: str
@@ -352,6 +352,7 @@ class Section(NamedTuple):
     version: str = ""
     diagnostics: tuple[str, ...] = ()
     notes: tuple[NoteRef, ...] = ()
+    modes: tuple[Mode, ...] = ("full",)
 
 
 class Attachment(NamedTuple):

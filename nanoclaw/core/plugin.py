@@ -84,7 +84,7 @@ class Profile(NamedTuple):
     mode: Mode = "full"
     only: frozenset[str] | None = None  # names of tools, of those that are open to it; None: all of them
     model: str = ""  # chosen for it; '' is that of its purpose
-    purpose: str = ""  # of [models]: tasks, heartbeat, helpers …; '' is the conversation, as where it has no model
+    purpose: str = ""  # of [models]; '' is the conversation, as where it has no model
     limits: Limits | None = None  # None: those of the configuration
     can_ask: bool = True  # somebody can be asked to choose; else the default is taken
     can_allow: bool = True  # somebody is there to say yes; else what asks for one is refused
@@ -96,46 +96,28 @@ class Profile(NamedTuple):
     blocks: bool = True  # others' text in its message stands in a block: no model of ours has written it
 
 
+PERSON = Profile("person")
 GUEST = Profile("guest", mode="guest", can_allow=False)
 """The profile of guests and groups. They may use only tools and commands whose `open_to` names the guest."""
-
-PROFILES: dict[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile("person"),
-        GUEST,
-        Profile("job", mode="minimal", purpose="tasks", can_allow=False, words="task {}"),
-        Profile(
-            "heartbeat",
-            mode="minimal",
-            purpose="heartbeat",
-            can_ask=False,
-            can_allow=False,
-            words="a heartbeat",
-            again="A heartbeat was interrupted.{} Its lines come up again at the next one.",
-            blocks=False,
-        ),
-        Profile("helper", mode="minimal", purpose="helpers", blocks=False),
-        Profile("incognito", only=frozenset(), can_ask=False, can_allow=False),
-        Profile("rehearsal", mode="minimal", purpose="tasks", can_ask=False, can_allow=False, acts=False, keeps=False),
-    )
-}
+BACKGROUND = Profile("background", mode="minimal")
+"""The profile of a plugin's message that has no own one."""
+PROFILES = {one.name: one for one in (PERSON, GUEST, BACKGROUND)}
+"""Those that are there without any plugin."""
 
 
 def profile_of(inbound: Inbound) -> Profile:
-    """The profile of a message: that of its origin's name, else a helper's; everything of a guest's is a guest's. In a
-    group others read the answer, so everybody is a guest there. Who waits only so long (`nanoclaw -m`) can't be asked.
-    """
-    found = GUEST
-    if inbound.profile:
+    """The profile of a message; everything of a guest's is a guest's. In a group others read the answer, so everybody
+    is a guest there. Who waits only so long (`nanoclaw -m`) can't be asked."""
+    found = PERSON if inbound.message.origin == "person" else BACKGROUND
+    if inbound.role != "owner" or inbound.is_group:
+        found = GUEST
+    elif inbound.profile:
         found = load_profile(inbound.profile)
-    elif inbound.role == "owner" and not inbound.is_group:
-        found = PROFILES.get(inbound.message.origin, PROFILES["helper"])
     return found._replace(can_ask=False, wait=inbound.wait_limit) if inbound.wait_limit else found
 
 
 def dump_profile(profile: Profile) -> str:
-    """A profile as it is stored with a message: its name, or the whole profile if it is not in the table."""
+    """A profile as it is stored with a message: its name, or the whole profile if a plugin brought it."""
     if PROFILES.get(profile.name) == profile:
         return profile.name
     limits = profile.limits._asdict() if profile.limits else None
@@ -220,7 +202,7 @@ class Turn(Protocol):
     address: Address
     sender: str
     role: Role
-    origin: str  # "person", or who wrote the message that began it: "job", "heartbeat", the name of a plugin
+    origin: str  # "person", or the plugin that wrote the message which began it
     profile: Profile
     external_id: str  # the platform's id of the message that began it
     is_group: bool
@@ -247,8 +229,9 @@ class Turn(Protocol):
     def begin_again(self, upto: int, summary: str, query: str) -> None: ...
 
 
-OPEN_TO = ("person", "job", "heartbeat", "helper")
-"""Names of the profiles that a tool is open to unless it says otherwise: never guests."""
+OPEN_TO = ("person", "background")
+"""The profiles that a tool is open to unless it says otherwise: never guests. What is open to "background" is so to
+each profile of `Plugin.profiles`."""
 ABOVE_0 = "more than 0"  # of a setting, as `Annotated[int, ABOVE_0]`; other numbers are 0 or more
 
 
@@ -582,6 +565,7 @@ class Plugin:
     keys: ClassVar[Mapping[str, str]] = {}  # settings that stand elsewhere: {"day_usd": "limits.day_usd", "all": "x.*"}
     channel_settings: ClassVar[type | None] = None  # a NamedTuple of settings that it has in the table of every channel
     migrations: ClassVar[tuple[str, ...]] = ()  # SQL of its tables, called NAME_…; run before it is made
+    profiles: ClassVar[tuple[Profile, ...]] = ()  # of turns that it begins; others have them by host.profile(name)
     marks: ClassVar[tuple[str, ...]] = ()  # "table.column" with nobody's words: forgetting leaves them alone
     seconds: ClassVar[float] = 10.0  # the longest that one of its steps may take
     # By hook about turns and calls, where it is not asked each time; it may change while it runs.

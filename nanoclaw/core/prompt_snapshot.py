@@ -23,16 +23,16 @@ from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.runtime_metadata import framed
 from nanoclaw.tokens.tokens import estimate
 
-IDS = ("identity", "soul", "instructions", "pins", "capabilities", "active_skills", "skills", "memory")
-"""The order of sections; others follow."""
+IDS = ("identity", "soul", "instructions", "capabilities")
+"""The order of the core's own sections, which plugins may add to; those of plugins follow."""
 
 IDS_OF: dict[Mode, tuple[str, ...]] = {
     "full": IDS,
-    "minimal": ("identity", "instructions", "pins"),
+    "minimal": ("identity", "instructions"),
     "guest": ("identity", "soul", "capabilities"),
     "none": ("identity",),
 }
-"""The sections that a mode can have; other sections of plugins are for mode full."""
+"""The own sections that a mode can have; another one says for which it is."""
 
 FILES: dict[Mode, tuple[str, ...]] = {
     "full": ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md"),
@@ -142,7 +142,7 @@ def channel_line(name: str, hints: Hints | None) -> str:
     facts = ["Markdown is shown" if hints.markup == "markdown" else "markup is not shown, so write plain text"]
     units = "bytes" if hints.units == "bytes" else "characters"
     facts += [f"messages over {hints.length:,} {units} are split"] if hints.length else []
-    facts += ["reminders and approvals have buttons"] if hints.buttons else []
+    facts += ["questions and reminders have buttons"] if hints.buttons else []
     facts += ["each thread is a conversation of its own"] if hints.threads else []
     remark = f" {hints.remark}" if hints.remark else ""
     return f"You talk through {name}: {'; '.join(facts)}.{remark} When nothing needs to be said, answer NO_REPLY alone."
@@ -153,7 +153,7 @@ def merged(sections: Iterable[Section], mode: Mode, off: frozenset[str]) -> list
     the order of IDS."""
     by_id: dict[str, list[Section]] = {}
     for section in sections:
-        known = section.id in IDS_OF[mode] if section.id in IDS else mode == "full"
+        known = mode in section.modes if section.id not in IDS else section.id in IDS_OF[mode]
         if known and section.id not in off:
             by_id.setdefault(section.id, []).append(section)
     built = [_join(by_id[id_]) for id_ in dict.fromkeys((*IDS, *by_id)) if id_ in by_id]
@@ -251,6 +251,7 @@ def load(text: str | None) -> PromptSnapshot | None:
 
 def _section(body: dict[str, Any]) -> Section:
     notes = tuple(NoteRef(*note) for note in body.pop("notes"))
+    body["modes"] = tuple(body.get("modes", ()))
     return Section(**{**body, "diagnostics": tuple(body["diagnostics"])}, notes=notes)
 
 
@@ -317,7 +318,9 @@ def _manifest(mode: Mode, snapshot: PromptSnapshot) -> Manifest:
     texts = {"stable": system.stable, "dynamic": system.dynamic, "full": system.text, "tools": schemas}
     hashes = {name: sha256_of(text) for name, text in texts.items()}
     there, read = [part.id for part in parts], " ".join([section.source for section in snapshot.sections])
-    omitted = [f"section_omitted {id_}" for id_ in IDS_OF[mode] if id_ not in there]
+    off = snapshot.versions.get("core off", "").split()
+    ids = dict.fromkeys((*IDS_OF[mode], *map(attrgetter("id"), snapshot.sections), *off))
+    omitted = [f"section_omitted {id_}" for id_ in ids if id_ not in there]
     out = [name for name in FILES["full"] if name not in FILES[mode] and name not in read]
     diagnostics = (*snapshot.diagnostics, *omitted, *[f"file_filtered_by_mode {name}" for name in out])
     return Manifest(mode, tuple(parts), hashes, _statuses(snapshot), diagnostics)

@@ -19,7 +19,7 @@ from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Limits
 from nanoclaw.core.model_call import Models
-from nanoclaw.core.plugin import PROFILES, Plugin
+from nanoclaw.core.plugin import PERSON, Plugin
 from nanoclaw.core.prompt_snapshot import IDS
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
@@ -302,8 +302,8 @@ def _check_keys(config: Config, kinds: Sequence[type[Plugin]]) -> None:
 
 def _check_sections(app: App) -> None:
     """Raises ConfigError for a section that is switched off or on, and is nobody's."""
-    unknown = [name for name in app.config.context.sections if name not in IDS]
-    known = [*IDS, *(section.id for _, section in app.chain.sections("", PROFILES["person"]))] if unknown else []
+    unknown = [name for name in app.config.context.sections if name not in (*IDS, *BUILT_IN)]
+    known = [*IDS, *(section.id for _, section in app.chain.sections("", PERSON))] if unknown else []
     for name in unknown:
         if name not in known:
             ids = ", ".join(dict.fromkeys(known))

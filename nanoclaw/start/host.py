@@ -27,7 +27,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.model_call import silence
-from nanoclaw.core.plugin import PROFILES, AskedModel, Asker, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
+from nanoclaw.core.plugin import AskedModel, Asker, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
 from nanoclaw.core.prompt_snapshot import EMPTY, Preview
 from nanoclaw.core.provider import Embedded, EmbeddingModel, estimate_request
 from nanoclaw.core.records import Records
@@ -183,9 +183,9 @@ class PluginHost:
         return {name: (table.spec, settings(kind, f"channels.{name}")) for name, table in tables.items()}
 
     def profile(self, name: str) -> Profile:
-        if name not in PROFILES:
-            raise NanoclawError(f"there is no profile {name!r}; there are {', '.join(PROFILES)}.")
-        return PROFILES[name]
+        if not (found := self._app.chain.profiles.get(name)):
+            raise NanoclawError(f"there is no profile {name!r}; there are {', '.join(self._app.chain.profiles)}.")
+        return found
 
     def owner(self) -> Address | None:
         return next(iter(self.records.owners_chats(1)), None)

@@ -3,13 +3,12 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nanoclaw.core import records
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, Outbound, UserMessage
-from nanoclaw.core.plugin import Ask, Command, Host, Plugin, Said, Scope, Tool, Turn, Tx, Verdict
+from nanoclaw.core.plugin import BACKGROUND, Ask, Command, Host, Plugin, Said, Scope, Tool, Turn, Tx, Verdict
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.approvals.asks import Asks, Question
 from nanoclaw.plugins.approvals.plugin import Approvals
@@ -247,15 +246,17 @@ async def test_without_a_plugin_that_asks_it_is_a_refusal_too_also_for_a_turn_th
             assert (await program.answer(), post.sent, texts(program)) == ("I may not.", [], [nobody_for("May I?")])
 
 
-@pytest.mark.parametrize("origin", ["heartbeat", "job"])
-def test_where_nobody_is_there_to_say_yes_a_call_that_asks_is_refused(tmp_path: Path, origin: Any) -> None:
+@pytest.mark.parametrize("can_ask", [False, True])
+def test_where_nobody_is_there_to_say_yes_a_call_that_asks_is_refused(tmp_path: Path, can_ask: bool) -> None:
+    nobody = BACKGROUND._replace(can_ask=can_ask, can_allow=False)
+
     @virtual_time
     async def story() -> None:
         post = Post()
         with ScriptedProvider(send(), "Well.") as model:
             async with bare(tmp_path, model, tools=post.tools(), plugins=[Asker]) as program:
-                inbound = Inbound(MAIN, "", "1", UserMessage("send it", program.clock(), origin), role="owner")
-                program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+                inbound = Inbound(MAIN, "", "1", UserMessage("send it", program.clock(), "news"), role="owner")
+                program.app.transactions.write_now(lambda tx: tx.deliver(inbound, nobody))
                 assert await program.answer() == "Well."
                 assert texts(program) == [nobody_for("May I send a letter?")]
         assert post.sent == []

@@ -240,7 +240,8 @@ class Brought(Plugin):
 
     def sections(self, query: str, profile: Profile) -> list[Section]:
         ids = ("memory", "capabilities", "pins", "weather")
-        return [Section(id_, id_.capitalize(), f"I am {id_}.", stable=id_ != "memory") for id_ in ids]
+        made = [Section(id_, id_.capitalize(), f"I am {id_}.", stable=id_ != "memory") for id_ in ids]
+        return [one._replace(modes=("full", "minimal")) if one.id == "pins" else one for one in made]
 
 
 def test_full_has_every_section_minimal_no_soul_no_memory_and_none_one_line(tmp_path: Path) -> None:
@@ -249,7 +250,7 @@ def test_full_has_every_section_minimal_no_soul_no_memory_and_none_one_line(tmp_
         (seeded(tmp_path) / name).write_text(f"I am {name}.")
     builder = build(tmp_path, plugins=[Brought()])
     names = (*files, "memory", "capabilities", "pins", "weather")
-    full, minimal, guest = (builder.begin("", PROFILES[name]).system.text for name in ("person", "job", "guest"))
+    full, minimal, guest = (builder.begin("", PROFILES[name]).system.text for name in ("person", "background", "guest"))
     assert all(f"I am {name}." in full for name in names)
     assert [name for name in names if f"I am {name}." in minimal] == ["AGENTS.md", "TOOLS.md", "pins"]
     assert [name for name in names if f"I am {name}." in guest] == ["capabilities"]
@@ -261,7 +262,7 @@ def test_sections_are_joined_by_a_rule_stable_ones_first_and_memory_last(tmp_pat
     (seeded(tmp_path) / "SOUL.md").write_text(SOUL)
     builder = build(tmp_path, plugins=[Brought()])
     sections = builder.begin().sections
-    ids = ["identity", "soul", "instructions", "pins", "capabilities", "weather", "memory"]
+    ids = ["identity", "soul", "instructions", "capabilities", "pins", "weather", "memory"]
     assert [section.id for section in sections] == ids
     assert [section.stable for section in sections] == [True] * 6 + [False]
     assert builder.begin().system.text == "\n\n---\n\n".join(section.text for section in sections)

@@ -6,7 +6,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, Inbound, UserMessage
-from nanoclaw.core.plugin import PROFILES, Plugin, Profile, Section, Tx
+from nanoclaw.core.plugin import BACKGROUND, PERSON, Plugin, Profile, Section, Tx
 from nanoclaw.core.prompt_snapshot import EMPTY, channel_line
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.tokens.tokens import estimate
@@ -15,14 +15,13 @@ from tests.program import MAIN, FakeChannel, bare
 
 TELEGRAM = Hints(length=4096, units="utf-16", markup="markdown", buttons=True, threads=True, remark="It is read late.")
 LINE = (
-    "You talk through telegram: Markdown is shown; messages over 4,096 characters are split; reminders and approvals "
+    "You talk through telegram: Markdown is shown; messages over 4,096 characters are split; questions and reminders "
     "have buttons; each thread is a conversation of its own. It is read late. When nothing needs to be said, answer "
     "NO_REPLY alone."
 )
 
 
 HINTS = {"telegram": TELEGRAM, "terminal": Hints(markup="markdown")}
-PERSON, JOB = PROFILES["person"], PROFILES["job"]
 
 
 class Jobs(Plugin):
@@ -57,7 +56,7 @@ def test_the_channel_that_began_the_conversation_is_in_the_system_message(tmp_pa
     (section,) = [one for one in snapshot.sections if one.id == "capabilities"]
     assert section.stable
     assert "You talk through" not in builder.begin("hello", PERSON, "terminal").system.text
-    assert "You talk through" not in builder.begin("", JOB, "telegram").system.text
+    assert "You talk through" not in builder.begin("", BACKGROUND, "telegram").system.text
 
 
 def test_an_edited_file_does_not_make_the_channel_forgotten(tmp_path: Path) -> None:

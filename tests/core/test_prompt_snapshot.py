@@ -5,15 +5,13 @@ from pathlib import Path
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.events import Notice
-from nanoclaw.core.plugin import PROFILES, Host, Plugin, Profile, Section, Tool
+from nanoclaw.core.plugin import PERSON, Host, Plugin, Profile, Section, Tool
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.core.builders import builder_for
 from tests.core.small_files import small_file_tools
 from tests.program import bare
-
-PERSON = PROFILES["person"]
 
 
 class Pins(Plugin):

@@ -39,7 +39,7 @@ from nanoclaw.core.plugin import (
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.examples import examples
-from tests.program import MAIN, NOON, FakeChannel, Program, bare
+from tests.program import MAIN, NOON, FakeChannel, Program, bare, running
 
 EXAMPLES = examples(__file__, "ways_in.jsonl")
 
@@ -65,7 +65,7 @@ class Recorder(Plugin):
             await asyncio.sleep(0)  # it is shown from the loop
             return "seen"
 
-        return [tool(look, reach="none", open_to=PROFILES)]
+        return [tool(look, reach="none", open_to=(*PROFILES, "rehearsal"))]
 
     def on_message(self, inbound: Inbound, tx: Tx) -> Inbound:
         self._seen.append(("on_message", inbound.message.origin))
@@ -146,6 +146,7 @@ async def written_in_a_group(program: Program) -> None:
 
 
 OWN = Profile("person", "minimal", only=frozenset({"look"}))
+REHEARSAL = Profile("rehearsal", mode="minimal", acts=False)
 
 
 @pytest.mark.parametrize(
@@ -155,13 +156,11 @@ OWN = Profile("person", "minimal", only=frozenset({"look"}))
         (written, ["person"], "person"),
         (written_by_a_guest, ["person"], "guest"),
         (written_in_a_group, ["person"], "guest"),
-        (deliver("job"), [], "job"),
-        (deliver("heartbeat"), [], "heartbeat"),
-        (deliver("subagent"), [], "helper"),
-        (deliver("job", PROFILES["rehearsal"]), [], "rehearsal"),
+        (deliver("news"), [], "background"),
+        (deliver("news", REHEARSAL), [], "rehearsal"),
         (deliver("subagent", OWN), [], "person"),
     ],
-    ids=["terminal", "chat", "guest", "group", "task", "heartbeat", "helper", "rehearsal", "profile of its own"],
+    ids=["terminal", "chat", "guest", "group", "plugin", "rehearsal", "profile of its own"],
 )
 async def test_every_hook_is_asked_on_every_way_in(
     tmp_path: Path, way: Callable[[Program], Awaitable[None]], accepted: list[str], profile: str
@@ -294,10 +293,13 @@ def test_a_profile_that_nobody_knows_any_more_is_that_of_a_guest(text: str) -> N
     assert load_profile(text) == PROFILES["guest"]
 
 
-def test_who_may_be_asked_who_acts_and_who_sees_all() -> None:
-    assert {name for name, profile in PROFILES.items() if profile.can_ask} == {"person", "guest", "job", "helper"}
-    assert {name for name, profile in PROFILES.items() if not profile.acts} == {"rehearsal"}
-    assert {name for name, profile in PROFILES.items() if profile.mode == "full"} == {"person", "incognito"}
+async def test_who_may_be_asked_and_who_sees_all(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider()) as program:
+        profiles = program.app.chain.profiles
+        assert [*profiles] == ["person", "guest", "background", "incognito", "job", "heartbeat", "helper"]
+        assert {*profiles} - {name for name, one in profiles.items() if one.can_ask} == {"incognito", "heartbeat"}
+        assert {name for name, one in profiles.items() if one.can_allow} == {"person", "helper", "background"}
+        assert {name for name, one in profiles.items() if one.mode == "full"} == {"person", "incognito"}
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def test_who_may_be_asked_who_acts_and_who_sees_all() -> None:
     [
         (None, {"look", "mine"}),
         (Profile("person", only=frozenset({"look"})), {"look"}),
-        (PROFILES["helper"], {"look"}),
+        (PROFILES["background"], {"look"}),
         (PROFILES["guest"], {"look"}),
     ],
 )
@@ -339,7 +341,7 @@ async def test_a_rehearsal_tells_what_it_would_do_and_does_nothing(tmp_path: Pat
     with ScriptedProvider(call("send", {"text": "x"}), "I would.") as model:
         async with bare(tmp_path, model, tools=tools) as program:
             inbound = Inbound(MAIN, "", "1", UserMessage("go", NOON, "job"), role="owner")
-            program.app.transactions.write_now(lambda tx: tx.deliver(inbound, PROFILES["rehearsal"]))
+            program.app.transactions.write_now(lambda tx: tx.deliver(inbound, REHEARSAL))
             assert await program.answer() == "I would."
             (result,) = [message for message in model.requests[1].history if isinstance(message, ToolResult)]
             assert not result.is_error and "rehearsal" in result.text

@@ -49,7 +49,8 @@ class Hands:
     async def run(self, name: str, arguments: str, origin: Origin = "person") -> ToolResult:
         app = self.app
         inbound = Inbound(MAIN, "me", "", UserMessage("", NOW, origin), role="owner")
-        turn = RunningTurn(app.runner.parts, 0, inbound, MAIN, app.sessions.of(MAIN))
+        profile = app.chain.profiles.get(origin)
+        turn = RunningTurn(app.runner.parts, 0, inbound, MAIN, app.sessions.of(MAIN), profile=profile)
         result = await app.toolbox.call(ToolCall("1", name, arguments), turn)
         await turn.journal.change(lambda tx: None)
         result.text.encode()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nanoclaw.core.plugin import PROFILES, Finding
+from nanoclaw.core.plugin import Finding
 from nanoclaw.escapes import one_line
 from nanoclaw.start.config import Config
 
@@ -82,7 +82,7 @@ def _of_others(app: App) -> Iterator[Finding]:
 
 def _of_tools(app: App) -> Iterator[Finding]:
     """The tools that are open to each kind of turn."""
-    for name in ("person", "guest", "job", "heartbeat", "helper"):
-        tools = sorted(tool.name for tool in app.chain.tools(PROFILES[name]))
+    for name, profile in app.chain.profiles.items():
+        tools = sorted(tool.name for tool in app.chain.tools(profile))
         shown = ", ".join(tools) if name == "guest" else f"{len(tools)} of {len(app.chain.tools())}"
         yield Finding(True, one_line(f"open to {name}: {shown or 'none'}", 1000), "tools", risk="note")

@@ -45,7 +45,6 @@ class Permissions:
 
     def rule(self, tool: str, profile: str) -> Rule | None:
         """The rule for a tool: a denial for all holds always; else what its profile says, then what is said for all."""
-        profile = "job" if profile == "rehearsal" else profile
         if self._named("", "deny", tool):
             return "deny"
         for whose in (profile, ""):

@@ -162,10 +162,10 @@ class Helpers:
         return await self._report(number, at_work, context)
 
     def _profile(self, context: ToolContext, tools: Sequence[str] | None, model: str) -> Profile:
-        setting, base = self._host.setting, self._host.profile("helper")
+        setting, base = self._host.setting, self._host.profile(HELPER)
         tokens, timeout = setting("model.output_tokens"), setting("model.timeout_seconds")
         limits = Limits(tokens, timeout, ROUNDS, seconds=SECONDS)
-        base = base._replace(words="helper {}", only=self._only(base, tools, context.only), limits=limits)
+        base = base._replace(only=self._only(base, tools, context.only), limits=limits)
         wanted = model.strip()
         return base._replace(model=self._host.models.choose(wanted)[0] if wanted else "")
 

@@ -14,6 +14,7 @@ from nanoclaw.core.plugin import (
     Hears,
     Host,
     Plugin,
+    Profile,
     Reply,
     Said,
     Tool,
@@ -72,6 +73,7 @@ class HelperHomes:
 
 class Delegate(Plugin):
     name = "delegate"
+    profiles = (Profile(HELPER, "minimal", purpose="helpers", words="helper {}", blocks=False),)
     needs = ("access",)
     settings = DelegateSettings
     hears: Mapping[str, Hears] = {

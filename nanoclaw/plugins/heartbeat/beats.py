@@ -92,8 +92,7 @@ class Beats:
         message = UserMessage(prompt(found), now, "heartbeat", outside=sources(found))
         inbound = Inbound(CONVERSATION, CHANNEL, name, message, role="owner")
         self._asked = {name: found}
-        profile = self._host.profile("heartbeat")
-        await self._host.write(lambda tx: tx.deliver(inbound, profile))
+        await self._host.write(lambda tx: tx.deliver(inbound, self._host.profile("heartbeat")))
         return Beat(found, "")
 
     def report(self, turn: int, text: str) -> None:

@@ -41,6 +41,11 @@ class Heartbeat(Plugin):
     needs = ("access",)
     settings = HeartbeatSettings
     migrations = MIGRATIONS
+    profiles = (
+        Profile(
+            "heartbeat", "minimal", purpose="heartbeat", can_ask=False, can_allow=False, words="a heartbeat"
+        )._replace(again="A heartbeat was interrupted.{} Its lines come up again at the next one.", blocks=False),
+    )
     marks = MARKS
     hears: Mapping[str, Hears] = {"on_end": Hears(origins=("heartbeat",))}
     stamp = "the profile alone"

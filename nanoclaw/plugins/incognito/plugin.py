@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Said, Tx
+from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Profile, Said, Tx, dump_profile
 from nanoclaw.named_tuple import NamedTuple
 
 CHANNEL = "incognito"
@@ -41,6 +41,7 @@ class Incognito(Plugin):
         ) STRICT;
         """,
     )
+    profiles = (Profile("incognito", only=frozenset(), can_ask=False, can_allow=False),)
     marks = ("incognito_chats.address", "incognito_chats.conversation")
 
     def __init__(self, host: Host, settings: None) -> None:
@@ -61,7 +62,7 @@ class Incognito(Plugin):
         chat = self._chats.get(str(inbound.address))
         if chat is None or inbound.role != "owner" or inbound.is_group or inbound.message.origin != "person":
             return None
-        inbound = inbound._replace(conversation=chat.conversation, profile="incognito")
+        inbound = inbound._replace(conversation=chat.conversation, profile=dump_profile(self.profiles[0]))
         text = inbound.message.text
         is_refused = text.startswith("/") and text[1:].partition(" ")[0] not in ALLOWED
         if not is_refused and not inbound.attachments:

@@ -234,7 +234,7 @@ class Mcp(Plugin):
         return await calls.asked(self._servers.connections()[server], said.argument, self._host.now())
 
 
-_OPEN_TO = frozenset(("person", "job", "heartbeat", "helper", "rehearsal"))
+_OPEN_TO = frozenset(("person", "job", "heartbeat", "helper"))
 """Names of the profiles that have tools of servers."""
 
 _CHOSEN = "The person chose this prompt of an MCP server: do what it asks for, as far as it is what they may want."

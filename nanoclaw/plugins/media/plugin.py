@@ -14,9 +14,10 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import NanoclawError, Refused, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.plugin import ABOVE_0, OPEN_TO, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
+from nanoclaw.core.plugin import ABOVE_0, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
 from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
 
+OPEN_TO = ("person", "background", "job", "heartbeat", "helper")
 CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace.png, sends that file with it."
 ANSWERS = "This answers a message of yours that repeats others' text, set in a block."
 SEND_BACK = "To send a file back, save it in the workspace and write on a line of its own: MEDIA:./its/path"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound, UserMessage
-from nanoclaw.core.plugin import Ended, Host, Turn, Tx
+from nanoclaw.core.plugin import Ended, Host, Profile, Turn, Tx
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
@@ -147,8 +147,8 @@ class Flushes:
         text = f"{PROMPT}{ruled}\n\n## MEMORY.md\n{facts or '(empty)'}\n\n## Said\n{talk}"
         message = UserMessage(text, self._host.now(), "job")
         inbound = Inbound(PLACE, PLACE.channel, f"flush {flush.id} {reached} {flush.tries}", message, role="owner")
-        profile = self._host.profile("job")._replace(
-            name="flush",
+        profile = Profile(
+            "flush",
             mode="none",
             only=frozenset({"keep"}),
             model=chosen,

@@ -12,13 +12,14 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Button, Effect, Inbound, Outbound
-from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Said, Tool, Turn, Tx
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Profile, Said, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
 
 PLACE = Address("review", "main")
 """The conversation in which it is made."""
 
+REVIEW = Profile("review", "minimal", frozenset({"propose"}), "", "tasks", can_ask=False, can_allow=False, keeps=False)
 HOME = Address("terminal", "main")
 MOST = 8
 """Proposals of a card: with its first and last line it has ten."""
@@ -120,9 +121,7 @@ class Review(Plugin):
             tx.execute(sql, now.date().isoformat(), now.isoformat(), state, *(asker or ("", "")))
             if message:
                 inbound = Inbound(PLACE, PLACE.channel, f"review {now.isoformat()}", message, role="owner")
-                only = frozenset({"propose"})
-                profile = self._host.profile("job")._replace(name="review", only=only, can_ask=False, keeps=False)
-                tx.deliver(inbound, profile)
+                tx.deliver(inbound, REVIEW)
 
         await self._host.write(change)
         return message is not None

@@ -109,7 +109,7 @@ class Rules(Plugin):
         is_shown = profile.mode in ("full", "minimal")
         lines = [f"{number}. {_in_a_line(pin.text)}" for number, pin in enumerate(self._rules.all(), 1)]
         text = "\n".join([HEAD, "", *lines]) if lines and is_shown else ""
-        return [Section("pins", "Standing rules", text, source="pins")]
+        return [Section("pins", "Standing rules", text, source="pins", modes=("full", "minimal"))]
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         for pin in self._rules.all():

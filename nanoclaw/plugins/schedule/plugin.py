@@ -42,6 +42,7 @@ class Schedule(Plugin):
     name = "schedule"
     needs = ("access",)
     migrations = MIGRATIONS
+    profiles = (Profile("job", "minimal", purpose="tasks", can_allow=False, words="task {}"),)
     marks = MARKS
     hears: Mapping[str, Hears] = {
         "on_end": Hears(channels=(CHANNEL, REHEARSAL)),

@@ -39,10 +39,11 @@ def begin(tx: Tx, due: Due, jobs: Jobs, host: Host, now: datetime) -> None:
         access = host.get("access")
         role: Role = access.role_for(job.creator, job.target) if access else "owner"
         message = UserMessage(prompt(job, due.due, now - due.due), now, "job")
-        inbox = tx.deliver(Inbound(Address(CHANNEL, str(job.id)), CHANNEL, external_id, message, role=role))
+        place = Address(CHANNEL, str(job.id))
+        inbox = tx.deliver(Inbound(place, CHANNEL, external_id, message, role=role), host.profile("job"))
         assert inbox is not None
         if job.plans:
-            plan.begin(tx, Address(CHANNEL, str(job.id)))
+            plan.begin(tx, place)
         rows.claimed(tx, due, external_id, inbox, now)
 
 

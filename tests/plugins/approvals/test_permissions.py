@@ -10,7 +10,7 @@ import pytest
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import CheckedCall, Inbound, UserMessage
-from nanoclaw.core.plugin import PROFILES, Ask, Plugin, Scope, Tool, Turn, Verdict
+from nanoclaw.core.plugin import Ask, Plugin, Scope, Tool, Turn, Verdict
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.journeys.command import Home
@@ -42,7 +42,7 @@ class Posting(Plugin):
 
 
 def names(program: Program, profile: str = "person") -> set[str]:
-    return {one.name for one in program.app.chain.tools(PROFILES[profile])}
+    return {one.name for one in program.app.chain.tools(program.app.chain.profiles[profile])}
 
 
 def run(root: Path, tools: str, *steps: Any, **more: Any) -> Any:
@@ -92,7 +92,7 @@ async def test_a_task_may_do_what_is_allowed_to_tasks(tmp_path: Path) -> None:
     step = call("post", {"text": "hello"})
     async with run(tmp_path, '[tools.job]\nallow = ["post"]\n', step, "Posted.", step, "Asked.") as program:
         inbound = Inbound(MAIN, "", "1", UserMessage("post", program.clock(), "job"), role="owner")
-        program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        program.app.transactions.write_now(lambda tx: tx.deliver(inbound, program.app.chain.profiles["job"]))
         assert await program.answer() == "Posted."
         assert (await program.ask("post")).startswith("Post it?")
         assert SENT == ["hello"]
@@ -152,7 +152,7 @@ async def test_a_plugin_cannot_open_what_is_closed(tmp_path: Path) -> None:
         name = "generous"
 
         def restrict_tools(self, tools: Any) -> Any:
-            return [one._replace(open_to=frozenset(PROFILES)) for one in tools]
+            return [one._replace(open_to=one.open_to | {"guest"}) for one in tools]
 
     async with running(tmp_path, ScriptedProvider(), extra=[Generous]) as program:
         assert "exec" not in names(program, "guest") and "exec" in names(program)

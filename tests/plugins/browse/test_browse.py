@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.plugin import PROFILES
 from nanoclaw.plugins.browse.asking import Use, is_named, use_of
 from nanoclaw.plugins.browse.plugin import _begun, _effect
 from nanoclaw.providers.scripted import ScriptedProvider
@@ -40,7 +39,8 @@ def path(tmp_path: Path) -> str:
 
 async def names(root: Path, path: str, settings: str = "", profile: str = "person") -> list[str]:
     async with running(root, settings=settings, environment={"PATH": path}) as program:
-        return [one.name for one in program.app.chain.tools(PROFILES[profile]) if one.name.startswith("browse")]
+        chain = program.app.chain
+        return [one.name for one in chain.tools(chain.profiles[profile]) if one.name.startswith("browse")]
 
 
 async def findings(root: Path, path: str, settings: str = "") -> list[tuple[bool, str]]:

@@ -14,7 +14,7 @@ import pytest
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.events import Notice, Receipt, ToolProgress, ToolStarted
 from nanoclaw.core.messages import AssistantMessage, Inbound, Usage, UserMessage
-from nanoclaw.core.plugin import PROFILES, Ask, Plugin, ToolOutput, Verdict
+from nanoclaw.core.plugin import Ask, Plugin, ToolOutput, Verdict
 from nanoclaw.core.provider import chat_messages
 from nanoclaw.core.tool import tool
 from nanoclaw.plugins.delegate.helpers import GOES_ON, LAST_ROUND
@@ -149,7 +149,7 @@ NOT_FOR_HELPERS = {"delegate", "cron", "message", "memory_add", "memory_forget",
 async def test_no_tool_that_delegates_schedules_tells_or_remembers_is_open_to_a_helper(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider()) as program:
         everything = {one.name for one in program.app.chain.tools()}
-        helpers = {one.name for one in program.app.chain.tools(PROFILES["helper"])}
+        helpers = {one.name for one in program.app.chain.tools(program.app.chain.profiles["helper"])}
     assert {"delegate", "cron", "message", "memory_add", "memory_forget"} <= everything
     assert not helpers & NOT_FOR_HELPERS
     assert {"read_file", "write_file", "exec", "web_fetch", "web_search", "memory_search", "call_tool"} <= helpers

@@ -21,7 +21,7 @@ from nanoclaw import cli
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event, Notice, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
-from nanoclaw.core.plugin import PROFILES
+from nanoclaw.core.plugin import dump_profile
 from nanoclaw.outside_text import inside
 from nanoclaw.plugins.mcp.listing import tools_of
 from nanoclaw.providers.scripted import ScriptedProvider, call
@@ -232,7 +232,7 @@ async def test_nobody_there_means_that_a_server_gets_no_answer(tmp_path: Path) -
     model = ScriptedProvider(call("l__form"), "I see.")
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar")) as here:
         inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
-        await here.deliver(inbound._replace(profile="heartbeat"))
+        await here.deliver(inbound._replace(profile=dump_profile(here.app.chain.profiles["heartbeat"])))
         assert "I see." in await here.answer()
     (form,) = results(model.requests[-1].history)
     assert '{"action": "decline"}' in form.text
@@ -374,8 +374,8 @@ async def test_300_tools_over_http_are_open_to_jobs_and_helpers_and_never_to_gue
             assert "ok" in results(here.history)[-1].text
             tools = here.app.chain.tools
             for profile in ("person", "job", "heartbeat", "helper"):
-                assert sum(tool.name.startswith("many__") for tool in tools(PROFILES[profile])) == 300
-            assert [tool.name for tool in tools(PROFILES["guest"]) if "many" in tool.name] == []
+                assert sum(tool.name.startswith("many__") for tool in tools(here.app.chain.profiles[profile])) == 300
+            assert [tool.name for tool in tools(here.app.chain.profiles["guest"]) if "many" in tool.name] == []
     finally:
         server.kill()
         server.wait()
@@ -643,7 +643,7 @@ async def test_with_others_text_it_is_one_question_and_in_a_task_a_refusal(tmp_p
         assert {await here.answer() for _ in range(2)} == {"OK, going ahead.", "Done."}
         await here.ask("/new")
         inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
-        here.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        here.app.transactions.write_now(lambda tx: tx.deliver(inbound, here.app.chain.profiles["job"]))
         assert await here.answer() == "Not done."
         assert "Run `odd` of the MCP server t" in results(here.history)[-1].text
 
@@ -656,7 +656,7 @@ async def test_what_a_server_says_closes_the_way_to_others_and_not_to_itself(tmp
     async with running(tmp_path, model, settings=f'{settings}[tools]\nallow = ["t__*"]\n', without=()) as here:
         await asyncio.gather(*(one.ready() for one in here.public("mcp").connections().values()))
         inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
-        here.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        here.app.transactions.write_now(lambda tx: tx.deliver(inbound, here.app.chain.profiles["job"]))
         assert await here.answer() == "Done."
         assert [one.is_error for one in results(here.history)] == [False, False, False, True, True]
         assert all("mcp:t was read here" in one.text for one in results(here.history)[-2:])

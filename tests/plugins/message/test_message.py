@@ -12,7 +12,6 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, AssistantMessage, Outbound, ToolResult
-from nanoclaw.core.plugin import PROFILES
 from nanoclaw.core.store.inbox import TOOK_EFFECT
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN
@@ -332,7 +331,9 @@ def copy(home: Program, target: Path) -> None:
 async def test_a_heartbeat_cannot_send(tmp_path: Path) -> None:
     async with writing(tmp_path) as home:
         open_to = [
-            name for name, one in PROFILES.items() if "message" in [tool.name for tool in home.app.chain.tools(one)]
+            name
+            for name, one in home.app.chain.profiles.items()
+            if "message" in [tool.name for tool in home.app.chain.tools(one)]
         ]
         assert "heartbeat" not in open_to
         assert {"person", "job", "guest"} <= set(open_to)

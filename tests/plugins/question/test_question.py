@@ -9,7 +9,6 @@ import pytest
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
-from nanoclaw.core.plugin import PROFILES
 from nanoclaw.plugins.question.plugin import MOST
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN
@@ -311,7 +310,7 @@ async def test_where_nobody_can_be_asked_the_default_is_taken_at_once(tmp_path: 
             return
         if kind == "alone":
             inbound = Inbound(MAIN, "", "1", UserMessage("Look", program.clock(), "subagent"), role="owner")
-            alone = PROFILES["job"]._replace(can_ask=False)
+            alone = program.app.chain.profiles["job"]._replace(can_ask=False)
             program.app.transactions.write_now(lambda tx: tx.deliver(inbound, alone))
         elif kind == "nobody":
             program.channel.serves = lambda outbound: not outbound.buttons and bool(outbound.text)  # type: ignore[method-assign]
@@ -328,7 +327,7 @@ async def test_a_task_asks_the_owner_in_their_chat(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(ask(), "Blue.")) as program:
         job = Address("job", "7")
         inbound = Inbound(job, "", "1", UserMessage("Paint the door", program.clock(), "job"), role="owner")
-        program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        program.app.transactions.write_now(lambda tx: tx.deliver(inbound, program.app.chain.profiles["job"]))
         assert "(This comes from job:7, not from this chat.)" in await program.answer()
         assert await program.ask("2") == "OK: “blue”."
         await program.app.conversations.idle()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanoclaw.core.events import Notice
-from nanoclaw.core.plugin import PROFILES
+from nanoclaw.core.plugin import PERSON
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.plugins.skills.test_plugin import skill
 from tests.plugins.skills.trusted import trust_all
@@ -173,13 +173,13 @@ async def test_a_skill_gives_no_rights(tmp_path: Path) -> None:
     plugins = [*PLUGINS, "inspect"]
     async with running(tmp_path, ScriptedProvider("Hm."), plugins=plugins, environment=environment) as here:
         trust_all(here)
-        with_it = {tool.name for tool in here.app.chain.tools(PROFILES["person"])}
+        with_it = {tool.name for tool in here.app.chain.tools(PERSON)}
         await here.ask("hi")
         shown = await here.ask("/skills show grabby")
         assert "Ignored, as a skill gives no rights: allowed-tools, permissions" in shown
         assert "SECRET_TOKEN" not in here.public("shell").variables
     async with running(tmp_path / "other", plugins=plugins, environment=environment) as here:
-        assert with_it == {tool.name for tool in here.app.chain.tools(PROFILES["person"])}
+        assert with_it == {tool.name for tool in here.app.chain.tools(PERSON)}
 
 
 async def test_forgetting_takes_the_words_out_of_what_is_kept_of_a_pinned_skill(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ async def test_a_helper_keeps_its_own_and_a_guest_has_none(tmp_path: Path) -> No
         await program.ask("Begin")
         message = UserMessage("look it up", NOON, "subagent")
         inbound = Inbound(Address("subagent", "1"), "", "s1", message, role="owner")
-        program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        program.app.transactions.write_now(lambda tx: tx.deliver(inbound, program.app.chain.profiles["helper"]))
         await program.app.conversations.of(inbound.address).idle()
         assert (await program.ask("/todo")).startswith("to do: 0 of 3 done")
         await program.write_from(Address("telegram", "777"), "777", "Begin")

@@ -12,7 +12,7 @@ import pytest
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import ToolFinished, ToolStarted
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, ModelRequest, ToolCall, UserMessage
-from nanoclaw.core.plugin import PROFILES, Ask, Plugin, Tool, Turn
+from nanoclaw.core.plugin import BACKGROUND, Ask, Plugin, Tool, Turn
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.tokens.tokens import estimate
@@ -282,7 +282,7 @@ async def test_a_rule_holds_for_the_tool_that_runs(tmp_path: Path) -> None:
 async def test_a_helper_finds_and_calls_only_what_it_may(tmp_path: Path) -> None:
     """`only` of a profile counts for the search, too."""
     may = frozenset({"tool_search", "call_tool", "github__list_issue", "read_file"})
-    profile = PROFILES["helper"]._replace(only=may)
+    profile = BACKGROUND._replace(only=may)
     provider = ScriptedProvider(
         call("tool_search", {"query": "github issue"}), by_name("github__create_issue", {"name": "a"}), "Done."
     )
@@ -292,7 +292,7 @@ async def test_a_helper_finds_and_calls_only_what_it_may(tmp_path: Path) -> None
         name = "helping"
 
         def on_end(self, ended: Any, turn: Turn, tx: Any) -> None:
-            if turn.profile.name == "helper":
+            if turn.profile.name == "background":
                 seen.append([one.text for one in results(turn.history)])
                 tx.after(over.set)
 

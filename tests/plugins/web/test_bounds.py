@@ -227,7 +227,7 @@ async def fetched_by_job(root: Path, settings: str, url: str, words: str) -> str
         from nanoclaw.core.messages import Inbound, UserMessage
 
         inbound = Inbound(Address("terminal", "main"), "job", "job-1", UserMessage(words, NOON, "job"), role="owner")
-        await program.app.transactions.write(lambda tx: tx.deliver(inbound))
+        await program.app.transactions.write(lambda tx: tx.deliver(inbound, program.app.chain.profiles["job"]))
         await program.answer()
         return results(program.history)[-1].text
 
