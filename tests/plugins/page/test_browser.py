@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from nanoclaw.commands.plugins import reply
 from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
 from nanoclaw.plugins.browse.chromium import executable, lack
+from nanoclaw.plugins.page.stream import EventStream
 from nanoclaw.providers.scripted import Hang, call
 from nanoclaw.start.host import ConversationStore
 from tests.plugins.page.served import ON, Served, serving
@@ -237,6 +239,24 @@ async def test_today_is_where_one_begins_when_a_task_has_failed_and_tries_it_aga
         await page.goto(f"{served.url}/#/today")
         await page.get_by_role("button", name="Undo").click()
         await page.get_by_text("Nothing is planned.").wait_for()
+
+
+async def test_what_happens_before_the_stream_comes_is_shown_too(tmp_path: Path, monkeypatch: Any) -> None:
+    reads, open_ = EventStream.read, asyncio.Event()
+
+    async def late(*given: Any) -> AsyncIterator[bytes]:
+        await open_.wait()
+        async for line in reads(*given):
+            yield line
+
+    monkeypatch.setattr(EventStream, "read", late)
+    async with serving(tmp_path, "One heron.") as served, opened(served) as page:
+        async with page.expect_response("**/api/say"):
+            await say(page, "birds by the lake")
+        await served.app.conversations.idle()
+        open_.set()
+        await page.get_by_text("One heron.").last.wait_for()
+        assert await page.locator(".said").count() == await page.locator(".text").count() == 1
 
 
 async def test_ctrl_k_finds_and_does_everything(tmp_path: Path) -> None:

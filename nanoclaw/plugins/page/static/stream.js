@@ -48,7 +48,7 @@ function alone() {
     source.addEventListener("afresh", (event) => {
       const isFirst = !last;
       last = event.lastEventId;
-      if (!isFirst) tell({ afresh: true });
+      tell(isFirst ? { since: last } : { afresh: true });
     });
     source.onerror = () => {
       close();

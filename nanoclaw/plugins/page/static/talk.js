@@ -12,7 +12,7 @@ const NEAR = 600; // pixels from an end of what is loaded, at which more is
 /** Show the conversation `key` in an element, from the row `place` on if there is one; returns what takes it away. */
 export function talk(main, key, app, place) {
   const elements = new Map();
-  let at = "", waiting = [], runs = false, isGone = false;
+  let at = "", heardSince = "", waiting = [], runs = false, isGone = false;
   let loads = 0, first = 0, last = 0, isEarlier = false, isLater = false, isLoading = false;
   const own = { key, say: (words) => say(words), retry, edit, branch, rewind };
 
@@ -86,6 +86,7 @@ export function talk(main, key, app, place) {
     below.hidden = !isLater;
     setRuns(found.runs);
     at = found.at;
+    if (hasMissed()) return load();
     const missed = waiting;
     waiting = null;
     missed?.forEach(heard);
@@ -196,8 +197,10 @@ export function talk(main, key, app, place) {
     for (const kind of ["said", "text"]) [...log.querySelectorAll(`:scope > .${kind}[data-row]`)].at(-1)?.classList.add("is-last");
   }
 
-  function heard({ id, event, afresh, state }) {
+  function heard({ id, event, afresh, state, since }) {
     if (state) lost.hidden = state === "open";
+    if (since) heardSince = since;
+    if (since && hasMissed()) return load();
     if (afresh) return isLater || load();
     if (!event) return;
     if (waiting) return waiting.push({ id, event });
@@ -214,6 +217,9 @@ export function talk(main, key, app, place) {
     if (follows) toEnd();
     else if (event.t === "item" || event.t === "text") below.hidden = false;
   }
+
+  /** True if something may have happened after this was loaded, and before the stream told this tab of it. */
+  const hasMissed = () => at && heardSince && !isLater && compare(heardSince, at) > 0;
 
   function change(event) {
     if (event.t === "item") put(event.item, event.instead);

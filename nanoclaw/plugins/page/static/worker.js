@@ -19,7 +19,7 @@ function open() {
   source.addEventListener("afresh", (event) => {
     const isFirst = !last;
     last = event.lastEventId;
-    if (!isFirst) tell({ afresh: true });
+    tell(isFirst ? { since: last } : { afresh: true });
   });
   source.onerror = () => {
     // EventSource itself gives up after an answer such as 502
@@ -39,7 +39,10 @@ onconnect = (event) => {
   const port = event.ports[0];
   ports.add(port);
   port.onmessage = ({ data }) => {
-    if (data.watch !== undefined) port.watched = data.watch;
+    if (data.watch !== undefined) {
+      port.watched = data.watch;
+      if (last) port.postMessage({ since: last });
+    }
     if (data === "bye") ports.delete(port);
     if (data === "now" && state === "lost") open();
     if (!ports.size) {
