@@ -42,7 +42,9 @@ async function begin() {
   addEventListener("keydown", keyed);
   document.addEventListener("visibilitychange", () => isStale && refresh());
   await refresh();
-  if (!only && !location.hash && waits(await ask("/api/view/today").catch(() => ({})))) history.replaceState(null, "", "#/today");
+  const waiting = !only && !location.hash && waits(await ask("/api/view/today").catch(() => ({})));
+  if (isShown) return; // the person was quicker
+  if (waiting) history.replaceState(null, "", "#/today");
   show();
 }
 
@@ -193,7 +195,9 @@ function heard({ event, afresh, state }) {
 const current = () => decodeURIComponent(location.hash.split("/")[2] || "");
 const go = (key) => (location.hash = `#/talk/${encodeURIComponent(key)}`);
 
+let isShown = false;
 function show() {
+  isShown = true;
   const [, name] = location.hash.split("/");
   if (only && (name !== "talk" || current() !== only)) history.replaceState(null, "", `#/talk/${encodeURIComponent(only)}`);
   else if (!views[name] || (name === "talk" && !current())) {
