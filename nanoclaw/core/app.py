@@ -35,8 +35,7 @@ from nanoclaw.redaction import Redactor
 from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
 from nanoclaw.tokens.tokens import Calibration
 
-RESTART_SECONDS = 5.0
-"""Pause before background work of a plugin that failed is restarted."""
+RESTART_SECONDS = 5.0  # pause before background work of a plugin that failed is restarted
 
 
 class AppSettings(NamedTuple):
@@ -150,10 +149,11 @@ class App:
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def deliver(self, inbound: Inbound) -> None:
+    async def deliver(self, inbound: Inbound) -> str | None:
         """Accept a message; a channel that has much to send is slowed down."""
-        await self.router.deliver(inbound)
+        said = await self.router.deliver(inbound)
         await self.delivery.catch_up(inbound.address.channel)
+        return said
 
     async def run(self, ready: Callable[[], None] = lambda: None, *, wakes: bool = False, after: float = 0) -> None:
         """Serve until a channel of its own is done; a cancelled run ends what it was doing as the person's own stop,

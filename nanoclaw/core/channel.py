@@ -14,7 +14,7 @@ from nanoclaw.installation import install_command
 from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.redaction import Redactor, smells_of_secret
 
-Deliver = Callable[[Inbound], Awaitable[None]]
+Deliver = Callable[[Inbound], Awaitable[str | None]]
 """Passes a message on; returns once it is stored, so that the platform may be told "received"."""
 
 Ids = Annotated[tuple[str, ...], int]

@@ -550,7 +550,7 @@ class Host(Protocol):
     # had been read for it, where they differ from those of the conversation now.
     def sent_text(self, address: Address, platform_id: str, conversation: Address) -> tuple[str, str]: ...
     async def tell(self, inbound: Inbound, text: str) -> None: ...  # say something about a message, once
-    async def deliver(self, inbound: Inbound) -> None: ...  # a message, as a channel brings one
+    async def deliver(self, inbound: Inbound) -> str | None: ...  # a message, as a channel brings one; code's answer
 
 
 class Plugin:

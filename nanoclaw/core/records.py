@@ -175,9 +175,8 @@ class Records(NamedTuple):
 
     def is_waiting(self, address: Address) -> bool:
         """True if a message there has not been answered yet."""
-        return bool(
-            self.read("SELECT 1 FROM inbox WHERE (channel, chat) = (?, ?) AND state <> 'done' LIMIT 1", *address)
-        )
+        sql = "SELECT 1 FROM inbox WHERE (channel, chat) = (?, ?) AND state <> 'done' LIMIT 1"
+        return bool(self.read(sql, *address))
 
     def waiting(self) -> tuple[int, int]:
         """The numbers of messages that are not answered, and not sent yet."""

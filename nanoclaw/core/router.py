@@ -56,9 +56,9 @@ class Router:
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    async def deliver(self, inbound: Inbound) -> None:
+    async def deliver(self, inbound: Inbound) -> str | None:
         """Accept a message, or an edit of one that is not begun yet. It is on disk when this returns; its answer comes
-        through the outbox. One that was accepted before, or is from somebody who is not let in, is dropped."""
+        through the outbox; that of code is returned, too. One accepted before, or of a stranger, is dropped."""
         if inbound.address.channel == TERMINAL:
             inbound = inbound._replace(role="owner")
         try:
@@ -67,7 +67,7 @@ class Router:
             self._stop_unkept(inbound)
             raise
         if taken is None:
-            return
+            return None
         item, said = taken
         self._arriving.discard(item.row)  # nothing is waited for until its conversation has it
         conversation, inbound = self._conversations.for_message(item.inbound), item.inbound
@@ -81,6 +81,7 @@ class Router:
                 await reply
         elif not inbound.is_edit:
             await self._hand_over(item, conversation)
+        return said
 
     def is_for_code(self, inbound: Inbound) -> bool:
         """True for a message that a plugin answers by code. Nothing that this check writes is kept."""

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 AT_A_MESSAGE = ("branch", "rewind")
 """Those that take the number of a message; the page knows its row."""
-AGAIN = ("retry", "edit")
-"""Those that ask the model."""
+AGAIN = ("retry", "edit")  # those that ask the model
 PLAIN = ("rename", "continue", "delete", *AT_A_MESSAGE)
 
 

@@ -39,8 +39,7 @@ OF_KNOWS = {"note", "memory", "search", "pin", "unpin", "skills", "project", "pa
 SAYS = OF_KNOWS | {"jobs", "undo", "grants", "budget", "answer", "processes", "web", "model"}
 """Commands that a card may carry out."""
 
-TEST_SECONDS = 90.0
-"""Seconds within which a model that is tested must answer."""
+TEST_SECONDS = 90.0  # seconds within which a model that is tested must answer
 
 
 class Cards:

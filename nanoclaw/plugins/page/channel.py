@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.page.plugin import PageSettings
 
 NAME, SENDER = "page", "owner"
-CHANGING = ("/retry", "/edit", "/rewind")
-"""Commands that take back what was said."""
+CHANGING = ("/retry", "/edit", "/rewind")  # commands that take back what was said
 
 
 class PageChannel:
@@ -154,7 +153,10 @@ class PageChannel:
         self.admitted.add(id_)
         try:
             sender = guest or SENDER
-            await self._deliver(Inbound(address_of(key), sender, id_, UserMessage(text, now), tuple(files)))
+            reply = await self._deliver(Inbound(address_of(key), sender, id_, UserMessage(text, now), tuple(files)))
+            if reply == "" and id_ in self._said:  # an answer to a question, after which that goes on
+                del self._said[id_]
+                await self._keep(key, "said", text)
         finally:
             self.admitted.discard(id_)
 

@@ -92,6 +92,13 @@ async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was
         assert shown.index("/no 1") < shown.index("refused") and shown.count("done") == 1
 
 
+async def test_an_answer_in_ones_own_words_stands_before_what_came_of_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served, served.browser() as browser:
+        for text in ("remind me on friday to see the dentist", "at 9"):
+            await ask(served, browser, text)
+        assert words(await browser.talk(KEY))[2] == "at 9"
+
+
 async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: Path) -> None:
     async with serving(tmp_path, "One heron.", "Two.") as served, served.browser() as browser:
         await ask(served, browser, "first")
@@ -111,7 +118,6 @@ async def test_a_conversation_is_searched_branched_saved_and_deleted(tmp_path: P
         await act(served, browser, "delete")
         assert [one["name"] for one in (await browser.get("/api/talks"))["talks"]] == [branch]
         assert not served.app.sessions.of(Address("page", "abc12345")).history
-        refused = await browser.client.post("/api/act", json={"c": KEY, "command": "panic"})
-        assert refused.status_code == 400
+        assert (await browser.client.post("/api/act", json={"c": KEY, "command": "panic"})).status_code == 400
         by_hand = {"c": KEY, "id": "abcdefgh", "text": "!ls"}
         assert (await browser.client.post("/api/say", json=by_hand)).status_code == 400
