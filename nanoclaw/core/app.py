@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import pause
@@ -23,7 +23,7 @@ from nanoclaw.core.delivery import Delivery, Outbox
 from nanoclaw.core.errors import FAULTS
 from nanoclaw.core.messages import Address, Inbound, Limits, Outbound
 from nanoclaw.core.model_call import ModelCalls, Models
-from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Plugin, Reply, Said
+from nanoclaw.core.plugin import EVERYBODY, Command, Finding, NamedTuple, Plugin, Reply, Said
 from nanoclaw.core.router import Router
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions

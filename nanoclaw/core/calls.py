@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.core import records
 from nanoclaw.core.chain import Chain
@@ -25,7 +25,7 @@ from nanoclaw.core.messages import (
     ToolCall,
     ToolResult,
 )
-from nanoclaw.core.plugin import Ask, Profile, Refuse, ToolOutput
+from nanoclaw.core.plugin import Ask, NamedTuple, Profile, Refuse, ToolOutput
 from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.tool import Shown, ToolContext, nobody
 from nanoclaw.core.turn import RunningTurn

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.beneath.paths import PathError, PathRefused, resolve
 from nanoclaw.beneath.reach import Reach
@@ -19,7 +19,7 @@ from nanoclaw.core.channel import Channel, Hints, Place
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Button, Outbound
-from nanoclaw.core.plugin import Later
+from nanoclaw.core.plugin import Later, NamedTuple
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.message_split import pieces, size

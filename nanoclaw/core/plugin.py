@@ -43,7 +43,7 @@ from nanoclaw.core.messages import Scope as Scope
 from nanoclaw.core.messages import Section as Section
 from nanoclaw.core.messages import TryAgain as TryAgain
 from nanoclaw.core.messages import Verdict as Verdict
-from nanoclaw.named_tuple import NamedTuple
+from nanoclaw.named_tuple import NamedTuple as NamedTuple
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -277,10 +277,10 @@ class Tool(NamedTuple):
 
 
 class Hears(NamedTuple):
-    """Limits the turns and messages for which a hook is called: to these origins or channels; hooks about calls also to
-    these tools, in any turn, and with `changes` to all that may change something; for before_answer and on_end that are
-    the turn's calls so far, and no other hook is limited so. With `rows` it is called while a table of the plugin has
-    any: "cards WHERE is_open". For before_turn the origin is the message's. Without any limit it never matches."""
+    """Limits the turns and messages for which a hook is called: one of these is enough. Origins and channels; for hooks
+    about calls also these tools, in any turn, and with `changes` all that may change something; for before_answer and
+    on_end that are the turn's calls so far, and no other hook is limited so. With `rows` it is called while a table of
+    the plugin has any: "cards WHERE is_open". For before_turn the origin is the message's. Without any it never is."""
 
     origins: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Accepted, Commands, parse
@@ -14,7 +14,7 @@ from nanoclaw.core.conversation import Actors, Conversation, not_begun
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Queued, Reason, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, is_stop
-from nanoclaw.core.plugin import Reply, profile_of
+from nanoclaw.core.plugin import NamedTuple, Reply, profile_of
 from nanoclaw.core.runner import Runner
 from nanoclaw.core.store import inbox
 from nanoclaw.core.store.db import PANIC, Flags, Transaction

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 from nanoclaw.core.channel import ChannelTable, secret_variable
-from nanoclaw.core.plugin import Plugin
+from nanoclaw.core.plugin import NamedTuple, Plugin
 from nanoclaw.redaction import smells_of_secret
 from nanoclaw.start.config import Config
 from nanoclaw.start.key_references import leaves

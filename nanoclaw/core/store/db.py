@@ -21,11 +21,11 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Inbound, Outbound
-from nanoclaw.core.plugin import Profile, dump_profile
+from nanoclaw.core.plugin import NamedTuple, Profile, dump_profile
 from nanoclaw.sqlite_salvage.copies import is_damage
 
 PANIC = "panic"

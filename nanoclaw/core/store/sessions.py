@@ -7,7 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nanoclaw.core import records
 from nanoclaw.core.messages import (
@@ -24,7 +24,7 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.core.plugin import Ended, TurnRecord, Tx
+from nanoclaw.core.plugin import Ended, NamedTuple, TurnRecord, Tx
 from nanoclaw.core.store import history, inbox
 from nanoclaw.core.store.db import Store, Transaction, Transactions
 from nanoclaw.core.store.history import SHORT

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from nanoclaw.core.channel import ChannelSpec
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound
-from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Host, Plugin, Reply, Said, Tx
+from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Host, NamedTuple, Plugin, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.access.rules import MAIN, ChannelRules

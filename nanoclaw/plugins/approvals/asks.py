@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.clock import short_time
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Notice, Settled
 from nanoclaw.core.messages import Address, Button, CheckedCall, Outbound, OwnersAnswer, ToolResult
-from nanoclaw.core.plugin import Ask, Asker, Host, Scope, Turn, Tx
+from nanoclaw.core.plugin import Ask, Asker, Host, NamedTuple, Scope, Turn, Tx
 from nanoclaw.escapes import one_line, revealed
 from nanoclaw.exact_text import call_text, exactly
 from nanoclaw.plugins.approvals.choices import listed

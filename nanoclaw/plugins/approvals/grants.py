@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.clock import short_time
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Notice, StatusLines
 from nanoclaw.core.messages import Address, Outbound, Scope
-from nanoclaw.core.plugin import Host, Reply, Said, Tx
+from nanoclaw.core.plugin import Host, NamedTuple, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 
 LASTS, USUAL = timedelta(hours=1), "30m"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.plugin import Finding, Tool
+from nanoclaw.core.plugin import Finding, NamedTuple, Tool
 
 Rule = Literal["deny", "ask", "allow"]
 RULES: tuple[Rule, ...] = ("deny", "ask", "allow")

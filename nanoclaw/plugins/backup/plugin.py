@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from nanoclaw.clock import pause
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreError
-from nanoclaw.core.plugin import ABOVE_0, Command, Finding, Host, Plugin, Said
+from nanoclaw.core.plugin import ABOVE_0, Command, Finding, Host, NamedTuple, Plugin, Said
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.backup.backup import Made

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
-from nanoclaw.core.plugin import Host, Turn
+from nanoclaw.core.plugin import Host, NamedTuple, Turn
 from nanoclaw.plugins.card.held import HeldCommands
 from nanoclaw.plugins.card.wording import by, named, quoted
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import NanoclawError
-from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.core.plugin import Host, NamedTuple, Tx
 from nanoclaw.plugins.card.wording import step_words
 from nanoclaw.snapshots.places import FOLDER
 

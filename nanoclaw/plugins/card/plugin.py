@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls, Outbound, ToolCall, ToolResult, Verdict
-from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
+from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, NamedTuple, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.card.background import BackgroundCommands, CardTurn
 from nanoclaw.plugins.card.held import TABLES, HeldCommand, HeldCommands, digest

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.core.errors import NanoclawError, ProviderError, WorkspaceError
 from nanoclaw.core.events import GoTo
 from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, UserMessage
-from nanoclaw.core.plugin import Host, Reply, Said, Tx
+from nanoclaw.core.plugin import Host, NamedTuple, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.conversations.titles import age, titled
 from nanoclaw.plugins.conversations.tree import BRANCHED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from nanoclaw.core.errors import ToolError
-from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Profile, Said, Section, Tool, Turn, Tx
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, NamedTuple, Plugin, Profile, Said, Section, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes, times_of
 from nanoclaw.plugins.heartbeat.tables import MARKS, MIGRATIONS

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import CheckedCall
-from nanoclaw.core.plugin import Host, Turn, Tx
+from nanoclaw.core.plugin import Host, NamedTuple, Turn, Tx
 from nanoclaw.plugins.memory.notes import lines_of, plain_entry, read_memory_file, without_strike
 
 MIGRATIONS = (

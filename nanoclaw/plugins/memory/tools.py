@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanoclaw.core.messages import Effect, ToolExample
-from nanoclaw.core.plugin import Host, Tool, ToolOutput
+from nanoclaw.core.plugin import Host, NamedTuple, Tool, ToolOutput
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.memory.notes import Added, Hit, MemoryStore

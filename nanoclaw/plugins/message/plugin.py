@@ -6,11 +6,11 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
-from nanoclaw.core.plugin import Ask, Ended, Hears, Host, Plugin, Scope, Tool, Turn, Tx, Verdict
+from nanoclaw.core.plugin import Ask, Ended, Hears, Host, NamedTuple, Plugin, Scope, Tool, Turn, Tx, Verdict
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
 from nanoclaw.silence_token import spoken

@@ -6,12 +6,12 @@ import ipaddress
 from collections.abc import Iterable
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.channel import Channel
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.plugin import Command, Hears, Host, Plugin, Reply, Said, Tx
+from nanoclaw.core.plugin import Command, Hears, Host, NamedTuple, Plugin, Reply, Said, Tx
 from nanoclaw.installation import install_command
 from nanoclaw.plugins.page import tokens
 from nanoclaw.plugins.page.sessions import FILES, GUEST_DAYS, GUESTS, LINES, MIGRATION, PLACES, SignIns

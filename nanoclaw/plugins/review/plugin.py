@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from datetime import datetime, time, timedelta
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Button, Effect, Inbound, Outbound
-from nanoclaw.core.plugin import Command, Ended, Hears, Host, Plugin, Profile, Said, Tool, Turn, Tx
+from nanoclaw.core.plugin import Command, Ended, Hears, Host, NamedTuple, Plugin, Profile, Said, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
 

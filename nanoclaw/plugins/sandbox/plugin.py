@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall
-from nanoclaw.core.plugin import Ask, Finding, Hears, Host, Plugin, Refuse, Turn, Verdict
+from nanoclaw.core.plugin import Ask, Finding, Hears, Host, NamedTuple, Plugin, Refuse, Turn, Verdict
 from nanoclaw.escapes import one_line
 from nanoclaw.installation import install_command
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.plugin import Turn
+from nanoclaw.core.plugin import NamedTuple, Turn
 from nanoclaw.plugins.schedule.tables import BY_CODE
 
 LONGEST = 240  # characters; whoever writes more wants more than a reminder

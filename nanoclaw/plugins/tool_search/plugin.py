@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
-from nanoclaw.core.plugin import Host, Mode, Plugin, Profile, Tool
+from nanoclaw.core.plugin import Host, Mode, NamedTuple, Plugin, Profile, Tool
 from nanoclaw.core.provider import tools_text
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.tokens.tokens import estimate

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from nanoclaw.core.errors import NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Effect, Inbound
-from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, NamedTuple, Plugin, Said, Turn, Tx
 from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_history import did, folded, outcome, when
 

@@ -510,7 +510,8 @@ async def test_the_session_of_a_job_ends_with_its_turn(tmp_path: Path, site: Sit
         it._model.add([does("open", site.url + "/shop"), "Hm."])
         message = UserMessage("Look.", it.program.clock(), "job")
         inbound = Inbound(Address("job", "1"), "job", "job-1", message, role="owner")
-        it.program.app.transactions.write_now(lambda tx: tx.deliver(inbound))
+        app = it.program.app
+        app.transactions.write_now(lambda tx: tx.deliver(inbound, app.chain.profiles["job"]))
         await until(lambda: it.plugin._sessions and len(it.plugin._sessions))
         pids = it.pids()
         await until(lambda: it.plugin._sessions is not None and not len(it.plugin._sessions))

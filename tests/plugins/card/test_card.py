@@ -260,11 +260,8 @@ async def test_elevated_time_does_not_lift_the_card(tmp_path: Path) -> None:
 async def test_where_nobody_can_say_yes_it_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE[:4], "Well?")) as program:
         fill(program)
-        await program.app.transactions.write(
-            lambda tx: tx.deliver(
-                Inbound(Address("terminal", "main"), "", new_id(), UserMessage("Go", NOON, "job"), role="owner"), None
-            )
-        )
+        inbound = Inbound(Address("terminal", "main"), "", new_id(), UserMessage("Go", NOON, "job"), role="owner")
+        await program.app.transactions.write(lambda tx: tx.deliver(inbound, program.app.chain.profiles["job"]))
         await program.app.conversations.of(Address("terminal", "main")).idle()
         await program.answer()
         assert there(program) == ["four.txt", "five.txt"]

@@ -414,7 +414,8 @@ async def test_where_nobody_is_there_no_file_is_written_that_others_run(tmp_path
     model = ScriptedProvider(call("write_file", {"path": ".envrc", "content": "x\n"}), "Hm.")
     async with running(tmp_path, model) as program:
         message = UserMessage("Do it", program.clock(), "job")
-        await program.deliver(Inbound(MAIN, "me", new_id(), message, role="owner"))
+        inbound = Inbound(MAIN, "me", new_id(), message, role="owner")
+        program.app.transactions.write_now(lambda tx: tx.deliver(inbound, program.app.chain.profiles["job"]))
         while await program.answer() != "Hm.":
             pass
         assert "run by direnv later" in results(program.history)[-1].text

@@ -302,7 +302,8 @@ async def test_without_a_sandbox_a_task_runs_no_command(tmp_path: Path, nothing:
     step = call("exec", {"command": "touch done"})
     async with running(tmp_path, ScriptedProvider(step, "Hm."), settings=ASKS) as program:
         message = UserMessage("Do it", program.clock(), "job")
-        await program.deliver(Inbound(MAIN, "me", new_id(), message, role="owner"))
+        inbound = Inbound(MAIN, "me", new_id(), message, role="owner")
+        program.app.transactions.write_now(lambda tx: tx.deliver(inbound, program.app.chain.profiles["job"]))
         assert await _until(program, "Hm.")
         assert not (program.workspace / "done").exists()
         assert "sandbox" in results(program.history)[0].text
