@@ -35,6 +35,7 @@ else:
 GRACE_SECONDS = 0.5
 _PARENT_GONE = _signal.SIGRTMAX
 LOOK_SECONDS = 0.05  # in which a gigabyte can be reserved (fallocate), or a thousand threads begun
+BELOW = 10  # steps of priority: a thousand processes of a command let this one, and the program, have their turn
 
 
 def main() -> "NoReturn":
@@ -46,13 +47,13 @@ def main() -> "NoReturn":
     posix.closerange(report + 1, 4096)
     _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)  # it is for the command
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own would end this when the command sends one
-    relay, asking, passed = 0, None, list[str]()
+    relay, child, asking, passed = 0, 0, None, list[str]()
     try:
         keep_to_itself()
         if task["rules"] is not None:
             from nanoclaw.sandbox import landlock
 
-            _signal.signal(_PARENT_GONE, lambda number, frame: kill_all())
+            _signal.signal(_PARENT_GONE, lambda number, frame: kill_all(child))
             landlock.keep_orphans(_PARENT_GONE)
         if task["seccomp"]:
             import _socket
@@ -77,7 +78,7 @@ def main() -> "NoReturn":
         _signal.pthread_sigmask(_signal.SIG_BLOCK, {_signal.SIGALRM})  # it is for this thread
         _thread.start_new_thread(answer, (hearing, task))
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
-    watch(task, relay, passed)
+    watch(task, child, relay, passed)
     status = wait_for(child)
     if relay:
         send({relay}, _signal.SIGKILL)
@@ -114,12 +115,16 @@ def answer(hearing: "socket", task: "Task") -> None:
         posix.close(listener)  # from now on all of it is refused by the kernel
 
 
-def watch(task: "Task", relay: int, passed: list[str]) -> None:
+def watch(task: "Task", child: int, relay: int, passed: list[str]) -> None:
     """Check many times a second how much the command uses, and end it if that is too much."""
     from nanoclaw.sandbox import limits
 
     is_first = posix.getpid() == 1
-    tasks = limits.Tasks(*task["tasks"], lambda: (all_others() if is_first else descendants()) - {relay})
+    tasks = limits.Tasks(
+        *task["tasks"],
+        lambda: (all_others() if is_first else descendants()) - {relay},
+        lambda number: send({-1 if is_first else -child}, number),
+    )
     disk = limits.Disk(task["disks"])
 
     def look(number: int, frame: object) -> None:
@@ -128,21 +133,18 @@ def watch(task: "Task", relay: int, passed: list[str]) -> None:
         elif disk.is_full():
             passed.append("disk")
         if passed:
-            kill_all()
+            kill_all(child)
             return
         _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
 
-    try:  # noqa: SIM105
-        # where it may: thousands could want to run before it, and it needs next to nothing
-        posix.sched_setscheduler(0, posix.SCHED_FIFO, posix.sched_param(1))
-    except OSError:
-        pass
     _signal.signal(_signal.SIGALRM, look)
     _signal.setitimer(_signal.ITIMER_REAL, LOOK_SECONDS)
 
 
 def become(command: list[str], task: "Task", report: int, asking: "socket | None") -> "NoReturn":
     try:
+        posix.setpgid(0, 0)
+        posix.nice(BELOW)
         for number in (_signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores the last two
             _signal.signal(number, _signal.SIG_DFL)
         for kind, most in task["limits"]:
@@ -191,12 +193,13 @@ def end_all(ended: int) -> int:
     return len(left)
 
 
-def kill_all() -> None:
-    """End the command and what came from it at once; they are collected elsewhere. Nobody who is stopped begins
-    another."""
+def kill_all(child: int) -> None:
+    """End the command and what came from it at once; they are collected elsewhere. No fork escapes a signal to all, or
+    to a group, and nobody who is stopped begins another."""
     if posix.getpid() == 1:
         send({-1}, _signal.SIGKILL)  # all but itself
         return
+    send({-child} if child else (), _signal.SIGKILL)
     stopped = set[int]()
     while left := descendants(living=True):
         begun = left - stopped

@@ -8,6 +8,7 @@ meanwhile would end that call with EINTR, for which no shell is made: “Cannot 
 from __future__ import annotations
 
 import os
+from _signal import SIGCONT, SIGSTOP  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` would be a third of the start
@@ -18,18 +19,23 @@ _THREADS = 17  # a field of /proc/PID/stat, counted from the state
 
 class Tasks:
     """The processes and threads of a command. `pids` lists its processes, ended ones that nobody has collected too: of
-    these, those count that it is to collect itself."""
+    these, those count that it is to collect itself. `signal` sends one to all of them at once."""
 
-    def __init__(self, processes: int, threads: int, pids: Callable[[], Iterable[int]]) -> None:
+    def __init__(
+        self, processes: int, threads: int, pids: Callable[[], Iterable[int]], signal: Callable[[int], None]
+    ) -> None:
         """`threads`: the most of all together."""
-        self._most, self._pids = (processes, threads), pids
-        self._newest, self._room = _newest(), 0  # it may have begun any number by now: the first look counts
+        self._most, self._pids, self._signal = (processes, threads), pids, signal
+        (self._all, self._newest), self._room = _running(), 0  # it may have begun any number: the first look counts
 
     def are_too_many(self) -> bool:
-        """One cheap look, unless so many began since they were counted that they could be too many."""
-        newest = _newest()
-        if newest is not None and self._newest is not None and 0 <= newest - self._newest < self._room:
+        """One cheap look, unless so many began since they were counted that they could be too many. Where the machine
+        has many more than at first, they stand still while they are counted: a fork bomb would always be ahead."""
+        running, newest = _running()
+        if newest and self._newest and 0 <= newest - self._newest < self._room:
             return False
+        if stand := running - self._all > self._most[0] // 8:
+            self._signal(SIGSTOP)
         processes, threads = self._most
         for pid in self._pids():
             found = _threads(pid)
@@ -37,16 +43,20 @@ class Tasks:
             if processes < 0 or threads < 0:
                 break
         self._newest, self._room = newest, min(processes, threads)
+        if stand and self._room >= 0:
+            self._signal(SIGCONT)
         return self._room < 0
 
 
-def _newest() -> int | None:
-    """The number of the process or thread that began last, here or wherever numbers are given out for here."""
+def _running() -> tuple[int, int]:
+    """How many processes and threads the machine has, and the number of that which began last, here or wherever numbers
+    are given out for here; 0 where that is not told."""
     try:
         with open("/proc/loadavg", "rb") as file:
-            return int(file.read().split()[-1])
-    except (OSError, ValueError, IndexError):
-        return None
+            *_, running, newest = file.read().split()
+            return int(running.partition(b"/")[2]), int(newest)
+    except (OSError, ValueError):
+        return 0, 0
 
 
 def _threads(pid: int) -> int:

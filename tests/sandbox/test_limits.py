@@ -3,9 +3,11 @@
 import asyncio
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -113,19 +115,44 @@ def sleepers() -> Iterator[list[int]]:
         one.wait()
 
 
+def tasks(pids: list[int], processes: int, threads: int, told: list[int] | None = None) -> Tasks:
+    return Tasks(processes, threads, lambda: pids, (told if told is not None else []).append)
+
+
 def test_processes_count_that_began_before_anybody_looked(sleepers: list[int]) -> None:
-    assert Tasks(3, 100, lambda: sleepers).are_too_many()
-    assert Tasks(100, 3, lambda: sleepers).are_too_many()
-    assert not Tasks(4, 4, lambda: sleepers).are_too_many()
+    assert tasks(sleepers, 3, 100).are_too_many()
+    assert tasks(sleepers, 100, 3).are_too_many()
+    assert not tasks(sleepers, 4, 4).are_too_many()
+
+
+def test_where_many_began_they_stand_still_while_they_are_counted(sleepers: list[int]) -> None:
+    told = list[int]()
+    few, many, go_on = tasks(sleepers, 4, 4, told), tasks(sleepers, 3, 4, told), threading.Event()
+    others = [threading.Thread(target=go_on.wait) for _ in range(300)]
+    for one in others:
+        one.start()
+    assert not few.are_too_many()
+    assert told == [signal.SIGSTOP, signal.SIGCONT]
+    assert many.are_too_many()
+    assert told[2:] == [signal.SIGSTOP]  # they are ended next
+    go_on.set()
+    for one in others:
+        one.join()
+
+
+@at_each_level
+def test_a_command_gives_way_to_the_program(tmp_path: Path, level: str) -> None:
+    ended = run(tmp_path, level, "nice", Allowance())
+    assert int(ended.head) >= min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
 
 
 def test_orphans_that_have_ended_do_not_count(sleepers: list[int]) -> None:
     """Whoever looks is the one to collect them, and may not have come to that."""
-    tasks = Tasks(4, 4, lambda: sleepers)
+    counted = tasks(sleepers, 4, 4)
     ended = subprocess.Popen("true")
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     sleepers.append(ended.pid)
-    assert not tasks.are_too_many()
+    assert not counted.are_too_many()
     ended.wait()
 
 
