@@ -49,7 +49,7 @@ class Tasks:
 
 
 def _running() -> tuple[int, int]:
-    """How many processes and threads the machine has, and the number of that which began last, here or wherever numbers
+    """Count of the machine's processes and threads, and the number of that which began last, here or wherever numbers
     are given out for here; 0 where that is not told."""
     try:
         with open("/proc/loadavg", "rb") as file:
