@@ -99,9 +99,11 @@ class Cards:
     async def _waiting(self) -> dict[str, Any]:
         """Questions to the owner, and when a person last wrote."""
         asks, spoke = self._host.get("approvals"), self._host.records.last_spoke()
-        questions = (
-            [(one.number, one.ask.question, one.ask.options or ("yes", "no")) for one in asks.open()] if asks else []
-        )
+        asked = asks.open() if asks else []
+        shown = [await run_in_threadpool(html, self._host.redact(one.ask.question)) for one in asked]
+        questions = [
+            (one.number, said, one.ask.options or ("yes", "no")) for one, said in zip(asked, shown, strict=True)
+        ]
         return {"questions": questions, "spoke": spoke.isoformat() if spoke else ""}
 
     async def _done(self) -> list[Any]:

@@ -85,7 +85,7 @@ async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path:
         name = "careful"
 
         async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
-            return Ask("Write it?") if call.name == "write_file" else None
+            return Ask("Write it?\n\n```\nls a # only lists\nrm  b\n```") if call.name == "write_file" else None
 
     writes = call("write_file", {"path": "a.txt", "content": "x"})
     made = serving(tmp_path, writes, "Written.", writes, "Again.", extra=[Careful])
@@ -93,7 +93,7 @@ async def test_what_waits_for_a_yes_comes_first_and_its_button_answers(tmp_path:
         await browser.say("page:one", "write it")
         await events.until("paused")
         ((number, asked, words),) = (await view(browser, "today"))["waiting"]["questions"]
-        assert asked.startswith("Write it?") and words == ["yes", "no"]
+        assert "<p>Write it?</p>" in asked and "ls a # only lists\nrm  b\n" in asked and words == ["yes", "no"]
         await do(browser, f"answer {number} yes")
         await events.until("ended")
         assert (served.app.settings.workspace / "a.txt").read_text() == "x"

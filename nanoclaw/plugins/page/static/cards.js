@@ -6,7 +6,7 @@ import { listen } from "./stream.js";
 
 /**
  * A view with a title. `compose` makes its cards of what the server tells for it: { title, rows, html, form, acts, plot, empty }.
- * A row has { text, about, acts, talk, more }: a conversation that it leads to, and lines to unfold. A button, of a row or a card,
+ * A row has { text or html, about, acts, talk, more }: a conversation that it leads to, and lines to unfold. A button, of a row or a card,
  * has { label, command, c, asks, show }: the conversation of the command, what is asked first, and what shows its answer below.
  */
 export const cards = (title, compose) => (main, _, { openSide }) => {
@@ -46,7 +46,7 @@ export const cards = (title, compose) => (main, _, { openSide }) => {
   const list = (rows) => make("ul.rows", {}, ...rows.map(row));
 
   function row(one) {
-    const said = one.text.split(/`+([^`]+)`+/).map((part, number) => (number % 2 ? make("code", {}, part) : part));
+    const said = one.html ? [words(one.html)] : one.text.split(/`+([^`]+)`+/).map((part, number) => (number % 2 ? make("code", {}, part) : part));
     const what = one.talk ? [make("a", { href: `#/talk/${encodeURIComponent(one.talk)}` }, ...said)] : said;
     const answer = make("div.answer", { role: "status" });
     const more = one.more?.length > 1 && make("details", {}, make("summary", {}, one.more[0]), one.more.slice(1).join(", "));

@@ -19,8 +19,8 @@ export const waits = ({ waiting, runs }) =>
 export function today({ waiting, inbox, jobs, runs, done = [], helpers, budget }) {
   const ran = runs?.data.runs || [], told = (...parts) => parts.filter(Boolean).join(" · ");
   return [
-    waiting?.questions.length && { title: "Waits for your answer", rows: waiting.questions.map(([number, text, words]) => ({
-      text, acts: words.map((word) => ({ label: word[0].toUpperCase() + word.slice(1), command: `answer ${number} ${word}` })),
+    waiting?.questions.length && { title: "Waits for your answer", rows: waiting.questions.map(([number, html, words]) => ({
+      html, acts: words.map((word) => ({ label: word[0].toUpperCase() + word.slice(1), command: `answer ${number} ${word}` })),
     })) },
     failed(ran).length && { title: "Did not work", rows: failed(ran).map((one) => ({
       text: one.text, about: told(moment(one.at), one.took, one.result), acts: [{ label: "Retry", command: `jobs run ${one.job}` }],
