@@ -37,7 +37,7 @@ async def once(encloser: Encloser | None, grants: Grants) -> tuple[float, float]
         )
     else:
         made = encloser.enclose(COMMAND, environment, Allowance())
-        keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
+        keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back, made.ends_all)
         ended = await run_process(
             made.arguments,
             folder=grants.workspace,

@@ -72,7 +72,7 @@ class Strength(NamedTuple):
 class Enclosed(NamedTuple):
     """A command in its sandbox, ready to be started with `descriptors`, which are then closed. `report` is read from:
     see `launch`. `folder` is removed at the end, if there is one. When all of it has ended `put_back` is called: it
-    undoes what the command must not change, and says that in a few words."""
+    undoes what the command must not change, and says that. `ends_all`: its first process is that of a namespace."""
 
     arguments: tuple[str, ...]
     environment: dict[str, str]
@@ -80,6 +80,7 @@ class Enclosed(NamedTuple):
     report: int
     folder: str = ""
     put_back: Callable[[], str] = str
+    ends_all: bool = False
 
     def close(self) -> None:
         for one in (*self.descriptors, self.report):
@@ -257,7 +258,7 @@ class Encloser:
             raise
         options += ["--chdir", str(grants.workspace), "--", *_launch(told, given[-2]), *command]
         environment |= _home(grants.home, "/tmp")
-        return Enclosed(tuple(options), environment, tuple(given), report, put_back=put_back)
+        return Enclosed(tuple(options), environment, tuple(given), report, put_back=put_back, ends_all=True)
 
     def _places(self, limits: Allowance) -> list[str]:
         """Options for all that a command sees."""

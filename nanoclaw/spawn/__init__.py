@@ -61,12 +61,14 @@ class Keeper(NamedTuple):
     """Of a child that only keeps the command within a sandbox, and is owned by the process from then on. `descriptors`
     are for it. On `report` it tells "+" when the command has begun, then its wait status, how many processes it left,
     and the limit for which it ended all, if there was one; "!" and a sentence where it could not begin. `folder` is
-    removed at the end, if there is one. `put_back` is called when all have ended, and has a remark on what it did."""
+    removed at the end, if there is one. `put_back` is called when all have ended, and has a remark on what it did.
+    `ends_all`: once the child has ended, the kernel has ended all that came from it, as of a namespace."""
 
     descriptors: tuple[int, ...]
     report: int
     folder: str = ""
     put_back: Callable[[], str] = str
+    ends_all: bool = False
 
     def end(self) -> tuple[bytes, str]:
         """Return what it told, and the remark; close and remove what it had."""
@@ -151,7 +153,7 @@ class Process:
             os.set_blocking(self._child.stdin.fileno(), False)
         self._bounds, self._keeper, self._stopped = bounds, keeper, asyncio.Event()
         self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES)
-        self._family = _Family(self._child, marker.encode(), is_keeper=keeper is not None)
+        self._family = _Family(self._child, marker.encode(), keeper)
 
     async def run(self, timeout_seconds: float | None = None) -> Exit:
         """The end of it; whatever happens, cancellation too, the whole family is gone then."""
@@ -353,10 +355,10 @@ class _Output:
 class _Family:
     """A child and all that came from it."""
 
-    def __init__(self, child: subprocess.Popen[bytes], marker: bytes, *, is_keeper: bool) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], marker: bytes, keeper: Keeper | None) -> None:
         """A keeper isn't asked to end: with it all that it keeps would be gone at once."""
         self._child = child
-        self._marker, self._is_keeper = marker, is_keeper
+        self._marker, self._keeper = marker, keeper
         self._started = time.monotonic()
         self._known: set[int] = set()
         self._others: set[tuple[int, bytes]] = set()
@@ -372,13 +374,15 @@ class _Family:
     async def end(self, grace_seconds: float) -> int:
         """TERM, then KILL what is still there, at once without a grace; the number of processes besides the child that
         had to go."""
+        if self._keeper and self._keeper.ends_all and self._child.poll() is not None:
+            return 0
         frozen = self._freeze()
         if not frozen:
             self._child.poll()
             return 0
         others = len(frozen - {self._child.pid}) or int(not _is_running(self._child))
         if grace_seconds:
-            if self._is_keeper:
+            if self._keeper:
                 self._signal_each(frozen - {self._child.pid}, signal.SIGTERM)
             else:
                 self._signal(frozen, signal.SIGTERM)

@@ -70,7 +70,7 @@ async def run(
         environment=made.environment,
         timeout_seconds=seconds,
         bounds=BOUNDS,
-        keeper=Keeper(made.descriptors, made.report, made.folder, made.put_back),
+        keeper=Keeper(made.descriptors, made.report, made.folder, made.put_back, made.ends_all),
     )
 
 

@@ -32,7 +32,7 @@ def run(root: Path, level: str, command: str, allowance: Allowance, bounds: Boun
     grants = Grants(workspace, (workspace.parent,), root / "home", os.environ["PATH"])
     encloser, said = Encloser(grants, strengths()[level]), ("/bin/bash", "-c", command)
     made = encloser.enclose(said, {"PATH": grants.path}, allowance, relay)
-    keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
+    keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back, made.ends_all)
     arguments, environment = made.arguments, made.environment
     return asyncio.run(
         run_process(

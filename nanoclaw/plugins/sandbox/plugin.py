@@ -311,7 +311,7 @@ class SandboxedCommands:
             raise ToolError(f"not run: {error}.") from None
         except OSError as error:
             raise ToolError(f"not run: the sandbox could not be set up: {error.strerror}.") from None
-        keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back)
+        keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back, made.ends_all)
         return made.arguments, made.environment, keeper
 
     def _usual(self, strength: Strength) -> Encloser:
