@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core.errors import ConfigError
@@ -27,11 +28,17 @@ def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
 
 def instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, ...] = ()) -> Config:
     """The last good configuration instead of one that never started. Raises `error` if there is no other."""
-    found = copy(environ, without)
-    if found is None or (found.file.is_file() and found.file.read_bytes() == (found.home / LAST_GOOD).read_bytes()):
+    if (found := copy(environ, without)) is None or _is_of(found):
         raise error from None
     said = f"Safe mode: {error} Until that is corrected and nanoclaw restarted, the last good settings apply."
     return found._replace(problem=said)
+
+
+def _is_of(copy: Config) -> bool:
+    """True if a copy is of the file as it is; False where that can't be read, such as a link into a closed folder."""
+    with suppress(OSError):
+        return copy.file.is_file() and copy.file.read_bytes() == (copy.home / LAST_GOOD).read_bytes()
+    return False
 
 
 def copy(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config | None:

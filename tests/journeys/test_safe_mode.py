@@ -50,7 +50,7 @@ def test_a_broken_file_starts_the_last_good_copy(home: Home, server: ModelServer
     assert (file.read_text(), copy.read_bytes()) == (text, good)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "link to nothing", "folder", "device"])
+@pytest.mark.parametrize("kind", ["pipe", "link to nothing", "link into a closed folder", "folder", "device"])
 def test_what_is_no_file_starts_the_last_good_copy_and_is_put_aside(home: Home, kind: str) -> None:
     file, copy = home.root / "config.toml", home.root / "config.last-good.toml"
     good = file.read_bytes()
@@ -61,7 +61,10 @@ def test_what_is_no_file_starts_the_last_good_copy_and_is_put_aside(home: Home, 
     elif kind == "folder":
         file.mkdir()
     else:
-        file.symlink_to("/dev/zero" if kind == "device" else "/nonexistent/config.toml")
+        (closed := home.root / "closed").mkdir(
+            mode=0o000 if "closed" in kind else 0o700
+        )  # root may enter it all the same
+        file.symlink_to("/dev/zero" if kind == "device" else closed / "config.toml")
     assert f"Safe mode: {file}" in home.run("-m", "/help").err
     assert "Safe mode" in _talk(home, "gateway", "serves")
     assert copy.read_bytes() == good
