@@ -55,7 +55,9 @@ class Talk:
         ]
 
     async def _start(self, request: Request) -> Response:
-        return JSONResponse({"at": self._channel.stream.at, "only": browser_of(request).only})
+        only = browser_of(request).only
+        model = "" if only else self._host.setting("model.name")
+        return JSONResponse({"at": self._channel.stream.at, "only": only, "model": model})
 
     async def _stream(self, request: Request) -> Response:
         browser = browser_of(request)

@@ -70,7 +70,10 @@ async def test_a_person_talks_in_two_tabs_and_reloads(tmp_path: Path, width: int
     expect = pytest.importorskip("playwright.async_api").expect
     writes = call("write_file", {"path": "bird.txt", "content": "pelican"})
     async with serving(tmp_path, writes, HOSTILE, HOSTILE) as served, opened(served, width, scheme) as page:
-        other = await page.context.new_page()
+        other, link = await page.context.new_page(), served.page.links()[0]
+        for used in (link, link.replace("#", "?again#")):  # a link that was used leads to where this browser is let in
+            await other.goto(used)
+            await other.locator("textarea").wait_for()
         await other.goto(f"{served.url}/#/talk/{KEY}")
         await other.locator("textarea").wait_for()
         await page.locator("textarea").fill("Write bird.txt")
@@ -110,8 +113,11 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
         await check("a tool")
         await say(page, "more")
         await page.get_by_text("half").wait_for()
+        await page.get_by_text(re.compile("The model is at work … [1-9] s")).wait_for()
+        await check("a wait")
         await page.get_by_label("Stop").click()
         await page.get_by_text("Interrupted").last.wait_for()
+        assert await page.locator(".wait").is_hidden()
         await say(page, "/jobs add task tomorrow at 9: look at the weather", "a task, is set")
         await page.get_by_label("This conversation").click()
         await check("the menu, and what was broken off")

@@ -14,23 +14,20 @@ const views = { talk, today: cards("Today", today), knows: cards("Knows", knows)
 
 const side = document.getElementById("side"), main = document.getElementById("main");
 const shade = document.getElementById("shade");
-let leave = () => {}, list, search, only = "", running = new Set(); // `only`: the conversation that a guest may see
+let leave = () => {}, list, search, only = "", model = "", running = new Set(); // `only`: the conversation that a guest may see
 
 async function begin() {
   const code = location.hash.slice(1);
+  let wrong; // a link that was used already matters only where this browser is not signed in
   if (code && !code.startsWith("/")) {
     history.replaceState(null, "", "/");
-    try {
-      await ask("/api/login", { code });
-    } catch (problem) {
-      return signIn(problem.message);
-    }
+    await ask("/api/login", { code }).catch((problem) => (wrong = problem.message));
   }
   try {
-    ({ only } = await ask("/api/start"));
+    ({ only, model } = await ask("/api/start"));
     document.body.classList.toggle("guest", Boolean(only));
   } catch (problem) {
-    if (problem.status === 401) return signIn();
+    if (problem.status === 401) return signIn(wrong);
     tell(problem.message, "Try again", () => location.reload());
     return;
   }
@@ -208,7 +205,7 @@ function show() {
   leave();
   document.body.classList.remove("signed-out");
   main.replaceChildren();
-  leave = views[location.hash.split("/")[1]](main, current(), { openSide, titleOf, refresh, go, projects: () => projects }, location.hash.split("/")[3]) || (() => {});
+  leave = views[location.hash.split("/")[1]](main, current(), { openSide, titleOf, refresh, go, projects: () => projects, isSmall: model.startsWith("local/") }, location.hash.split("/")[3]) || (() => {});
   mark();
 }
 

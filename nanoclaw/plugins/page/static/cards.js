@@ -37,16 +37,17 @@ export const cards = (title, compose) => (main, _, { openSide }) => {
     if (one.plot?.length) parts.push(plot(one.plot), axis(one.plot));
     if (one.html) parts.push(words(one.html));
     if (rows.length) parts.push(list(rows));
-    if (one.empty && !rows.length && !one.html) parts.push(make("p.quiet", {}, one.empty));
+    if (one.empty && !rows.length && !one.html) parts.push(make("p.quiet", {}, ...coded(one.empty)));
     if (acts.length) parts.push(make("p.acts-of-card", {}, ...acts.map((act) => button(act, answer))), answer);
     if (one.form) parts.push(form(one.form));
     return make("section.card", { "aria-label": name }, ...parts);
   }
 
+  const coded = (text) => text.split(/`+([^`]+)`+/).map((part, number) => (number % 2 ? make("code", {}, part) : part));
   const list = (rows) => make("ul.rows", {}, ...rows.map(row));
 
   function row(one) {
-    const said = one.html ? [words(one.html)] : one.text.split(/`+([^`]+)`+/).map((part, number) => (number % 2 ? make("code", {}, part) : part));
+    const said = one.html ? [words(one.html)] : coded(one.text);
     const what = one.talk ? [make("a", { href: `#/talk/${encodeURIComponent(one.talk)}` }, ...said)] : said;
     const answer = make("div.answer", { role: "status" });
     const more = one.more?.length > 1 && make("details", {}, make("summary", {}, one.more[0]), one.more.slice(1).join(", "));

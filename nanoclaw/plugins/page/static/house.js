@@ -39,7 +39,7 @@ function channel({ name, alive, trouble }) {
 
 /** All that are known by name, with a button that asks for one word. */
 function ofModels({ model, models, purposes = [] }) {
-  const uses = (name) => [name === model && "conversations", ...purposes.filter((one) => one.model === name).map((one) => one.purpose)].filter(Boolean);
+  const uses = (name) => [name === model && "conversations", ...purposes.filter((one) => one.model === name && one.purpose !== "conversation").map((one) => one.purpose)].filter(Boolean);
   return (models || [{ name: model }]).map((one) => ({
     text: one.name,
     about: [uses(one.name).length && `for ${uses(one.name).join(", ")}`, one.is_local && "on this machine", one.key && `${one.key} is ${one.is_key_set ? "" : "not "}set`,

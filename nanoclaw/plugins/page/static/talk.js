@@ -1,6 +1,6 @@
 // The view of one conversation: it is loaded once, then every event changes it.
 
-import { ask, dayOf, fileLabel, make, newId, tell } from "./dom.js";
+import { ask, clock, dayOf, fileLabel, make, newId, tell } from "./dom.js";
 import { copy, draw, dress } from "./items.js";
 import { act, menu, plain } from "./menu.js";
 import { compare, listen, watch } from "./stream.js";
@@ -18,6 +18,7 @@ export function talk(main, key, app, place) {
 
   const log = make("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
   const below = make("button.below", { type: "button", hidden: true, onclick: () => (isLater ? load() : toEnd(true)) }, "New text below ↓");
+  const wait = make("p.note.wait", { role: "timer", hidden: true }); // the last line: what a person waits for
   const title = make("h1", {}, app.titleOf(key) || "New conversation");
   const lost = make("span.lost", { hidden: true }, "connecting …");
   const field = make("textarea", { rows: 1, placeholder: "Say something …", "aria-label": "Message", enterkeyhint: "send" });
@@ -40,7 +41,7 @@ export function talk(main, key, app, place) {
 
   /** Load the newest part, or the one that a query names; where the reader is stays where it was, if that is loaded. */
   async function load(query = "") {
-    const before = log.firstChild && !isAtEnd() && !query && !isLater ? placeOf() : undefined;
+    const before = !isAtEnd() && !query && !isLater ? placeOf() : undefined;
     const mine = ++loads;
     waiting = [];
     at = "";
@@ -52,13 +53,13 @@ export function talk(main, key, app, place) {
       return;
     }
     if (isGone || mine !== loads) return;
-    log.replaceChildren();
+    log.replaceChildren(wait);
     elements.clear();
     begun = "";
     first = last = 0;
     isEarlier = found.is_earlier;
     draw_(found);
-    if (!elements.size) log.append(welcome());
+    if (!elements.size) wait.before(welcome());
     if (found.draft && !field.value) (field.value = found.draft), fit();
     if (query) return show(query);
     if (!before) return toEnd(true);
@@ -141,10 +142,15 @@ export function talk(main, key, app, place) {
 
   const welcome = () => make("div.welcome", {}, make("h2", {}, "What can I do for you?"),
     make("p", {}, "Ask, or give me something to do. I remember, remind you on time, and act with tools. ", make("code", {}, "/help"), " lists what you can say."),
+    app.isSmall ? make("p.quiet", {}, "A small model on this machine answers: good for notes, files, reminders and short commands, and slow. ", make("code", {}, "nanoclaw init"), " sets up a better one.") : "",
     app.projects().length ? make("div.projects", {}, make("p", {}, "Or begin in a project:"),
       ...app.projects().map(({ name }) => make("button", { type: "button", onclick: () => say(`/project ${name}`) }, name))) : "");
 
   function put(item, instead) {
+    newsAt = Date.now();
+    wait.hidden = true;
+    done = item.id === "notice" && typeof item.fraction === "number" ? `${item.text} ${Math.round(item.fraction * 100)} %` : "";
+    if (done) return;
     if (item.id === "notice" || item.what === "status") elements.get(item.id)?.remove();
     if (item.what === "status" && !item.text) return;
     const before = elements.get(item.id) || (instead && elements.get(instead));
@@ -157,7 +163,7 @@ export function talk(main, key, app, place) {
     if (before?.isConnected) before.replaceWith(drawn);
     else {
       if (item.at) mayBeginDay(item.at);
-      log.append(drawn);
+      wait.before(drawn);
     }
     if (instead) elements.delete(instead);
     elements.set(item.id, drawn);
@@ -167,7 +173,7 @@ export function talk(main, key, app, place) {
   const dayLine = (day) => make("div.day", {}, day);
   function mayBeginDay(iso) {
     const found = dayOf(iso);
-    if (found !== begun && begun) log.append(dayLine(found));
+    if (found !== begun && begun) wait.before(dayLine(found));
     begun = found;
   }
 
@@ -198,7 +204,7 @@ export function talk(main, key, app, place) {
   }
 
   function heard({ id, event, afresh, state, since }) {
-    if (state) lost.hidden = state === "open";
+    if (state) (lost.hidden = state === "open"), (newsAt = Date.now());
     if (since) heardSince = since;
     if (since && hasMissed()) return load();
     if (afresh) return isLater || load();
@@ -223,7 +229,7 @@ export function talk(main, key, app, place) {
 
   function change(event) {
     if (event.t === "item") put(event.item, event.instead);
-    if (event.t === "text") grow(event);
+    if (event.t === "text") (newsAt = Date.now()), (wait.hidden = true), grow(event);
     if (event.t === "gone") elements.get(event.id)?.remove();
     if (event.t === "began") {
       setRuns(true);
@@ -256,8 +262,23 @@ export function talk(main, key, app, place) {
     end.append(event.more);
   }
 
+  /** Tell, each second, what it is that nothing new has come of. */
+  let newsAt = Date.now(), done = "";
+  function tick() {
+    const seconds = Math.round((Date.now() - newsAt) / 1000), follows = isAtEnd(), tool = [...log.querySelectorAll(":scope > .tool.running")].at(-1);
+    const what = done || (tool ? `${tool.querySelector(".name").textContent} runs` : `The ${app.isSmall ? "small " : ""}model is at work`);
+    const was = wait.hidden;
+    wait.hidden = document.hidden || !seconds || (lost.hidden && !runs);
+    if (wait.hidden) return;
+    wait.textContent = lost.hidden ? `${what} … ${seconds} s` : `The assistant cannot be reached since ${clock(newsAt)}. All goes on by itself as soon as it can.`;
+    if (was && follows) toEnd();
+  }
+  const ticking = setInterval(tick, 1000);
+
   function setRuns(now) {
     runs = now;
+    newsAt = Date.now();
+    if (!runs) (done = ""), (wait.hidden = true);
     stop.hidden = !runs;
     log.setAttribute("aria-busy", String(runs));
     main.classList.toggle("runs", runs);
@@ -444,6 +465,7 @@ export function talk(main, key, app, place) {
   load(place ? `&at=${place}` : "");
   return () => {
     isGone = true;
+    clearInterval(ticking);
     if (mic) mic.leave();
     quiet();
     document.removeEventListener("listed", named);
