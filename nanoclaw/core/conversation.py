@@ -91,7 +91,7 @@ class Conversation:
             self._worker = asyncio.create_task(self._work())
 
     def changed(self, row: int, inbound: Inbound) -> None:
-        """A message says something else now. Once begun, its first text counts."""
+        """A message says something else now, or was withdrawn. Once begun, its first text counts."""
 
         def now(one: Item) -> Item:
             if not isinstance(one, Accepted) or one.row != row:
@@ -99,10 +99,15 @@ class Conversation:
             new = inbound._replace(wait_limit=one.inbound.wait_limit)
             return one._replace(inbound=new, given=self._commands.given(new))
 
-        self._queue = deque(map(now, self._queue))
+        def is_left(one: Item) -> bool:
+            return not (inbound.is_withdrawn and isinstance(one, Accepted) and one.row == row)
+
+        self._queue = deque(map(now, filter(is_left, self._queue)))
+        if self._item and not is_left(self._item):
+            self._cancel()
         self._item = self._item and now(self._item)
         if self.paused:
-            behind = (one for one in map(now, self.paused.behind) if isinstance(one, Accepted))
+            behind = (one for one in map(now, filter(is_left, self.paused.behind)) if isinstance(one, Accepted))
             self.paused = self.paused._replace(behind=tuple(behind))
 
     @property

@@ -385,7 +385,7 @@ class Inbound(NamedTuple):
     tells it; `quote_from` is who wrote that, '' for the sender and the assistant. `sender` is the platform's stable id
     of a person, `name` how they call themselves: to be shown, never to be trusted. `is_mention`: in a group, that it
     is said to the assistant; `overheard` is what others said before. `is_edit`: what the message of that id says now,
-    which counts while nothing was begun of it.
+    which counts while nothing was begun of it; with neither words nor files it is withdrawn.
 
     `wait_limit`: somebody waits for the answer, but no longer than so many seconds without a sign of the model; 0.0
     for a message that is answered whenever that is possible.
@@ -412,6 +412,10 @@ class Inbound(NamedTuple):
     profile: str = ""
     wait_limit: float = 0.0
     quote_from: str = ""
+
+    @property
+    def is_withdrawn(self) -> bool:
+        return self.is_edit and not (self.message.text or self.attachments)
 
 
 class Outbound(NamedTuple):

@@ -58,7 +58,8 @@ class Router:
 
     async def deliver(self, inbound: Inbound) -> str | None:
         """Accept a message, or an edit of one that is not begun yet. It is on disk when this returns; its answer comes
-        through the outbox; that of code is returned, too. One accepted before, or of a stranger, is dropped."""
+        through the outbox; that of code is returned, too, and '' for an edit. One accepted before, or of a stranger, is
+        dropped."""
         if inbound.address.channel == TERMINAL:
             inbound = inbound._replace(role="owner")
         try:
@@ -73,6 +74,8 @@ class Router:
         conversation, inbound = self._conversations.for_message(item.inbound), item.inbound
         if inbound.is_edit:
             self._conversations.reload()
+            if inbound.is_withdrawn:
+                conversation.changed(item.row, inbound)
         if said is not None:
             if not conversation.is_working:
                 self._channels.show(inbound.address, TurnEnded(said, "answered"))
@@ -81,7 +84,7 @@ class Router:
                 await reply
         elif not inbound.is_edit:
             await self._hand_over(item, conversation)
-        return said
+        return "" if inbound.is_edit else said
 
     def is_for_code(self, inbound: Inbound) -> bool:
         """True for a message that a plugin answers by code. Nothing that this check writes is kept."""

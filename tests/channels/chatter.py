@@ -99,7 +99,8 @@ class Chatter:
         elif inbound.is_edit:
             waiting = [self.queue.get_nowait() for _ in range(self.queue.qsize())]
             for one in waiting:
-                self.queue.put_nowait(inbound if one.external_id == inbound.external_id else one)
+                if one.external_id != inbound.external_id or not inbound.is_withdrawn:
+                    self.queue.put_nowait(inbound if one.external_id == inbound.external_id else one)
         else:
             self.queue.put_nowait(inbound)
 

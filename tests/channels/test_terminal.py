@@ -482,6 +482,21 @@ def test_alt_up_fetches_a_line_that_waits_and_what_was_begun_meanwhile_is_said_a
     assert [one["text"] for one in chat.delivered()][1:4] == ["frist", "second", "second thing"]
 
 
+def test_a_line_that_was_fetched_and_emptied_waits_no_more(start: Start) -> None:
+    chat = start()
+    chat.say("pause")
+    chat.expect("A moment.")
+    chat.say("first")
+    chat.say("second")
+    chat.press("\x1b[1;3A")
+    chat.expect(lambda screen: screen.lines[-1].rstrip() == "› second")
+    chat.press("\x15\r\r")
+    chat.expect(lambda screen: "second" not in screen.text)
+    chat.go_on()
+    chat.expect(lambda screen: "You said: first" in screen.text and idle(screen))
+    assert [one["text"] for one in chat.delivered()] == ["pause", "first", "second", ""]
+
+
 def test_a_line_is_typed_in_an_editor(start: Start, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nprintf 'by hand' >> \"$1\"\n")

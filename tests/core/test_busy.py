@@ -80,6 +80,25 @@ async def test_a_message_that_waits_reaches_the_model_as_it_was_changed_and_one_
             assert model.requests[1].history[-1].text == "buy bread"
 
 
+async def test_a_message_that_waits_and_is_withdrawn_never_reaches_the_model_and_one_that_was_begun_stays(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    with ScriptedProvider(call("wait"), "Done.") as model:
+        async with bare(tmp_path, model, tools=gate.tools()) as program:
+            await program.say("begin")
+            await gate.reached.wait()
+            await program.say("buy bread")
+            kept = program.app.inbox
+            (begun,), ((_, second),) = kept.open_turns(), kept.waiting()
+            for one in (begun.inbound, second, second):
+                await program.deliver(one._replace(message=one.message._replace(text=""), is_edit=True))
+            assert kept.waiting() == []
+            gate.open.set()
+            assert await program.answer() == "Done."
+            assert said(program) == ["begin"]
+
+
 @pytest.mark.parametrize("word", ["Stop!", "/stop now"])
 async def test_a_message_that_is_changed_to_a_stop_while_it_waits_is_one(tmp_path: Path, word: str) -> None:
     """What is not begun is named as it reads now."""

@@ -239,7 +239,9 @@ class Terminals:
         except BaseException:
             self._answered(inbound.address, [inbound.external_id])
             raise
-        heard = Notice(f"{said}: {one_line(inbound.message.text, 200)}")
+        if inbound.is_withdrawn:
+            self._answered(inbound.address, [inbound.external_id])
+        heard = Notice(f"{said}: {one_line(inbound.message.text, 200) or 'a line was taken back'}")
         for terminal in self._terminals:
             if terminal is not by and not isinstance(terminal, AttachedQuestion):
                 terminal.show(inbound.address, heard)

@@ -178,7 +178,7 @@ class Terminal:
             self._view.leave()
         elif text.startswith("!") and (command := text.lstrip("!").strip()):
             self._by_hand = asyncio.create_task(self._run_by_hand(command, is_told=not text.startswith("!!")))
-        elif text:
+        elif text or changes:
             self._warned = float("-inf")
             return self._hand_in(text, changes)
         return ""
@@ -192,6 +192,8 @@ class Terminal:
         message, identity = UserMessage(text, self._clock()), changes or os.urandom(8).hex()
         inbound = Inbound(self.address, "owner", identity, message, files, is_edit=bool(changes))
         self._open.add(identity)
+        if inbound.is_withdrawn:
+            self._open.drop(identity)
         if is_stop(text):
             self._open.stop()
             self._view.stopping()

@@ -342,10 +342,19 @@ class Window:
         return None
 
     def _fetch_queued(self) -> None:
-        """Put the last line that waits where it can be changed; until that is sent, it waits as it is."""
+        """Put the last line that waits where it can be changed or emptied; until that is sent, it waits as it is."""
         found = self._queued[-1] if self._queued and self._queued[-1].text[:1] != "/" else None
         if found and self.type(found.text):
             self._fetched = found
+
+    def _withdraw(self, submit: Callable[..., str]) -> bool:
+        """Let the line that was fetched back, and is empty now, wait no more."""
+        found, self._fetched = self._fetched, None
+        if found in self._queued and found.id:
+            self._queued.remove(found)
+            submit("", found.id)
+            self._redraw()
+        return False
 
     def _echo_queued(self, count: int) -> None:
         """The first of what waits has begun."""
@@ -363,6 +372,8 @@ class Window:
         has_footer = Condition(lambda: bool(self._footer) and self._columns() >= _FOOTER_COLUMNS)
 
         def accept(buffer: Buffer) -> bool:
+            if not buffer.text.strip():
+                return self._withdraw(submit)
             waits = self._echo(buffer.text)
             buffer.document = Document(self._pastes.whole(buffer.text))  # the history has it whole, too
             identity = submit(buffer.text, waits.id if waits else "")

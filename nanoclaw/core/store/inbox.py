@@ -141,12 +141,13 @@ def _stopped(bodies: Sequence[dict[str, Any]]) -> list[ToolCall]:
 
 
 def change(db: sqlite3.Connection, inbound: Inbound) -> int | None:
-    """Give a message that waits its new words and files: its row. None for one that was begun, or never came."""
+    """Give a message that waits its new words and files, or end one that has neither now: its row. None for one that
+    was begun, or never came."""
     sql = (
-        "UPDATE inbox SET body = json_set(body, '$.text', ?, '$.attachments', json(?))"
+        "UPDATE inbox SET state = ?, body = json_set(body, '$.text', ?, '$.attachments', json(?))"
         " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
     )
-    values = (inbound.message.text, json.dumps(inbound.attachments), *inbound.address, inbound.external_id)
+    values = ("done" if inbound.is_withdrawn else "new", inbound.message.text, json.dumps(inbound.attachments), *inbound.address, inbound.external_id)
     return next((row for (row,) in db.execute(sql, values).fetchall()), None)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import Event, Joined, Notice, TurnBegan, TurnEnded
+from nanoclaw.core.events import Event, Joined, Notice, Queued, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage, is_stop
 from nanoclaw.core.plugin import Host
 from nanoclaw.net.loopback import is_loopback
@@ -160,6 +160,20 @@ class PageChannel:
         finally:
             self.admitted.discard(id_)
 
+    async def withdraw(self, key: str, id_: str) -> bool:
+        """Take back what the person said and what waits still; False if it is begun."""
+        if self._deliver is None or self._said.get(id_, ("",))[0] != key:
+            return False
+        self.admitted.add(id_)
+        nothing = UserMessage("", self.host.now())
+        try:
+            done = await self._deliver(Inbound(address_of(key), SENDER, id_, nothing, is_edit=True)) is not None
+        finally:
+            self.admitted.discard(id_)
+        if done and self._said.pop(id_, None):
+            self.live.gone(key, f"i{id_}")
+        return done
+
     async def _keep_reply(self, key: str, outbound: Outbound) -> None:
         """Keep an answer by code, and what it answers, as far as the history does not have them."""
         is_there = any(one.message.text == outbound.text for one in self.transcript.last(key))
@@ -173,7 +187,8 @@ class PageChannel:
         left = [id_ for id_, (place, _) in self._said.items() if place == key and id_ not in self.admitted | {answered}]
         if left and not self.host.records.is_waiting(address_of(key)):
             for id_ in left:
-                await self._keep(key, "said", self._said.pop(id_)[1]["text"])
+                self.live.said(key, (item := self._said.pop(id_)[1]) | {"waits": False})
+                await self._keep(key, "said", item["text"])
 
     async def _keep(self, key: str, kind: str, text: str, before: int = 0) -> None:
         """Keep what the history of a conversation does not have: a command, its reply, why a turn failed."""
@@ -244,6 +259,9 @@ class PageChannel:
             if said := self._said.pop(one, None):  # it is part of a turn, whose history has it
                 self.live.joined(*said)
         self.live.show(key, event)
+        if isinstance(event, Queued) and (said := self._said.get(event.external_id)):
+            said[1]["waits"] = True
+            self.live.said(*said)
         if isinstance(event, TurnBegan):
             self._has_changed(key, event.reply_to)
 

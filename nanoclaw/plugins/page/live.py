@@ -82,8 +82,16 @@ class LiveTurns:
 
     def joined(self, key: str, item: Item) -> None:
         """Show a message from before as part of the turn that runs."""
+        if item.pop("waits", False):
+            self.said(key, item)
         if turn := self._turns.get(key):
             turn.items.setdefault(item["id"], item)
+
+    def gone(self, key: str, id_: str) -> None:
+        """Show an item no more."""
+        if turn := self._turns.get(key):
+            turn.items.pop(id_, None)
+        self._tell(key, "gone", id=id_)
 
     def text(self, key: str, id_: str) -> str:
         """The text of an item of the turn that runs, as it was written."""

@@ -116,6 +116,10 @@ class Talk:
         text = text_in(found, "text")
         if browser.only not in ("", key):
             raise HTTPException(403, ONE_ONLY)
+        if found.get("withdrawn") is True:
+            if browser.only or not await self._channel.withdraw(key, id_):
+                raise HTTPException(409, "That is begun, and cannot be taken back any more: ■ stops it.")
+            return JSONResponse({})
         files = self._attached(found.get("files", []))
         if not (text.strip() or files) or not re.fullmatch(r"[\w-]{8,64}", id_):
             raise HTTPException(400, "There is nothing to say.")

@@ -27,7 +27,7 @@ from tests.program import NOON, HandClock
 NONE = lack("", os.environ["PATH"])
 pytestmark = [pytest.mark.live, pytest.mark.skipif(bool(NONE), reason=NONE)]
 
-KEY = "page:abc12345"
+KEY, FOLLOWS = "page:abc12345", f'{ON}[session]\nqueue = "followup"\n'
 HOSTILE = (
     "<script>document.title = 'run'</script> ![x](https://example.org/x.png)\n\n|a|b|\n|-|-|\n|1|2|\n\nThat is all."
 )
@@ -97,7 +97,7 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
     axe = pytest.importorskip("axe_playwright_python.async_playwright").Axe()
     writes, hang = call("write_file", {"path": "bird.txt", "content": "pelican"}), Hang("half")
     async with (
-        serving(tmp_path, writes, HOSTILE, HOSTILE, hang, "Welcome.") as served,
+        serving(tmp_path, writes, HOSTILE, HOSTILE, hang, "Welcome.", settings=FOLLOWS) as served,
         opened(served, width, scheme) as page,
     ):
 
@@ -114,7 +114,12 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
         await say(page, "more")
         await page.get_by_text("half").wait_for()
         await page.get_by_text(re.compile("The model is at work … [1-9] s")).wait_for()
-        await check("a wait")
+        await say(page, "and this")
+        await page.locator(".waits").wait_for()
+        await check("a wait, and what waits")
+        await page.get_by_role("button", name="Take back: this waits").click()
+        await page.locator(".waits").wait_for(state="detached")
+        assert await page.locator("textarea").input_value() == "and this"
         await page.get_by_label("Stop").click()
         await page.get_by_text("Interrupted").last.wait_for()
         assert await page.locator(".wait").is_hidden()

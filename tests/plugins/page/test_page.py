@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import Address, Inbound, UserMessage
-from nanoclaw.providers.scripted import call
-from tests.plugins.page.served import serving
+from nanoclaw.providers.scripted import Hang, call
+from tests.plugins.page.served import ON, serving
 from tests.program import NOON
 
 KEY = "page:abc12345"
@@ -48,6 +48,27 @@ async def test_commands_their_replies_and_failures_are_there_after_a_reload(tmp_
     words = [one.get("text") or one["html"] for one in shown]
     assert words[0] == "/rename Birds" and "is now called" in words[1]
     assert words[2] == "Hello" and "the key is wrong" in words[3]
+
+
+async def test_what_waits_says_so_and_can_be_taken_back_until_it_is_begun(tmp_path: Path) -> None:
+    settings = f'{ON}[session]\nqueue = "followup"\n'
+    async with serving(tmp_path, Hang("half"), settings=settings) as served, served.browser() as browser:
+        async with browser.stream() as events:
+            begun = await browser.say(KEY, "First")
+            await events.until("text")
+            waits = await browser.say(KEY, "Second")
+            while not (await events.until("item"))["item"].get("waits"):
+                pass
+            taken = {"c": KEY, "id": waits, "withdrawn": True}
+            assert (await browser.client.post("/api/say", json=taken)).status_code == 200
+            assert (await events.until("gone"))["id"] == f"i{waits}"
+            for id_ in (waits, begun):
+                assert (await browser.client.post("/api/say", json=taken | {"id": id_})).status_code == 409
+            await browser.say(KEY, "/stop")
+            await events.until("ended")
+        shown = (await browser.talk(KEY))["items"]
+        assert [one["text"] for one in shown if one["kind"] == "said"] == ["First"]
+        assert "Not begun" not in str(shown)
 
 
 async def test_another_life_means_to_load_afresh_and_a_lost_connection_misses_nothing(tmp_path: Path) -> None:

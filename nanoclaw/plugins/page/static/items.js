@@ -12,17 +12,18 @@ export function draw(item, app) {
 }
 
 /** Small buttons that appear on a message: [label, name for a screen reader, what it does, when it is there]. */
-const acts = (...buttons) => make("span.acts", {}, ...buttons.map(([label, name, act, where]) =>
+const acts = (...buttons) => make("span.acts", {}, ...buttons.filter(Boolean).map(([label, name, act, where]) =>
   make(`button.act.${where}`, { type: "button", "aria-label": name, title: name, onclick: act }, label)));
 
 function said(item, app) {
   const time = item.at ? make("time", { datetime: item.at }, clock(item.at)) : undefined;
-  const drawn = make("article.said", { "aria-label": "You" });
+  const drawn = make(item.waits ? "article.said.waits" : "article.said", { "aria-label": item.waits ? "You, waiting" : "You" });
   const row = () => Number(drawn.dataset.row);
   drawn.append(
     make("div.words", {}, item.text, ...(item.names || []).flatMap((one, at) => [at || item.text ? "\n" : "", fileLabel(one)])),
     make("footer", {}, acts(
       ["Copy", "Copy this message", () => copy(item.text), "always"],
+      item.waits && ["Take back", "Take back: this waits, and is not begun", () => app.withdraw(item), "always"],
       ["Edit", "Edit and send again", () => app.edit(row()), "last"],
       ["Branch", "Branch: a new conversation with all up to here", () => app.branch(row()), "placed"],
       ["Back to here", "Take back this message and all after it", () => app.rewind(row()), "placed"]),

@@ -14,7 +14,7 @@ export function talk(main, key, app, place) {
   const elements = new Map();
   let at = "", heardSince = "", waiting = [], runs = false, isGone = false;
   let loads = 0, first = 0, last = 0, isEarlier = false, isLater = false, isLoading = false;
-  const own = { key, say: (words) => say(words), retry, edit, branch, rewind };
+  const own = { key, say: (words) => say(words), retry, edit, branch, rewind, withdraw };
 
   const log = make("div.log", { role: "log", "aria-label": "Conversation", tabindex: 0 });
   const below = make("button.below", { type: "button", hidden: true, onclick: () => (isLater ? load() : toEnd(true)) }, "New text below ↓");
@@ -336,6 +336,12 @@ export function talk(main, key, app, place) {
     field.value = found.text;
     fit();
     field.focus();
+  }
+
+  /** Take back what waits; its words return to the field. */
+  async function withdraw({ id, text }) {
+    if (await tried(() => ask("/api/say", { c: key, id: id.slice(1), withdrawn: true })))
+      (field.value ||= text), fit(), keepDraft(), field.focus();
   }
 
   function endEdit(words) {
