@@ -147,13 +147,8 @@ def change(db: sqlite3.Connection, inbound: Inbound) -> int | None:
         "UPDATE inbox SET state = ?, body = json_set(body, '$.text', ?, '$.attachments', json(?))"
         " WHERE channel = ? AND chat = ? AND external_id = ? AND state = 'new' RETURNING id"
     )
-    values = (
-        "done" if inbound.is_withdrawn else "new",
-        inbound.message.text,
-        json.dumps(inbound.attachments),
-        *inbound.address,
-        inbound.external_id,
-    )
+    state, files = "done" if inbound.is_withdrawn else "new", json.dumps(inbound.attachments)
+    values = (state, inbound.message.text, files, *inbound.address, inbound.external_id)
     return next((row for (row,) in db.execute(sql, values).fetchall()), None)
 
 

@@ -170,7 +170,8 @@ class PageChannel:
             done = await self._deliver(Inbound(address_of(key), SENDER, id_, nothing, is_edit=True)) is not None
         finally:
             self.admitted.discard(id_)
-        if done and self._said.pop(id_, None):
+        if done and id_ in self._said:
+            del self._said[id_]
             self.live.gone(key, f"i{id_}")
         return done
 
