@@ -52,9 +52,9 @@ class ModelCalls:
     def __init__(self, models: Models, chain: Chain, calibration: Calibration) -> None:
         self.models, self.chain, self.calibration = models, chain, calibration
 
-    def of(self, purpose: str, log: UsageLog) -> ModelCall:
-        """Calls for one purpose that belong to no turn. Raises ConfigError."""
-        return ModelCall(self, lambda: self.models.of("", purpose), log, None, purpose)
+    def of(self, purpose: str, log: UsageLog, model: str = "") -> ModelCall:
+        """Calls for one purpose, or to one model, that belong to no turn. Raises ConfigError."""
+        return ModelCall(self, lambda: self.models.of(model, purpose), log, None, purpose)
 
     def of_turn(self, profile: Profile, chosen: str, log: UsageLog, turn: Turn) -> ModelCall:
         """The calls of a turn in a conversation that has `chosen` a model, '' for none."""

@@ -530,7 +530,8 @@ class Host(Protocol):
     async def carry_out(self, command: str, said: Said) -> Reply: ...  # raises NanoclawError
     def commands(self, profile: str) -> Mapping[str, Command]: ...  # by name those that are open to it
     def about(self) -> Sequence[str]: ...  # lines about the program, and what is wrong with it
-    # Ask the model (of the request's purpose), accounted for and within every limit. Raises ProviderError.
+    # Ask the model (of the request's purpose; without a turn the `model` that it names), accounted for and within
+    # every limit. Raises ProviderError.
     async def complete(
         self, request: ModelRequest, turn: Turn | None = None, show: Callable[[Event], None] = ...
     ) -> AssistantMessage: ...

@@ -87,12 +87,14 @@ class Records(NamedTuple):
 
     def spent(
         self, since: date, after: int, by: Address | None = None
-    ) -> Iterator[tuple[int, str, str, bool, str, Usage]]:
-        """Requests from a day on, after a row, of a conversation: row, day, origin, if answered here, model, tokens."""
-        sql = "SELECT id, substr(at, 1, 10), origin, is_local, model, input_tokens, output_tokens, cached_tokens"
-        which = "WHERE at >= ?1 AND id > ?2 AND (?3 IS NULL OR session = (SELECT id FROM sessions WHERE key = ?3))"
-        for row in self.read(f"{sql} FROM usage {which} ORDER BY id", since.isoformat(), after, by and str(by)):
-            yield *row[:5], Usage(*row[5:])
+    ) -> Iterator[tuple[int, str, str, str, bool, str, Usage]]:
+        """Requests from a day on, after a row, of a conversation: row, day, origin, conversation ('' for none), if
+        answered here, model, tokens."""
+        sql = "SELECT usage.id, substr(at, 1, 10), origin, coalesce(key, ''), is_local, usage.model, input_tokens,"
+        sql += " output_tokens, cached_tokens FROM usage LEFT JOIN sessions ON sessions.id = session"
+        which = "WHERE at >= ?1 AND usage.id > ?2 AND (?3 IS NULL OR key = ?3) ORDER BY usage.id"
+        for row in self.read(f"{sql} {which}", since.isoformat(), after, by and str(by)):
+            yield *row[:6], Usage(*row[6:])
 
     def move(self, tx: Any, conversation: Address, to: Address, turn: int | None) -> None:
         """Give the effects of a conversation to another one, and to a turn of that."""

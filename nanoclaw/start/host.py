@@ -205,7 +205,8 @@ class PluginHost:
                 return await model_call.complete(request, lambda one: show(one) if isinstance(one, Notice) else None)
             finally:
                 model_call.said = ""
-        return await self._app.model_calls.of(request.purpose, _NoSession(self._app.transactions)).complete(request)
+        log = _NoSession(self._app.transactions)
+        return await self._app.model_calls.of(request.purpose, log, request.model).complete(request)
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         app, answer = self._app, None

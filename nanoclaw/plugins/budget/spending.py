@@ -245,7 +245,7 @@ class Spending:
         known = self._known
         if known is None or known.month != month:
             known = self._known = _Spent(month, 0, {}, {}, set())
-        for row, day, origin, is_local, model, usage in self._host.records.spent(month, known.upto):
+        for row, day, origin, _, is_local, model, usage in self._host.records.spent(month, known.upto):
             known.upto = row
             known.local += bool(is_local)
             cost = 0.0 if is_local else self._prices.cost(model, usage)

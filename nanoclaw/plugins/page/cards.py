@@ -141,19 +141,21 @@ class Cards:
         spent = list(self._host.records.spent(today - timedelta(days=DAYS - 1), 0))
 
         def sums(place: int) -> list[Total]:
-            return totals(((str(row[place]), row[4], row[5], True, row[3]) for row in spent), self._host.models.cost)
+            return totals(((str(row[place]), row[5], row[6], True, row[4]) for row in spent), self._host.models.cost)
 
         by_day = defaultdict(lambda: Total(""), {one.key: one for one in sums(1)})
-        found = {"plot": [(day, float(by_day[day].tokens), _cost(by_day[day])) for day in days] if spent else []}
-        return {**found, "rows": [(one.key or "unknown", _cost(one)) for place in (4, 2) for one in sums(place)[:5]]}
+        plot = [(day, float(by_day[day].tokens), _cost(by_day[day])) for day in days] if spent else []
+        most, by = max(1, sum(one.tokens for one in by_day.values())), {"conversation": 3, "model": 5, "origin": 2}
+        found = {name: [(one.key, _cost(one), one.tokens / most) for one in sums(at)[:8]] for name, at in by.items()}
+        return {"plot": plot, "by": found}
 
     async def _test(self, model: str) -> Reply:
         """Ask a model for one word. Raises NanoclawError with the reason that it does not answer."""
         hello, began = UserMessage("Answer with one word: hello", self._host.now()), time.monotonic()
-        request = ModelRequest(SystemPrompt(""), (hello,), limits=Limits(timeout_seconds=TEST_SECONDS))
+        request = ModelRequest(SystemPrompt(""), (hello,), limits=Limits(timeout_seconds=TEST_SECONDS), model=model)
         try:
             async with asyncio.timeout(TEST_SECONDS):
-                answer = await self._host.models.of(model).complete(request, lambda event: None)
+                answer = await self._host.complete(request)
         except TimeoutError:
             raise NanoclawError(f"{model} did not answer within {TEST_SECONDS:.0f} s: try again later.") from None
         instead = f"{model} did not answer. In its place " * (answer.model not in ("", model))

@@ -63,7 +63,7 @@ async def test_knows_keeps_a_fact_finds_it_and_renders_it_harmlessly(tmp_path: P
         assert [(one["channel"], one["role"]) for one in knows["people"]["data"]["people"]] == [("page", "owner")]
 
 
-async def test_house_tells_how_it_is_and_what_was_spent_by_day_model_and_origin(tmp_path: Path) -> None:
+async def test_house_tells_how_it_is_and_what_was_spent_by_day_conversation_model_and_origin(tmp_path: Path) -> None:
     steps = ("Hello.", "hello", ProviderRefused("no quota"))
     async with serving(tmp_path, *steps) as served, served.browser() as browser:
         assert (await view(browser, "house"))["spent"]["plot"] == []
@@ -71,10 +71,13 @@ async def test_house_tells_how_it_is_and_what_was_spent_by_day_model_and_origin(
         house = await view(browser, "house")
         assert any(line.startswith("Workspace: ") for line in house["status"]["about"])
         assert [size > 0 for _, size, _ in house["spent"]["plot"]] == [False] * 29 + [True]
-        assert [name for name, _ in house["spent"]["rows"]] == ["scripted/model", "person"]
+        spent = {name: [key for key, *_ in rows] for name, rows in house["spent"]["by"].items()}
+        assert spent == {"conversation": ["page:one"], "model": ["scripted/model"], "origin": ["person"]}
         assert "<table>" in house["context"]["html"]
         assert [one["alive"] for one in house["status"]["channels"] if one["name"] == "page"] == [0]
         assert "scripted/model answered in 0.0 s: “hello”" in (await do(browser, "test scripted/model")).json()["html"]
+        tested = (await view(browser, "house"))["spent"]["by"]["conversation"]
+        assert [(key, about.split(",")[0]) for key, about, _ in tested] == [("page:one", "1 request"), ("", "1 request")]
         assert "no quota" in (await do(browser, "test scripted/model")).json()["error"]
         findings = (await do(browser, "doctor")).json()["data"]["findings"]
         assert {"name", "state", "text", "can_fix"} <= findings[0].keys()

@@ -6,10 +6,10 @@ import { listen } from "./stream.js";
 
 /**
  * A view with a title. `compose` makes its cards of what the server tells for it: { title, rows, html, form, acts, plot, empty }.
- * A row has { text or html, about, acts, talk, more }: a conversation that it leads to, and lines to unfold. A button, of a row or a card,
+ * A row has { text or html, about, share, acts, talk, more }: its part of all, a conversation that it leads to, and lines to unfold. A button, of a row or a card,
  * has { label, command, c, asks, show }: the conversation of the command, what is asked first, and what shows its answer below.
  */
-export const cards = (title, compose) => (main, _, { openSide }) => {
+export const cards = (title, compose) => (main, _, { openSide, titleOf }) => {
   const log = make("div.cards", { tabindex: -1 });
   main.append(
     make("header.bar", {},
@@ -25,7 +25,7 @@ export const cards = (title, compose) => (main, _, { openSide }) => {
   async function load(isAsked) {
     try {
       const found = await ask(`/api/view/${title.toLowerCase()}`);
-      if (!isGone && (isAsked || !isInUse())) log.replaceChildren(...compose(found).filter(Boolean).map(card));
+      if (!isGone && (isAsked || !isInUse())) log.replaceChildren(...compose(found, titleOf).filter(Boolean).map(card));
     } catch (problem) {
       if (problem.status !== 401) tell(problem.message, "Try again", load);
     }
@@ -51,7 +51,7 @@ export const cards = (title, compose) => (main, _, { openSide }) => {
     const what = one.talk ? [make("a", { href: `#/talk/${encodeURIComponent(one.talk)}` }, ...said)] : said;
     const answer = make("div.answer", { role: "status" });
     const more = one.more?.length > 1 && make("details", {}, make("summary", {}, one.more[0]), one.more.slice(1).join(", "));
-    return make("li", {}, make("div.what", {}, ...what, one.about && make("span", {}, one.about), more),
+    return make("li", {}, make("div.what", {}, ...what, one.about && make("span", {}, one.about), one.share && bar(one.share * 100), more),
       ...(one.acts || []).map((act) => button(act, answer)), answer);
   }
 
@@ -120,10 +120,14 @@ function words(html) {
 function pictured(table) {
   const place = [...table.querySelectorAll("th")].findIndex((one) => one.textContent === "share");
   for (const row of place < 0 ? [] : table.querySelectorAll("tbody tr")) {
-    const bar = make("span.bar-of-share", { "aria-hidden": "true" });
-    bar.style.width = row.cells[place]?.textContent.match(/^[\d.]+%/)?.[0] || "0";
-    row.cells[0].append(bar);
+    row.cells[0].append(bar(parseFloat(row.cells[place]?.textContent) || 0));
   }
+}
+
+function bar(percent) {
+  const shown = make("span.bar-of-share", { "aria-hidden": "true" });
+  shown.style.width = `${percent}%`;
+  return shown;
 }
 
 const told = (html) => tell(words(html).textContent.trim().slice(0, 300));

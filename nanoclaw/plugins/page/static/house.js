@@ -4,19 +4,27 @@ import { moment } from "./dom.js";
 
 const COMMAND = /`([^`]+)`|(?:\brun |: )((?:\S*nanoclaw|\S*pip|uv|pipx|sudo|podman) [^`]+?)\.?$/;
 
-export function house({ status, findings = [], spent, models, context, grants, browsers, tokens }) {
+export function house({ status, findings = [], spent, models, context, grants, browsers, tokens }, titleOf) {
   return [
     status && { title: "How it is", rows: status.about.map((text) => ({ text })) },
     { title: "To be mended", empty: "Nothing was noticed so far.", rows: findings.filter((one) => !one.is_well).map((one) => finding(one.text, one.name || one.plugin)),
       acts: [{ label: "Check everything", command: "doctor", show: checked, wait: "Models, channels and files are asked, for up to 90 s …" }] },
     status && { title: "Channels", rows: status.channels.map(channel) },
-    spent && { title: "The last 30 days", plot: spent.plot, rows: spent.rows.map(([text, about_]) => ({ text, about: about_ })), empty: "No model was asked yet." },
+    spent && { title: "The last 30 days", plot: spent.plot, empty: spent.plot.length ? "" : "No model was asked yet." },
+    ...Object.entries(spent?.by || {}).map(([what, rows]) => rows.length && { title: `By ${what}`, rows: rows.map((one) => cost(what, one, titleOf)) }),
     models && { title: "Models", rows: ofModels(models.data) },
     context && { title: "What the model is sent", html: context.html },
     grants && { title: "What it may do without asking", html: grants.html },
     { title: "Who is let in", form: { label: "Name of a program that may talk as you", command: "web token", button: "Make a token", stays: true },
       rows: [...(browsers?.data.browsers || []).map(browser), ...(tokens?.data.tokens || []).map(token)] },
   ];
+}
+
+/** What was spent, and its share of all. */
+function cost(what, [name, about, share], titleOf) {
+  if (what !== "conversation") return { text: name || "unknown", about, share };
+  const channel = name.split(":")[0], title = titleOf(name);
+  return { text: title || name || "in no conversation", about: [title && channel !== "page" && channel, about].filter(Boolean).join(" · "), share, talk: title && name };
 }
 
 /** What is to be mended: with its button where the program can do that, else with the command to copy. */
