@@ -83,18 +83,12 @@ def test_who_may_talk_is_said_by_channel(home: Home) -> None:
     assert "given 45 days ago, which is long" in grant
 
 
-def test_strangers_without_a_limit_are_bad(home: Home) -> None:
-    add(home, TELEGRAM + 'policy = "open"\nper_hour = 0\n')
-    assert "per_hour" in audited(home, status=1)["bad", "telegram"]
-
-
 def test_what_the_configuration_opens_is_said(home: Home) -> None:
     add(
         home,
         '[net]\nallow = ["nas.lan"]\n[taint]\ntrusted = ["docs.python.org"]\n[tools]\nallow = ["message"]\n'
         '[mcp.far]\nurl = "http://mcp.example.org/"\nreads = ["look_up"]\n[mcp.far.headers]\nX-Token = "$T"\n'
-        '[mcp.near]\ncommand = "near"\nreads = ["*"]\n'
-        "[guests]\npersona = true\n",
+        '[mcp.near]\ncommand = "near"\nreads = ["*"]\n',
     )
     found = audited(home, status=1)
     assert "nas.lan" in found["note", "net"]
@@ -102,7 +96,6 @@ def test_what_the_configuration_opens_is_said(home: Home) -> None:
     assert "without TLS" in found["bad", "mcp far"]
     assert "outside of the sandbox" in found["note", "mcp near"]
     assert "none of its tools asks" in found["warning", "mcp near"]
-    assert "SOUL.md" in found["note", "guests"]
 
 
 def test_a_wrong_configuration_is_one_object_too(home: Home) -> None:

@@ -401,8 +401,8 @@ def test_channels_are_looked_at_side_by_side(home: Home, server: ModelServer) ->
         with (home.root / "config.toml").open("a") as file:
             file.write(
                 f'[channels.telegram]\napi_base = "http://127.0.0.1:{bot.server_port}"\n'
-                f'[channels.email]\naddress = "a@lab.test"\nimap_host = "127.0.0.1"\n'
-                f'imap_port = {box.server_address[1]}\nsmtp_host = "127.0.0.1"\nsecurity = "none"\n'
+                f'[channels.email]\naddress = "a@lab.test"\nimap_host = "127.0.0.1:{box.server_address[1]}"\n'
+                f'smtp_host = "127.0.0.1"\nsecurity = "none"\n'
             )
         home.environment |= {"NANOCLAW_TELEGRAM_TOKEN": "123:abc", "NANOCLAW_EMAIL_PASSWORD": "x"}
         found = looked(home, server, status=1)

@@ -112,7 +112,7 @@ def test_model_with_a_name_changes_the_default_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_plugin_changes_settings_with_comments_kept_and_nothing_wrong_is_written(tmp_path: Path) -> None:
-    text = "# mine\n[limits]\nrounds = 7 # few\n[web]\nkey = 'k'\n"
+    text = "# mine\n[limits]\nrounds = 7 # few\n[web]\nsearch = 'ddgs'\n"
     async with running(tmp_path, settings=text) as program:
         host, file = PluginHost(program.app, "page"), tmp_path / "config.toml"
         before = file.read_text()
@@ -121,7 +121,7 @@ async def test_a_plugin_changes_settings_with_comments_kept_and_nothing_wrong_is
             with pytest.raises(ConfigError, match=r"config\.toml.*Nothing was changed\.|X/Y"):
                 host.change_settings(wrong)
         assert file.read_text() == before
-        copy = host.change_settings({"limits.rounds": 9, "web.key": None, "model.fallback": ["openai/gpt-5"]})
+        copy = host.change_settings({"limits.rounds": 9, "web.search": None, "model.fallback": ["openai/gpt-5"]})
         after = file.read_text()
         assert after.startswith("# mine\n[limits]\nrounds = 9 # few\n")
         assert "[web]" not in after

@@ -29,6 +29,9 @@ def with_keyring(home: Home) -> Home:
     return home
 
 
+CALENDAR = '[calendar]\nurl = "http://x.test"\npassword = '
+
+
 def files_with(folder: Path, text: str) -> list[str]:
     """Names of the files below a folder that hold a text."""
     return [path.name for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
@@ -60,27 +63,26 @@ def test_a_key_goes_from_a_pipe_into_the_keyring_and_from_there_to_the_model(
 def test_a_setting_names_an_entry_of_the_keyring_and_a_plugins_secret_is_shown_as_set(with_keyring: Home) -> None:
     home = with_keyring
     home.run("keys", "set", "SEARCH", stdin=VALUE)
-    (home.root / "config.toml").write_text('[web]\nsearch = "brave"\nkey = "keyring:SEARCH"\n[channels.telegram]\n')
+    (home.root / "config.toml").write_text(f'{CALENDAR}"keyring:SEARCH"\n[channels.telegram]\n')
     home.environment["BRAVE_API_KEY"] = "env-canary-1f2e3d4c"
     shown = json.loads(home.run("keys", "list", "--json").out)["keys"]
-    assert shown["web.key"] == "set (keyring)"
+    assert shown["calendar.password"] == "set (keyring)"
     assert shown["BRAVE_API_KEY"] == "set (environment)"
     assert shown["channels.telegram.token"] == shown["model.api_key"] == "not set"
     plugins = {one["name"]: one for one in json.loads(home.run("plugins", "--json").out)["plugins"]}
-    assert plugins["web"]["secrets"] == {"web.key": "set (keyring)"}
-    assert plugins["memory"]["secrets"] == {"memory.embeddings_api_key": "not set"}
-    assert re.search(r"^web .*; web\.key set \(keyring\)$", home.run("plugins").out, re.MULTILINE)
+    assert plugins["calendar"]["secrets"] == {"calendar.password": "set (keyring)"}
+    assert re.search(r"^calendar .*; calendar\.password set \(keyring\)$", home.run("plugins").out, re.MULTILINE)
 
 
 def test_an_entry_that_is_not_there_costs_only_that_key_and_is_told(with_keyring: Home) -> None:
     home = with_keyring
     home.root.mkdir()
-    (home.root / "config.toml").write_text('[web]\nkey = "keyring:NOWHERE"\n')
+    (home.root / "config.toml").write_text(f'{CALENDAR}"keyring:NOWHERE"\n')
     told = home.run("keys", "list")
     assert (
         "the key NOWHERE could not be read from the keyring, so it counts as not set: it has no such entry" in told.err
     )
-    assert re.search(r"^web\.key +not set$", told.out, re.MULTILINE)
+    assert re.search(r"^calendar\.password +not set$", told.out, re.MULTILINE)
     doctor = home.run("doctor", check=1)
     assert "wrong keys: the key NOWHERE could not be read" in doctor.out
 

@@ -170,7 +170,7 @@ def test_a_list_of_ids_takes_numbers(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ('[model]\nnmae = "openai/gpt-5"\n', "unknown key 'model.nmae'; did you mean 'model.name'?"),
-        ("[limits]\nexec_seconds = 0\n", "'limits.exec_seconds' must be more than 0, not 0."),
+        ("[limits]\nrounds = 0\n", "'limits.rounds' must be more than 0, not 0."),
         ('[heartbeat]\nevery = "soon"\n', "heartbeat.every is 'soon': write a time such as '30m' or '2h'"),
         ('[channels.telegram]\nallow_from = ["@ann"]\n', "channels.telegram.allow_from and allow_groups take numbers"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Channel, ChannelTable
 from nanoclaw.core.channel_registry import TERMINAL, Channels
 from nanoclaw.core.commands import Commands
-from nanoclaw.core.context import ContextBuilder, PromptLimits
+from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.conversation import Actors, QueuePolicy, not_begun
 from nanoclaw.core.delivery import Delivery, Outbox
 from nanoclaw.core.errors import FAULTS
@@ -45,7 +45,7 @@ class AppSettings(NamedTuple):
     workspace: Path
     template: Path
     reach: Reach
-    prompt: PromptLimits
+    sections_off: Collection[str]
     turn: Limits
     queue: Literal["steer", "followup"]
     problem: str
@@ -88,8 +88,8 @@ class App:
         """Make everything that answers."""
         settings = self.settings
         self.models = models
-        reach, template, limits = settings.reach, settings.template, settings.prompt
-        self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, limits, self.redact)
+        reach, template, off = settings.reach, settings.template, settings.sections_off
+        self.builder = ContextBuilder(reach, template, self.clock, self.chain, self.channels, off, self.redact)
         self.model_calls = ModelCalls(models, self.chain, Calibration(partial(past_counts, self.store)))
         self.toolbox = Toolbox(self.chain, self.clock, self.redact.strictly, Outputs(settings.workspace))
         parts = TurnParts(self.chain, self.builder, self.model_calls, self.channels, self.clock, settings.turn)

@@ -19,15 +19,6 @@ from nanoclaw.outside_text import block
 from nanoclaw.runtime_metadata import escape, program_remark, runtime_metadata
 
 
-class PromptLimits(NamedTuple):
-    """Most characters of one bootstrap file; `off` are ids of sections to leave out. With `persona` guests
-    are answered in the character that the person described."""
-
-    file_characters: int = bootstrap_files.FILE_LIMIT
-    off: Collection[str] = ()
-    persona: bool = False
-
-
 class Built(NamedTuple):
     """Sections as they were built last, each with the name of its owner. `versions` also tells which are switched off;
     `stamp` changes with what they are made of, None if that cannot be told."""
@@ -48,12 +39,12 @@ class ContextBuilder:
         clock: Callable[[], datetime],
         chain: Chain,
         channels: Channels,
-        limits: PromptLimits = PromptLimits(),
+        off: Collection[str] = (),
         redact: Callable[[str], str] = str,
     ) -> None:
         """A bootstrap file that equals the `template` counts as empty. `redact` hides known secrets."""
         self._reach, self._template, self._clock = reach, template, clock
-        self._chain, self._channels, self._limits = chain, channels, limits
+        self._chain, self._channels, self._off = chain, channels, off
         self._redact = redact
         self._kept: dict[Profile, Built] = {}
 
@@ -69,7 +60,7 @@ class ContextBuilder:
         )
         return PromptSnapshot(
             profile.name,
-            tuple(prompt_snapshot.merged(own, profile.mode, frozenset(self._limits.off))),
+            tuple(prompt_snapshot.merged(own, profile.mode, frozenset(self._off))),
             tools,
             built.versions,
             (channel,) if channel else (),
@@ -123,17 +114,12 @@ class ContextBuilder:
         """All sections of a profile before they are joined."""
         mode, stamp = profile.mode, self._stamp()  # of before: a change meanwhile is seen the next time
         has_tools = bool(self._chain.tools(profile))
-        files = bootstrap_files.read(
-            self._reach,
-            self._template,
-            prompt_snapshot.PERSONA if mode == "guest" and self._limits.persona else prompt_snapshot.FILES[mode],
-            file_limit=self._limits.file_characters,
-        )
+        files = bootstrap_files.read(self._reach, self._template, prompt_snapshot.FILES[mode])
         own = [prompt_snapshot.identity(self._reach, mode, has_tools), *prompt_snapshot.of_files(files, mode)]
         brought = self._chain.sections(query, profile) if mode != "none" else []
         found = [*(("core", part) for part in own), *brought]
         versions = {_key(owner, part): part.version or bootstrap_files.sha256_of(part.text) for owner, part in found}
-        versions |= {"core off": " ".join(sorted(self._limits.off))} if self._limits.off else {}
+        versions |= {"core off": " ".join(sorted(self._off))} if self._off else {}
         if len(self._kept) > 64:  # a job may have a profile of its own
             self._kept.clear()
         self._kept[profile] = Built(stamp, found, versions)

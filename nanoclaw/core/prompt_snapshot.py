@@ -29,7 +29,7 @@ IDS = ("identity", "soul", "instructions", "capabilities")
 IDS_OF: dict[Mode, tuple[str, ...]] = {
     "full": IDS,
     "minimal": ("identity", "instructions"),
-    "guest": ("identity", "soul", "capabilities"),
+    "guest": ("identity", "capabilities"),
     "none": ("identity",),
 }
 """The own sections that a mode can have; another one says for which it is."""
@@ -41,9 +41,6 @@ FILES: dict[Mode, tuple[str, ...]] = {
     "none": (),
 }
 """The bootstrap files of each mode."""
-
-PERSONA = ("SOUL.md", "IDENTITY.md")
-"""Files with the character in which guests may be answered, too."""
 
 
 def identity(reach: Reach, mode: Mode, has_tools: bool) -> Section:
@@ -110,8 +107,8 @@ def of_files(files: Mapping[str, BootstrapFile], mode: Mode) -> list[Section]:
     hint = "This is your character. These files are yours to evolve; tell the person when you change them."
     head = "# Your character\n" + (f"{hint}\n" if mode == "full" else "")
     return [
-        _of(files, "soul", "Soul", head, PERSONA),
-        _of(files, "instructions", "Instructions", "# Instructions\n", FILES["full"][len(PERSONA) :]),
+        _of(files, "soul", "Soul", head, FILES["full"][:2]),
+        _of(files, "instructions", "Instructions", "# Instructions\n", FILES["full"][2:]),
     ]
 
 

@@ -48,8 +48,7 @@ class Embeddings(ModelClient):
 
         try:
             answer = await self.ask(body, seconds, read)
-        except ProviderError as error:
-            error.args = (str(error).replace("model.api_", "memory.embeddings_api_"),)
+        except ProviderError:
             raise
         try:
             found = json.loads(answer) if len(texts) == 1 else await asyncio.to_thread(json.loads, answer)

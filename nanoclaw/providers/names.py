@@ -128,11 +128,8 @@ def embeddings_for(model: EmbeddingModel, env: Mapping[str, str] | None = None) 
     try:
         prefix, name = _split(model.name, model.api_base)
         endpoint, service = _endpoint(model.name, prefix, name, model.api_base, model.api_key, env or {})
-    except ConfigError as error:  # what holds for the model that answers has a key of its own here
-        words = (
-            str(error).replace("the model ", "memory.embeddings ", 1).replace("model.api_", "memory.embeddings_api_")
-        )
-        raise ConfigError(words) from None
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("the model ", "memory.embeddings ", 1)) from None
     if service is None:
         raise ConfigError(
             f"memory.embeddings {model.name!r}: vectors are made by {BUNDLED}, or by OpenAI-style services, such as "

@@ -15,7 +15,6 @@ from nanoclaw.atomic_write import remove_drafts
 from nanoclaw.channels import table as chat_apps
 from nanoclaw.core.app import App, AppSettings
 from nanoclaw.core.channel import Channel, ChannelTable
-from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Limits
 from nanoclaw.core.model_call import Models
@@ -144,14 +143,14 @@ def build(
 
 
 def _settings_of_core(config: Config) -> AppSettings:
-    model, limits, context = config.model, config.limits, config.context
-    off = [name for name, wanted in context.sections.items() if not wanted]
+    model, limits = config.model, config.limits
+    off = [name for name, wanted in config.context.sections.items() if not wanted]
     return AppSettings(
         config.home,
         config.workspace_path,
         homes.shipped("workspace_template"),
         config.reach,
-        PromptLimits(context.file_characters, off, config.guests.persona),
+        off,
         Limits(model.output_tokens, model.timeout_seconds, limits.rounds, seconds=limits.turn_seconds),
         config.session.queue,
         config.problem,

@@ -56,8 +56,6 @@ class Context(NamedTuple):
     """Contents of the prompt."""
 
     sections: Mapping[str, bool] = MappingProxyType({})  # sections of the system message: `skills = false`
-    # most characters of each workspace file (AGENTS.md, SOUL.md …) in the prompt
-    file_characters: Annotated[int, ABOVE_0] = 20_000
 
 
 class TurnLimits(NamedTuple):
@@ -78,12 +76,6 @@ class Net(NamedTuple):
     """Network access."""
 
     allow: tuple[str, ...] = ()  # private addresses that may be reached: ["intranet.lan", "127.0.0.1:8080"]
-
-
-class Guests(NamedTuple):
-    """People other than you."""
-
-    persona: bool = False  # answer guests and groups in the character of SOUL.md and IDENTITY.md
 
 
 class Plugins(NamedTuple):
@@ -109,7 +101,6 @@ class Config(NamedTuple):
     limits: TurnLimits = TurnLimits()
     session: SessionSettings = SessionSettings()
     net: Net = Net()
-    guests: Guests = Guests()
     plugins: Plugins = Plugins()
     table: Mapping[str, Any] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
@@ -287,7 +278,8 @@ def _warnings(config: Config) -> Iterator[str]:
             "or take the table out."
         )
     for name in _gone().intersection(dict(leaves(config.table))):
-        yield f"{config.file}: {name} has no effect any more: take it out. [models] names models, [tools] what asks."
+        hint = "[models] names models, [tools] what asks, secrets.env keys; a port stands behind its host."
+        yield f"{config.file}: {name} has no effect any more: take it out. {hint}"
     yield from (f"{config.file}: {said}" for said in config.files.missing())
     yield from secrets_file.readable_by_others(config.home, config.keys.written)
     yield from config.keys.lacking()
@@ -360,6 +352,5 @@ _TYPES: dict[str, Any] = {
     "limits": TurnLimits,
     "session": SessionSettings,
     "net": Net,
-    "guests": Guests,
     "plugins": Plugins,
 }

@@ -336,7 +336,7 @@ class Contract:
         async with self.service() as there:
             people = [f"Person {n}" for n in range(chats)]
             allowed = ", ".join(f'"{there.id_of(one)}"' for one in people)
-            rules = f"allow_from = [{allowed}]\nper_hour = 0"
+            rules = f"allow_from = [{allowed}]"
             async with scene(there, root, rules=rules, model=Echo(), linked=False, seconds=400) as here:
                 for number in range(messages):
                     for one in people:

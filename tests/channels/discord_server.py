@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import WSMsgType, web
 
+from nanoclaw.channels.discord import api
 from tests.channels.contract import SECONDS
 
 pytest.importorskip("simcord", reason="pip install simcord: it comes with the extra `dev`")
@@ -266,6 +267,8 @@ async def serving(**more: Any) -> AsyncIterator[DiscordServer]:
     server = DiscordServer(**more)
     await server.start()
     try:
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(api, "BASE", server.base)
+            yield server
     finally:
         await server.leave()

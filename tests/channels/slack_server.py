@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import pytest
 from aiohttp import WSMsgType, web
 
+from nanoclaw.channels.slack import api
 from tests.channels.contract import SECONDS
 
 TOKEN, APP_TOKEN, BOT = "xoxb-1-2-abc", "xapp-1-A-2-def", "U0BOT"
@@ -289,6 +291,8 @@ async def serving() -> AsyncIterator[SlackServer]:
     server = SlackServer()
     await server.start()
     try:
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(api, "BASE", f"{server.url}/api")
+            yield server
     finally:
         await server.leave()

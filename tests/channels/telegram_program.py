@@ -16,7 +16,7 @@ from tests.live.telegram_server import TelegramServer
 from tests.program import FakeChannel, HandClock, Program, running
 
 BOB, CYD = 1002, 1003
-RULES = f'allow_from = ["{BOB}"]\nallow_groups = ["{GROUP}"]\nper_hour = 0'
+RULES = f'allow_from = ["{BOB}"]\nallow_groups = ["{GROUP}"]'
 
 
 class Late:

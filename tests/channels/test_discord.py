@@ -25,7 +25,7 @@ class OnDiscord:
         self.broken = self._table(self.secret)
 
     def _table(self, token: str) -> str:
-        return f'[channels.discord]\ntoken = "{token}"\napi_base = "{self.server.base}"'
+        return f'[channels.discord]\ntoken = "{token}"'
 
     def person(self, who: str) -> Any:
         if who not in self.people:

@@ -38,8 +38,9 @@ class Post:
         self.channel = self.make()
 
     def make(self, **options: Any) -> Email:
-        most, (imap, smtp) = options.pop("most_bytes", 100_000), (self.server.imap, self.server.smtp)
-        settings = EmailSettings(USER, "", PASSWORD, *imap, *smtp, "none", trusts="lab.test")
+        most = options.pop("most_bytes", 100_000)
+        imap, smtp = (f"{host}:{port}" for host, port in (self.server.imap, self.server.smtp))
+        settings = EmailSettings(USER, "", PASSWORD, imap, smtp, "none", "lab.test")
         return Email(settings._replace(**options), ChannelHost(self.folder, lambda: self.now, most))
 
     @asynccontextmanager
@@ -623,7 +624,7 @@ async def test_no_mail_stops_those_after_it(post: Post) -> None:
 
 @pytest.mark.parametrize(("options", "sentence"), EXAMPLES["what is wrong with the configuration is said"])
 def test_what_is_wrong_with_the_configuration_is_said(options: dict[str, Any], sentence: str, tmp_path: Path) -> None:
-    given = EmailSettings(USER, "", "p", "127.0.0.1", 1, "127.0.0.1", 1, "none")._replace(**options)
+    given = EmailSettings(USER, "", "p", "127.0.0.1:1", "127.0.0.1:1", "none")._replace(**options)
     with pytest.raises(ConfigError, match=sentence):
         Email(given, ChannelHost(tmp_path, lambda: NOON))
 

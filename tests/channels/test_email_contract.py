@@ -39,7 +39,7 @@ class OnEmail:
         (imap, imap_port), (smtp, smtp_port) = server.imap, server.smtp
         self.settings, self.broken = (
             f'[channels.email]\naddress = "{USER}"\npassword = "{password}"\nsecurity = "none"\ntrusts = "lab.test"\n'
-            f'imap_host = "{imap}"\nimap_port = {imap_port}\nsmtp_host = "{smtp}"\nsmtp_port = {smtp_port}'
+            f'imap_host = "{imap}:{imap_port}"\nsmtp_host = "{smtp}:{smtp_port}"'
             for password in (PASSWORD, self.secret)
         )
 

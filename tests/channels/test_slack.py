@@ -22,8 +22,7 @@ class OnSlack:
     def __init__(self, server: SlackServer) -> None:
         self.server = server
         self.settings, self.broken = (
-            f'[channels.slack]\ntoken = "{token}"\napp_token = "{APP_TOKEN}"\napi_base = "{server.url}/api"'
-            for token in (TOKEN, self.secret)
+            f'[channels.slack]\ntoken = "{token}"\napp_token = "{APP_TOKEN}"' for token in (TOKEN, self.secret)
         )
         self.last: SlackMessage | None = None
 

@@ -32,7 +32,7 @@ class OnWhatsapp:
         self.server = server
         self.settings, self.broken = (
             f'[page]\nport = {port}\n[channels.whatsapp]\ntoken = "{token}"\napp_secret = "{SECRET}"\n'
-            f'number_id = "{NUMBER}"\napi_base = "{server.url}/v22.0"'
+            f'number_id = "{NUMBER}"'
             for token in (TOKEN, self.secret)
         )
 
@@ -159,7 +159,7 @@ async def test_what_whatsapp_says_no_to_is_told_in_a_sentence(
 ) -> None:
     async with server("") as there:
         there.errors.append((status, {"message": "it is not so", "type": "OAuthException", "code": code}))
-        api = WhatsappApi(TOKEN, NUMBER, f"{there.url}/v22.0")
+        api = WhatsappApi(TOKEN, NUMBER)
         with pytest.raises(kind, match=words):
             await api.say(to="49", type="text", text={"body": "hello"})
         await api.aclose()

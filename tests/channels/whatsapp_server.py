@@ -11,7 +11,10 @@ from itertools import count
 from typing import Any
 
 import httpx
+import pytest
 from aiohttp import web
+
+from nanoclaw.channels.whatsapp import api
 
 TOKEN, SECRET, NUMBER = "EAAG-token", "app-secret-0123456789", "106540352242922"
 AGAIN_SECONDS = 0.05
@@ -180,6 +183,8 @@ async def serving(page: str) -> AsyncIterator[WhatsappServer]:
     server = WhatsappServer(page)
     await server.start()
     try:
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(api, "BASE", f"{server.url}/v22.0")
+            yield server
     finally:
         await server.leave()

@@ -1,6 +1,6 @@
 """A ContextBuilder over a fresh workspace, with the plugins and channels of a test."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
-from nanoclaw.core.context import ContextBuilder, PromptLimits
+from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Draft, Plugin
 from nanoclaw.core.provider import chat_messages
@@ -29,14 +29,12 @@ def builder_for(
     *,
     plugins: Iterable[Plugin] = (),
     channels: Mapping[str, Hints] | None = None,
-    limits: PromptLimits | None = None,
+    off: Collection[str] = (),
 ) -> ContextBuilder:
     now = clock or HandClock()
     places = Channels([FakeChannel(name, hints) for name, hints in (channels or {}).items()], now)
     template = shipped("workspace_template")
-    return ContextBuilder(
-        Reach(new_home(root) / "workspace"), template, now, Chain(list(plugins), list), places, limits or PromptLimits()
-    )
+    return ContextBuilder(Reach(new_home(root) / "workspace"), template, now, Chain(list(plugins), list), places, off)
 
 
 def asked(

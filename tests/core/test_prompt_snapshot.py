@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from nanoclaw.core import prompt_snapshot
-from nanoclaw.core.context import PromptLimits
 from nanoclaw.core.events import Notice
 from nanoclaw.core.plugin import PERSON, Host, Plugin, Profile, Section, Tool
 from nanoclaw.core.provider import chat_tools
@@ -81,7 +80,7 @@ async def test_a_section_that_another_hand_changed_is_taken_up_at_the_next_messa
 
 def test_a_section_that_is_switched_off_costs_nothing_when_it_changes(tmp_path: Path) -> None:
     pins = Pins(None, None)  # type: ignore[arg-type]
-    builder = builder_for(tmp_path, plugins=[pins], limits=PromptLimits(off=("pins",)))
+    builder = builder_for(tmp_path, plugins=[pins], off=("pins",))
     begun = builder.begin("hello")
     pins.public.append("Never mention elephants.")
     again = builder.resume(begun, "hello", PERSON, "")
@@ -139,16 +138,16 @@ async def test_the_person_is_told_once_that_a_file_is_too_long_to_be_seen_whole(
     assert "SOUL.md" in notice
 
 
-async def test_a_limit_that_was_changed_in_the_config_holds_in_a_context_that_goes_on(tmp_path: Path) -> None:
-    model = ScriptedProvider("one", "two", "three", "four")
-    for settings in ("", "[context]\nfile_characters = 1000\n", "[context.sections]\nsoul = false\n", ""):
+async def test_a_section_switched_off_in_the_config_is_left_out_of_a_context_that_goes_on(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedProvider("one", "two", "three")
+    for settings in ("", "[context.sections]\nsoul = false\n", ""):
         (tmp_path / "config.toml").write_text(settings)
         async with bare(tmp_path, model, settings=settings) as program:
             (program.workspace / "SOUL.md").write_text("Dry and exact. " * 200)
             await program.ask("hi")
-    whole, cut, off, again = (system.count("Dry and exact.") for system in systems(model))
-    assert (whole, off, again) == (200, 0, 200)
-    assert 0 < cut < 70
+    assert [system.count("Dry and exact.") for system in systems(model)] == [200, 0, 200]
 
 
 async def test_a_file_that_the_assistant_removed_is_gone_from_the_context_that_goes_on(tmp_path: Path) -> None:

@@ -225,8 +225,8 @@ def configured_for_mail(home: Home, model: ModelServer, mail: MailServer) -> Non
     home.configure(
         model.base,
         more='[channels.matrix]\nhomeserver = "http://127.0.0.1:1"\nuser = "wrong"\n'
-        f'[channels.email]\naddress = "{USER}"\nimap_host = "{imap_host}"\nimap_port = {imap_port}\n'
-        f'smtp_host = "{smtp_host}"\nsmtp_port = {smtp_port}\nsecurity = "none"\ntrusts = "lab.test"\n',
+        f'[channels.email]\naddress = "{USER}"\nimap_host = "{imap_host}:{imap_port}"\n'
+        f'smtp_host = "{smtp_host}:{smtp_port}"\nsecurity = "none"\ntrusts = "lab.test"\n',
     )
 
 

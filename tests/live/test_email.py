@@ -139,15 +139,12 @@ class Journey(Served):
         super().__init__(folder, model)
         self.ca_file = ca_file
         self.ann, self.eve = Person("ann", ca_file), Person("eve", ca_file)
-        self.home.environment["NANOCLAW_EMAIL_PASSWORD"] = "botpass1"
+        self.home.environment |= {"NANOCLAW_EMAIL_PASSWORD": "botpass1", "SSL_CERT_FILE": ca_file}
         lines = [
             "[channels.email]",
             f'address = "{BOT}"',
-            'imap_host = "localhost"',
-            f"imap_port = {PORT + 4}",
-            'smtp_host = "localhost"',
-            f"smtp_port = {PORT + 2}",
-            f'ca_file = "{ca_file}"',
+            f'imap_host = "localhost:{PORT + 4}"',
+            f'smtp_host = "localhost:{PORT + 2}"',
             'trusts = "lab.test"',
         ]
         self.home.configure(model.base, more="\n".join(lines) + "\n")
@@ -312,8 +309,9 @@ def test_the_server_does_not_let_one_person_send_as_another(one: Journey) -> Non
 
 
 def make(folder: Path, ca_file: str, security: Security, smtp: int, imap: int) -> Email:
-    ports = ("localhost", PORT + imap, "localhost", PORT + smtp)
-    settings = EmailSettings(BOT, "", "botpass1", *ports, security, ca_file, "lab.test")
+    os.environ["SSL_CERT_FILE"] = ca_file
+    hosts = f"localhost:{PORT + imap}", f"localhost:{PORT + smtp}"
+    settings = EmailSettings(BOT, "", "botpass1", *hosts, security, "lab.test")
     return Email(settings, ChannelHost(folder, now, 1000))
 
 

@@ -14,8 +14,11 @@ ADDRESS = os.environ.get("NANOCLAW_TEST_SLACK", "")
 pytestmark = [pytest.mark.live, pytest.mark.skipif(not ADDRESS, reason="needs NANOCLAW_TEST_SLACK")]
 
 
-async def test_a_message_is_posted_changed_answered_with_a_file_and_deleted(tmp_path: Path) -> None:
-    api = SlackApi(os.environ.get("NANOCLAW_TEST_SLACK_TOKEN", "xoxb-lab-bot"), ADDRESS)
+async def test_a_message_is_posted_changed_answered_with_a_file_and_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nanoclaw.channels.slack.api.BASE", ADDRESS)
+    api = SlackApi(os.environ.get("NANOCLAW_TEST_SLACK_TOKEN", "xoxb-lab-bot"))
     (channel, *_) = (await api.call("conversations.list"))["channels"]
     where = channel["id"]
     posted = await api.call("chat.postMessage", channel=where, **_shown("**hello**", [Button("Yes", "/yes 1")]))

@@ -79,7 +79,7 @@ def test_an_answer_without_vectors_is_told(server: ModelServer, body: object, wh
 def test_a_refused_key_and_an_unknown_model_name_their_settings(server: ModelServer) -> None:
     said = reply({"error": {"message": "Incorrect API key provided: k-secret"}}, 401)
     server.script(said, reply({"error": {"message": "not found"}}, 404), reply({"error": "x"}, 503))
-    with pytest.raises(ProviderError, match=r"refused the key.*memory\.embeddings_api_key") as raised:
+    with pytest.raises(ProviderError, match=r"refused the key.*OPENAI_API_KEY") as raised:
         vectors(server, "tea")
     assert "k-secret" not in str(raised.value)
     with pytest.raises(ProviderError, match=r"not found.*spelling of memory\.embeddings in"):
@@ -92,12 +92,12 @@ def test_a_refused_key_and_an_unknown_model_name_their_settings(server: ModelSer
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        (EmbeddingModel("openai/text-embedding-3-small"), r"OPENAI_API_KEY, or memory\.embeddings_api_key"),
+        (EmbeddingModel("openai/text-embedding-3-small"), "OPENAI_API_KEY"),
         (EmbeddingModel("gemini/text-embedding-004"), "local/use.*ollama/nomic-embed-text"),
         (EmbeddingModel("anthropic/claude"), "ANTHROPIC_API_KEY|OpenAI-style"),
         (EmbeddingModel("opnai/small"), "memory.embeddings"),
         (EmbeddingModel("small"), "memory.embeddings 'small' names no provider"),
-        (EmbeddingModel("openai/small", "127.0.0.1:80"), "memory.embeddings_api_base is '127.0.0.1:80'"),
+        (EmbeddingModel("openai/small", "127.0.0.1:80"), "model.api_base is '127.0.0.1:80'"),
     ],
 )
 def test_a_name_key_or_address_that_cannot_be_meant_is_told(model: EmbeddingModel, why: str) -> None:

@@ -116,7 +116,6 @@ def test_a_workspace_may_lie_elsewhere(tmp_path: Path) -> None:
         ("[limits]\nrounds = true", "must be a whole number"),
         ("[limits]\nrounds = 0", "'limits.rounds' must be more than 0"),
         ("[model]\nwindow_tokens = -5", "'model.window_tokens' must be 0 or more"),
-        ("[limits]\nexec_seconds = -1", "'limits.exec_seconds' must be more than 0"),
         ("[limits]\nday_usd = true", "must be a number"),
         ("[limits]\nday_usd = -1", "'limits.day_usd' must be 0 or more, not -1"),
         ("[limits]\nmonth_usd = nan", "'limits.month_usd' must be 0 or more, not nan"),

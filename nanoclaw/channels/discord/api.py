@@ -32,12 +32,15 @@ class DiscordRefusal(Undeliverable):
         self.code = code
 
 
+BASE = "https://discord.com/api/v10"
+
+
 class DiscordApi:
     """The requests of one bot."""
 
-    def __init__(self, token: str, base: str) -> None:
+    def __init__(self, token: str) -> None:
         self.token = token.strip().removeprefix("Bot ")
-        self._web = WebApi("Discord", base, self.token)
+        self._web = WebApi("Discord", BASE, self.token)
 
     async def call(
         self,

@@ -63,7 +63,7 @@ class Discord(BotChannel):
             remark="Discord shows no tables: write lists.",
         )
         self.alive: datetime | None = None
-        super().__init__(DiscordApi(settings.token, settings.api_base), hints)
+        super().__init__(DiscordApi(settings.token), hints)
         self._clock = host.clock
         self._gateway = Gateway(self._api.token, self._lives)
         self._newest = Newest("Discord", host.folder / "newest.json")
@@ -93,7 +93,7 @@ class Discord(BotChannel):
         except DiscordRefusal:
             raise ChannelError(UNKNOWN_TOKEN) from None
         if not string(me.get("id")).isdecimal():
-            raise ChannelError("what answers is not Discord's API. Check channels.discord.api_base.")
+            raise ChannelError("what answers is not Discord's API.")
         return me
 
     def _lives(self) -> None:

@@ -11,7 +11,6 @@ class DiscordSettings(NamedTuple):
     """The assistant's Discord bot."""
 
     token: str = ""  # the bot's token
-    api_base: str = "https://discord.com/api/v10"  # address of Discord's API
 
 
 def make(settings: DiscordSettings, host: ChannelHost) -> Channel:

@@ -9,15 +9,12 @@ from collections import deque
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nanoclaw import atomic_write as drafts
 from nanoclaw.channels.email import mailbox as mailboxes
 from nanoclaw.channels.email import quotes, threads
 from nanoclaw.channels.email.blocking import in_thread
-from nanoclaw.channels.email.mailbox import Mailbox, MailHost, Skipped
+from nanoclaw.channels.email.mailbox import Mailbox, Skipped
 from nanoclaw.channels.email.proof import Prover
 from nanoclaw.channels.email.reading import Letter, as_message
 from nanoclaw.channels.email.settings import EmailSettings
@@ -28,10 +25,6 @@ from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
-from nanoclaw.net.loopback import is_loopback
-
-if TYPE_CHECKING:
-    import ssl
 
 MAILS_AN_HOUR = 60
 """More mails of one address that came within an hour are ignored: two programs that answer each other stop here at
@@ -74,9 +67,9 @@ class Email:
         self._address = settings.address.lower()
         self._own = (self._address, *(one.lower() for one in settings.aliases))
         self._user, self._password = settings.user or settings.address, settings.password
-        security, context = settings.security, partial(_tls_context, settings.ca_file)
-        self._imap = MailHost(settings.imap_host, settings.imap_port, security, context)
-        self._smtp = MailHost(settings.smtp_host, settings.smtp_port, security, context)
+        usual = {"tls": (993, 465), "starttls": (143, 587), "none": (143, 25)}[settings.security]
+        self._imap = mailboxes.mail_host(settings.imap_host, settings.security, usual[0])
+        self._smtp = mailboxes.mail_host(settings.smtp_host, settings.security, usual[1])
         self._clock, self._trusts, self._most_bytes = host.clock, settings.trusts.strip(), host.most_bytes
         self._prover = Prover(
             (self._imap, self._smtp), (self._user, self._password), self._address, self._trusts, host.folder, host.clock
@@ -342,33 +335,12 @@ _NO_TRUST = (
 
 def _check(settings: EmailSettings) -> None:
     """Raises ConfigError for settings that make no sense."""
-    address, ca_file, security = settings.address, settings.ca_file, settings.security
-    if not is_address(address):
-        raise ConfigError(f"channels.email.address must be an address such as bot@example.org, not {address!r}.")
+    if not is_address(settings.address):
+        said = f"an address such as bot@example.org, not {settings.address!r}."
+        raise ConfigError(f"channels.email.address must be {said}")
     for one in settings.aliases:
         if not is_address(one):
             raise ConfigError(f"channels.email.aliases takes addresses such as bot@example.org, not {one!r}.")
-    for host in (settings.imap_host, settings.smtp_host):
-        if security == "none" and not is_loopback(host):
-            raise ConfigError(
-                f"channels.email.security is 'none', which is for servers on this machine only, not for {host}. "
-                "Use 'tls' or 'starttls'."
-            )
-    if ca_file and not Path(ca_file).expanduser().is_file():
-        raise ConfigError(f"channels.email.ca_file: there is no file {ca_file}.")
-
-
-def _tls_context(ca_file: str) -> ssl.SSLContext:
-    """The system's CAs and, if there is one, the person's own. Raises ChannelError for a file that holds none."""
-    import ssl
-
-    context = ssl.create_default_context()
-    if ca_file:
-        try:
-            context.load_verify_locations(Path(ca_file).expanduser())
-        except (OSError, ssl.SSLError):
-            raise ChannelError(f"channels.email.ca_file: {ca_file} contains no PEM certificate.") from None
-    return context
 
 
 def _too_large(attachment: Attachment, most: int) -> str:

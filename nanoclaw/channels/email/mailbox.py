@@ -6,17 +6,19 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from nanoclaw.channels.email import fetch_answer, reading
 from nanoclaw.channels.email.reading import Letter
 from nanoclaw.channels.email.settings import Security
 from nanoclaw.channels.email.trust import Headers, author, machine
-from nanoclaw.core.errors import ChannelError, Unreachable
+from nanoclaw.core.errors import ChannelError, ConfigError, Unreachable
+from nanoclaw.net.loopback import is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -37,10 +39,29 @@ class MailHost:
     host: str
     port: int
     security: Security
-    context: Callable[[], ssl.SSLContext]
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+    def context(self) -> ssl.SSLContext:
+        import ssl
+
+        return ssl.create_default_context()
+
+
+def mail_host(text: str, security: Security, usual: int) -> MailHost:
+    """A server at its usual port, or at the one that its setting names, "mail.lan:1993". Raises ConfigError."""
+    try:
+        found = urlsplit(f"//{text}")
+        host, port = found.hostname or "", found.port or usual
+    except ValueError:
+        raise ConfigError(f"channels.email: {text!r} is no server such as mail.lan or mail.lan:1993.") from None
+    if security == "none" and not is_loopback(host):
+        raise ConfigError(
+            f"channels.email.security is 'none', which is for servers on this machine only, not for {host}. "
+            "Use 'tls' or 'starttls'."
+        )
+    return MailHost(host, port, security)
 
 
 class Skipped(Exception):
@@ -289,7 +310,7 @@ def port_hint(server: MailHost, error: BaseException | None) -> str:
 def certificate_refused(server: MailHost, error: ssl.SSLCertVerificationError) -> str:
     return (
         f"The certificate of {server} cannot be trusted: {error.verify_message}. For a server of your own with a "
-        "CA of its own, set channels.email.ca_file."
+        "CA of its own, set SSL_CERT_FILE in the environment."
     )
 
 

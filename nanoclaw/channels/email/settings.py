@@ -15,12 +15,9 @@ class EmailSettings(NamedTuple):
     address: str = ""  # address of the assistant
     user: str = ""  # login name; empty: the address
     password: str = ""  # the mailbox's password
-    imap_host: str = ""  # server to read mail from
-    imap_port: int = 993  # its port
+    imap_host: str = ""  # server to read mail from, with its port if it is another than usual: "mail.lan:1993"
     smtp_host: str = ""  # server to send mail with
-    smtp_port: int = 465  # its port
     security: Security = "tls"  # encryption of both connections
-    ca_file: str = ""  # certificate authority of your own server
     trusts: str = ""  # name under which your server signs Authentication-Results
     aliases: tuple[str, ...] = ()  # other addresses whose mail arrives in this mailbox
 

@@ -38,12 +38,15 @@ class SlackRefusal(Undeliverable):
         self.error = error
 
 
+BASE = "https://slack.com/api"
+
+
 class SlackApi:
     """The requests of one app."""
 
-    def __init__(self, token: str, base: str) -> None:
+    def __init__(self, token: str) -> None:
         self._token = token.strip()
-        self._web = WebApi("Slack", base, self._token)
+        self._web = WebApi("Slack", BASE, self._token)
 
     async def call(self, method: str, *, token: str = "", seconds: float = CALL_SECONDS, **parameters: Any) -> Fields:
         """The answer of a method; parameters that are None or empty are left out. Raises SlackRefusal if asking again

@@ -52,7 +52,7 @@ class Slack(BotChannel):
             buttons=True,
         )
         self.alive: datetime | None = None
-        super().__init__(SlackApi(settings.token, settings.api_base), hints)
+        super().__init__(SlackApi(settings.token), hints)
         self._clock = host.clock
         self._app_token = settings.app_token.strip()
         self._newest = Newest("Slack", host.folder / "newest.json")
@@ -81,7 +81,7 @@ class Slack(BotChannel):
     async def _who(self) -> Fields:
         me = await self._api.call("auth.test")
         if not string(me.get("user_id")):
-            raise ChannelError("what answers is not Slack's API. Check channels.slack.api_base.")
+            raise ChannelError("what answers is not Slack's API.")
         return me
 
     async def _listen(self, socket: WebSocket, bot: str, deliver: Deliver) -> None:

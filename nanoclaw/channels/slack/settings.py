@@ -12,7 +12,6 @@ class SlackSettings(NamedTuple):
 
     token: str = ""  # the bot's token, xoxb-…
     app_token: str = ""  # the app's token, xapp-…
-    api_base: str = "https://slack.com/api"  # address of Slack's API
 
 
 def make(settings: SlackSettings, host: ChannelHost) -> Channel:

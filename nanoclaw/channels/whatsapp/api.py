@@ -23,12 +23,15 @@ _TOO_LATE, _TOO_MANY, _TROUBLE = 131047, (4, 80007, 130429, 131048, 131056), (1,
 _HOSTS = ("fbsbx.com", "facebook.com", "whatsapp.net")
 
 
+BASE = "https://graph.facebook.com/v22.0"
+
+
 class WhatsappApi:
     """The requests of one number."""
 
-    def __init__(self, token: str, number_id: str, base: str) -> None:
+    def __init__(self, token: str, number_id: str) -> None:
         self._token, self._number = token.strip(), number_id
-        self._web = WebApi("WhatsApp", base, self._token)
+        self._web = WebApi("WhatsApp", BASE, self._token)
 
     async def call(self, method: str, path: str, *, seconds: float = CALL_SECONDS, **more: Any) -> Fields:
         """The answer to a request below the API's address. Raises Undeliverable if asking again cannot help,
@@ -58,7 +61,7 @@ class WhatsappApi:
         """The telephone number."""
         found = await self.call("GET", f"/{self._number}?fields=display_phone_number")
         if not (number := string(found.get("display_phone_number"))):
-            raise ChannelError("what answers is not WhatsApp's API. Check channels.whatsapp.api_base.")
+            raise ChannelError("what answers is not WhatsApp's API.")
         return one_line(number, 30)
 
     async def upload(self, path: Path) -> tuple[str, str]:

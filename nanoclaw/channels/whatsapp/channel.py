@@ -50,7 +50,7 @@ class Whatsapp(Untried):
         self.name = events.NAME
         self.alive: datetime | None = None
         hints = Hints(LENGTH, markup="markdown", caption=CAPTION, file_bytes=host.most_bytes, remark=NO_TABLES)
-        super().__init__(WhatsappApi(settings.token, settings.number_id, settings.api_base), hints)
+        super().__init__(WhatsappApi(settings.token, settings.number_id), hints)
         self._settings, self._clock = settings, host.clock
         self._deliver: Deliver | None = None
         self._latest: dict[str, str] = {}  # the last message of each chat, below which one is seen typing

@@ -13,7 +13,6 @@ class WhatsappSettings(NamedTuple):
     token: str = ""  # access token
     app_secret: str = ""  # app secret
     number_id: str = ""  # phone number ID
-    api_base: str = "https://graph.facebook.com/v22.0"  # its API
 
 
 def make(settings: WhatsappSettings, host: ChannelHost) -> Channel:

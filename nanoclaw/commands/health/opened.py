@@ -55,9 +55,6 @@ def _of_configuration(config: Config) -> Iterator[Finding]:
     if (page := config.get("page", {})) and (address := str(page.get("address", "127.0.0.1"))) != "127.0.0.1":
         text = f"[page] address: the page listens at {address}, to other machines if that is not this one's own"
         yield Finding(True, text, "page", risk="warning")
-    if config.guests.persona:
-        text = "[guests] persona: guests are answered in the character of SOUL.md and IDENTITY.md"
-        yield Finding(True, text, "guests", risk="note")
     if config.plugins.unpinned == "load":
         text = '[plugins] unpinned = "load": plugins of the home are loaded even if they were changed'
         yield Finding(False, text, "plugins", risk="warning")

@@ -17,7 +17,7 @@ from nanoclaw.escapes import one_line
 from nanoclaw.plugins.access.accounts import Accounts, code_in, shown
 from nanoclaw.plugins.access.groups import LISTENERS, GroupTalk, cut, remember
 from nanoclaw.plugins.access.held import HeldMessages, released
-from nanoclaw.plugins.access.rules import MAIN, TERMINAL, Admission, ChannelRules, account, creator, is_sure
+from nanoclaw.plugins.access.rules import MAIN, PER_HOUR, TERMINAL, Admission, ChannelRules, account, creator, is_sure
 
 QUIET, HOUR = timedelta(minutes=1), timedelta(hours=1)
 """Between two lines in the log about strangers of a channel; between two that the owner is told about one thing, and in
@@ -65,7 +65,7 @@ class Gatekeeper:
     # --- what others ask ---------------------------------------------------------------------------------------------
 
     def rules(self, channel: str) -> ChannelRules:
-        return self._rules.get(channel, ChannelRules(per_hour=0))
+        return self._rules.get(channel, ChannelRules())
 
     def channels(self) -> list[str]:
         """The chat apps that the configuration has rules for."""
@@ -274,8 +274,8 @@ class Gatekeeper:
     def _is_too_much(self, inbound: Inbound, tx: Tx) -> bool:
         """Tells whether a guest has had this hour's answers, and says so to them once."""
         channel, sender, now = inbound.address.channel, inbound.sender, self._host.now()
-        most = self.rules(channel).per_hour
-        if not most or self.role(channel, sender) == "owner" or is_stop(inbound.message.text):
+        most = PER_HOUR
+        if channel not in self._rules or self.role(channel, sender) == "owner" or is_stop(inbound.message.text):
             return False
         since, count = self._hours.get((channel, sender), (now, 0))
         if now - since >= HOUR:
@@ -395,9 +395,6 @@ def opened(accounts: Accounts, rules: Mapping[str, ChannelRules]) -> Iterator[Fi
             yield Finding(True, f"guests by allow_from: {', '.join(rule.allow_from)}", channel, risk="note")
         if rule.policy == "open":
             yield Finding(False, 'anybody who writes is answered as a guest: policy = "open"', channel, risk="warning")
-        if rule.policy == "open" and not rule.per_hour:
-            text = "without a limit: per_hour = 0 lets anybody spend as much of your money as they like"
-            yield Finding(False, text, channel, risk="bad")
         if rule.allow_groups and rule.groups != "off":
             heard = "all that is said" if rule.groups == "all" else "who mentions it"
             text = f"groups, {heard}: {', '.join(rule.allow_groups)}"

@@ -21,6 +21,10 @@ may be told a code; elsewhere: the owner means the assistant in a group that is 
 """
 
 
+PER_HOUR = 60
+"""Messages answered per guest and hour."""
+
+
 class ChannelRules(NamedTuple):
     """People besides the owner who may talk in a channel."""
 
@@ -30,7 +34,6 @@ class ChannelRules(NamedTuple):
     groups: Groups = "mention"  # in groups, answer when mentioned, always, or never
     allow_groups: Ids = ()  # ids of groups in which everybody is a guest; empty: none
     send_to: Ids = ()  # chats that the assistant may write to without asking you
-    per_hour: int = 60  # messages answered per guest and hour; 0: no limit
 
     def check(self, table: ChannelTable) -> None:
         """Raises ConfigError for names in place of stable ids, or other values that cannot be meant."""

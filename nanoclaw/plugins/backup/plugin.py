@@ -10,37 +10,30 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from nanoclaw.clock import pause
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreError
-from nanoclaw.core.plugin import ABOVE_0, Command, Finding, Host, NamedTuple, Plugin, Said
+from nanoclaw.core.plugin import Command, Finding, Host, NamedTuple, Plugin, Said
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.backup.backup import Made
 
 
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_EVERY = timedelta(days=1)
+_KEPT = 7
 _LOOK_SECONDS = 600.0
 """Between two looks whether one is due: the machine may have slept, and a disk may have been put in."""
 
 
 class BackupSettings(NamedTuple):
-    """Backups made by themselves while nanoclaw runs."""
+    """Backups made by themselves while nanoclaw runs; the newest seven are kept."""
 
-    folder: str = ""  # a folder elsewhere, such as "/mnt/disk/backups"; empty: none is made
-    every: str = "1d"  # how often, in hours, days or weeks: "12h", "1d", "2w"
-    keep: Annotated[int, ABOVE_0] = 7  # how many of them are kept, the newest ones
+    folder: str = ""  # a folder elsewhere, such as "/mnt/disk/backups", for one a day; empty: none is made
 
     def check(self) -> None:
         if self.folder and not Path(self.folder).expanduser().is_absolute():
             raise ConfigError(f"backup.folder must be a whole path, not {self.folder!r}.")
-        if not re.fullmatch("[1-9][0-9]{0,3}[hdw]", self.every):
-            raise ConfigError(f"backup.every must be hours, days or weeks, such as '12h' or '1d', not {self.every!r}.")
-
-    @property
-    def span(self) -> timedelta:
-        return int(self.every[:-1]) * _UNITS[self.every[-1]]
 
 
 class Backup(Plugin):
@@ -89,10 +82,10 @@ class Backup(Plugin):
     async def _save_if_due(self, folder: Path) -> None:
         """Make one unless the newest is new enough, and delete the oldest. Raises StoreError, OSError."""
         now, kept = self._host.now(), _kept(folder)
-        if kept and kept[-1][0] > now.replace(tzinfo=None) - self._settings.span:
+        if kept and kept[-1][0] > now.replace(tzinfo=None) - _EVERY:
             return
         await self._save(folder / f"nanoclaw-{now:%Y-%m-%d-%H%M}.tar.gz")
-        for _, old in _kept(folder)[: -self._settings.keep]:
+        for _, old in _kept(folder)[:-_KEPT]:
             old.unlink()
 
     async def check(self, deep: bool) -> Iterable[Finding]:

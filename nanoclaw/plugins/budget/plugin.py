@@ -24,7 +24,6 @@ class Budget(Plugin):
         "day_usd": "limits.day_usd",
         "month_usd": "limits.month_usd",
         "heartbeat_share": "limits.heartbeat_share",
-        "guest_share": "limits.guest_share",
         "count_local": "limits.count_local",
     }
     migrations = (

@@ -8,6 +8,9 @@ from nanoclaw.core.errors import ConfigError
 
 Span = Literal["day", "month"]
 
+GUEST_SHARE = 0.5
+"""Share of the money that all guests and groups together may spend."""
+
 
 class BudgetSettings(NamedTuple):
     """Limits of spending."""
@@ -15,7 +18,6 @@ class BudgetSettings(NamedTuple):
     day_usd: float = 0.0  # US dollars a day; 0: no limit
     month_usd: float = 0.0  # US dollars a month; 0: no limit
     heartbeat_share: float = 0.2  # share of this money that heartbeats and jobs may spend
-    guest_share: float = 0.5  # share of this money that all guests and groups together may spend
     count_local: bool = False  # count requests to a server on this machine too, if it passes them on to a paid provider
 
     @property
@@ -26,7 +28,6 @@ class BudgetSettings(NamedTuple):
         return self.day_usd if span == "day" else self.month_usd
 
     def check(self) -> None:
-        """Raises ConfigError for invalid shares."""
-        for name, share in (("heartbeat_share", self.heartbeat_share), ("guest_share", self.guest_share)):
-            if not 0 <= share <= 1:
-                raise ConfigError(f"limits.{name} must be a share from 0 to 1, such as 0.2, not {share}.")
+        """Raises ConfigError for an invalid share."""
+        if not 0 <= (share := self.heartbeat_share) <= 1:
+            raise ConfigError(f"limits.heartbeat_share must be a share from 0 to 1, such as 0.2, not {share}.")

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.plugin import Host, KnownModels, Tx
 from nanoclaw.dollars import dollars
-from nanoclaw.plugins.budget.settings import BudgetSettings, Span
+from nanoclaw.plugins.budget.settings import GUEST_SHARE, BudgetSettings, Span
 
 _OF: dict[Span, str] = {"day": "today", "month": "this month"}
 
@@ -205,7 +205,7 @@ class Spending:
         return [span for span in spans if self._limit.of(span)]
 
     def _share(self, sharing: Sharing) -> float:
-        return self._limit.heartbeat_share if sharing == "background" else self._limit.guest_share
+        return self._limit.heartbeat_share if sharing == "background" else GUEST_SHARE
 
     def _most(self, sharing: Sharing) -> float:
         return self._limit.of(self._span) * self._share(sharing)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, NamedTuple, Turn
-from nanoclaw.plugins.card.held import HeldCommands
+from nanoclaw.plugins.card.held import DELETIONS, HeldCommands
 from nanoclaw.plugins.card.wording import by, named, quoted
 
 if TYPE_CHECKING:
@@ -67,10 +67,8 @@ class BackgroundCommands:
         held: HeldCommands,
         turns: Mapping[int, CardTurn],
         watch: Callable[[], CommandWatch],
-        deletions: int,
     ) -> None:
         self._host, self._held, self._turns, self._made_watch = host, held, turns, watch
-        self._deletions = deletions
 
     @property
     def _watch(self) -> CommandWatch:
@@ -122,7 +120,7 @@ class BackgroundCommands:
         before, made = await self._watch.snapshot(), known.made | known.written(self._watch.root)
         before = before._replace(files={path: at for path, at in before.files.items() if path not in made})
         name, now = f"process {process} ({quoted(command)})", self._host.now().isoformat()
-        begun = self._begun[process] = _Begun(before, name, self._deletions - known.deleted, now)
+        begun = self._begun[process] = _Begun(before, name, DELETIONS - known.deleted, now)
         from nanoclaw.snapshots.saved import save
 
         note = {"name": name, "free": begun.free, "at": now}

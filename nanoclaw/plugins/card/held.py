@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.card.losses import Lost
     from nanoclaw.plugins.card.watch import CommandWatch
 
+DELETIONS = 3
+"""Files that one turn may delete without asking."""
+
 TABLES = (
     "",
     "",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls, Outbound, ToolCall, ToolResult, Verdict
-from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, NamedTuple, Plugin, Refuse, Tool, Turn, Tx
+from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.plugins.card.background import BackgroundCommands, CardTurn
-from nanoclaw.plugins.card.held import TABLES, HeldCommand, HeldCommands, digest
+from nanoclaw.plugins.card.held import DELETIONS, TABLES, HeldCommand, HeldCommands, digest
 from nanoclaw.plugins.card.wording import by, exact_losses, files_named, lost_words, named, numbered, quoted, size
 
 if TYPE_CHECKING:
@@ -39,29 +39,20 @@ BACK = "After that /undo brings the files back."
 NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none of it was done:\n{})"
 
 
-class CardSettings(NamedTuple):
-    """The card: the question before many deletions."""
-
-    deletions: int = 3  # files that one turn may delete without asking
-
-
 class PlanCard(Plugin):
     name = "card"
     hears: Mapping[str, Hears] = {
         **dict.fromkeys(("before_tool", "after_tool"), Hears(changes=True)),
         **dict.fromkeys(("before_turn", "before_answer", "on_end"), Hears(origins=("process",), changes=True)),
     }
-    settings = CardSettings
     migrations = TABLES
     seconds = 120.0  # many files may have to be put back
 
-    def __init__(self, host: Host, settings: CardSettings) -> None:
-        self._host, self._most = host, settings.deletions
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
         self._turns = dict[int, CardTurn]()
         self._held = HeldCommands(host, lambda: self._watch)
-        self.public: BackgroundCommands = BackgroundCommands(
-            host, self._held, self._turns, lambda: self._watch, settings.deletions
-        )
+        self.public: BackgroundCommands = BackgroundCommands(host, self._held, self._turns, lambda: self._watch)
 
     @cached_property
     def _watch(self) -> CommandWatch:
@@ -117,7 +108,7 @@ class PlanCard(Plugin):
         paths = [one for one in paths if one not in known.made]
         if not listing or all(self._watch.covers(listing, one) for one in paths):
             return None
-        if known.deleted + len(paths) <= self._most:
+        if known.deleted + len(paths) <= DELETIONS:
             return None
         known.allowed.add(call.id)
         return Ask(f"Delete {files_named([*map(self._watch.name, paths)])}? {CANT}")
@@ -141,7 +132,7 @@ class PlanCard(Plugin):
         turn, command = known.turn, str(call.arguments["command"])
         known.made |= known.written(self._watch.root)
         losses = await self._watch.compare(before, known.made)
-        if self._watch.goes_far(losses, self._most - known.deleted) and call.id not in known.allowed:
+        if self._watch.goes_far(losses, DELETIONS - known.deleted) and call.id not in known.allowed:
             asked, only = self._asked(turn), turn.profile.only
             is_open = self._can_ask(turn) and (only is None or FILE_CHANGES in only)
             why = SAID_NO if any(one.id in asked for one in self._held.of(turn.id)) else "" if is_open else NOBODY
@@ -204,7 +195,7 @@ class PlanCard(Plugin):
         """Restore what a command that was stopped took away, where that is more than a turn may."""
         before = next(iter(known.before.values()))
         losses = await self._watch.compare(before, known.made)
-        if not self._watch.goes_far(losses, self._most - known.deleted):
+        if not self._watch.goes_far(losses, DELETIONS - known.deleted):
             return
         done = await self._held.put_back(known.turn.id, "", "", losses.lost, losses.beside, asks=False)
         names = [self._watch.name(one.path) for one in losses.lost]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nanoclaw.core.errors import LimitReached, ToolError
 from nanoclaw.core.messages import (
@@ -37,11 +37,8 @@ from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.plugins.delegate.plugin import CHANNEL, HELPER, REPORT
 from nanoclaw.silence_token import spoken
 
-if TYPE_CHECKING:
-    from nanoclaw.plugins.delegate.plugin import DelegateSettings
-
-ROUNDS, SECONDS, AT_ONCE = 24, 900.0, 4
-"""The most of one helper, and of helpers at work at the same time."""
+ROUNDS, SECONDS, AT_ONCE, USD = 24, 900.0, 4, 1.0
+"""The most of one helper, with the dollars that it may spend, and of helpers at work at the same time."""
 
 LISTED = 5
 """Ended ones in a list."""
@@ -133,8 +130,8 @@ class HelperAtWork:
 class Helpers:
     """All of them; `serves` is True while the program continues after an answer."""
 
-    def __init__(self, host: Host, settings: DelegateSettings) -> None:
-        self._host, self._settings = host, settings
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self.serves = False
         self._at_work: dict[int, HelperAtWork] = {}
         self._reported: dict[tuple[int, str], int] = {}  # by turn and call: the helper whose report it tells
@@ -260,15 +257,15 @@ class Helpers:
         models, most = self._host.models, request.limits.output_tokens
         names = [name for name in (request.model, *request.others) if not models.is_local(name)]
         each = max((models.cost(name, Usage(0, 1_000_000)) or 0.0 for name in names), default=0.0) / 1_000_000
-        if not self._settings.usd or not each:
+        if not each:
             return None
         taken = Usage(round(estimate_request(request, request.model) * request.factor))
         asked = max(models.cost(name, taken) or 0.0 for name in names)
-        tokens = int((self._settings.usd - (self._spent(row.id) or 0.0) - asked) / each)
+        tokens = int((USD - (self._spent(row.id) or 0.0) - asked) / each)
         if tokens >= most:
             return None
         if tokens < SHORTEST_ANSWER:
-            raise LimitReached(f"the {dollars(self._settings.usd)} for one helper are used up ([delegate] usd).")
+            raise LimitReached(f"the {dollars(USD)} for one helper are used up.")
         return request.limits._replace(output_tokens=tokens)
 
     def before_tool(self, call: CheckedCall, turn: Turn) -> Refuse | None:

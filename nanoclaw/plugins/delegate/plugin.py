@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Limits, ModelRequest, ToolExample, ToolResult, Verdict
 from nanoclaw.core.plugin import (
@@ -33,12 +33,6 @@ CHANNEL = "delegate"
 
 HELPER, REPORT = "helper", "delegate"
 """Origins: of a helper's task, and of the message that brings a report."""
-
-
-class DelegateSettings(NamedTuple):
-    """Limits of each helper."""
-
-    usd: float = 1.0  # US dollars that one helper may spend; 0: only your own limits
 
 
 class HelperHomes:
@@ -75,7 +69,6 @@ class Delegate(Plugin):
     name = "delegate"
     profiles = (Profile(HELPER, "minimal", purpose="helpers", words="helper {}", blocks=False),)
     needs = ("access",)
-    settings = DelegateSettings
     hears: Mapping[str, Hears] = {
         "before_turn": Hears(origins=(REPORT,)),
         "before_model": Hears(channels=(CHANNEL,)),
@@ -110,14 +103,14 @@ class Delegate(Plugin):
         for name in ("channel", "chat", "conversation", "sender", "model", "began", "ended", "state", "reason")
     )
 
-    def __init__(self, host: Host, settings: DelegateSettings) -> None:
-        self._host, self._settings, self.public = host, settings, HelperHomes(host)
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host, self.public = host, HelperHomes(host)
 
     @cached_property
     def _helpers(self) -> Helpers:
         from nanoclaw.plugins.delegate.helpers import Helpers
 
-        return Helpers(self._host, self._settings)
+        return Helpers(self._host)
 
     def tools(self) -> Iterable[Tool]:
         made = tool(self._delegate, reach="workspace", examples=_EXAMPLES, open_to=("person",))

@@ -7,14 +7,13 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Annotated, NamedTuple
 from weakref import WeakKeyDictionary
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import NanoclawError, Refused, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound
-from nanoclaw.core.plugin import ABOVE_0, Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
+from nanoclaw.core.plugin import Answer, Draft, Filter, Finding, Host, Plugin, Profile, Section, Turn
 from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
 
 OPEN_TO = ("person", "background", "job", "heartbeat", "helper")
@@ -26,10 +25,8 @@ GUESTS_MEGABYTES, DOCUMENT_CHARACTERS = 1_000, 12_000
 """The most of guests' files that is kept in all, and of an attached document that reaches the model."""
 
 
-class MediaSettings(NamedTuple):
-    """Files and voice notes in messages."""
-
-    megabytes: Annotated[int, ABOVE_0] = 20  # largest file in MB that is received or sent
+MOST_BYTES = 20_000_000
+"""Of the largest file that is received or sent."""
 
 
 class MediaFiles:
@@ -65,14 +62,13 @@ class MediaFiles:
 
 class Media(Plugin):
     name = "media"
-    settings = MediaSettings
     stamp = "the profile alone"
     seconds = 600.0
     """Files may take long to come."""
 
-    def __init__(self, host: Host, settings: MediaSettings) -> None:
+    def __init__(self, host: Host, settings: None) -> None:
         self._host = host
-        self.public = MediaFiles(host.reach, settings.megabytes * 1_000_000)
+        self.public = MediaFiles(host.reach, MOST_BYTES)
         self._told_blind: set[tuple[Address, str]] = set()
 
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:

@@ -42,8 +42,8 @@ class FactsFile:
     """Reads MEMORY.md. A few facts below the others don't change its version, so that what a context began with holds:
     they are told with the next message. Lines of others are recalled, as notes are, and not shown here."""
 
-    def __init__(self, reach: Reach, template: Path, limit: int, state_file: Path, origins: Origins) -> None:
-        self._reach, self._template, self._limit = reach, template, limit
+    def __init__(self, reach: Reach, template: Path, state_file: Path, origins: Origins) -> None:
+        self._reach, self._template, self._limit = reach, template, bootstrap_files.FILE_LIMIT
         self._state_file, self._origins = state_file, origins
         self._state: _State | None = None
         self._facts: tuple[object, Facts] = None, Facts("", "")

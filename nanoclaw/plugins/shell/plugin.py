@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample, ToolResult
-from nanoclaw.core.plugin import ABOVE_0, Command, Draft, Ended, Hears, Host, Plugin, Said, Tool, ToolOutput, Turn, Tx
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Said, Tool, ToolOutput, Turn, Tx
 from nanoclaw.core.tool import ShowProgress, ToolContext, tool
 from nanoclaw.plugins.shell.output import end_in_words, readable, shortened
 from nanoclaw.redaction import clean_environment
@@ -25,35 +25,26 @@ if TYPE_CHECKING:
 HEAD_CHARACTERS = 4_000
 TAIL_CHARACTERS = 6_000
 LONGEST_SECONDS = 600
-PROCESSES, FILE_MB = 256, 4_000
-"""Of one command: processes at once, and MB of each file that it writes."""
+SECONDS, PROCESSES, FILE_MB, MEMORY_MB = 60, 256, 4_000, 0
+"""Of one command: seconds unless the model asks for more, processes at once, MB of each file that it writes and of
+memory (0: half of the machine's)."""
 
 
-class ShellSettings(NamedTuple):
-    """Limits of a command and everything that it starts."""
+def bounds() -> Bounds:
+    """Of a command and everything that it starts."""
+    from nanoclaw.spawn import Bounds
 
-    # seconds that a command may run, unless the model asks for more (600 at most)
-    exec_seconds: Annotated[int, ABOVE_0] = 60
-    exec_memory_mb: int = 0  # MB of memory of one command; 0: half of the machine's
-
-    @property
-    def bounds(self) -> Bounds:
-        from nanoclaw.spawn import Bounds
-
-        half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-        memory = self.exec_memory_mb * 1_000_000 or half
-        return Bounds(PROCESSES, memory, FILE_MB * 1_000_000)
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return Bounds(PROCESSES, MEMORY_MB * 1_000_000 or half, FILE_MB * 1_000_000)
 
 
 class Shell(Plugin):
     name = "shell"
-    settings = ShellSettings
     hears: Mapping[str, Hears] = {
         "after_tool": Hears(tools=("process",)),
         "before_turn": Hears(origins=("process",)),
         "on_end": Hears(origins=("process",)),
     }
-    keys: ClassVar[Mapping[str, str]] = {name: f"limits.{name}" for name in ShellSettings._fields}
     migrations = (
         """
         CREATE TABLE shell_processes (
@@ -74,15 +65,15 @@ class Shell(Plugin):
         f"shell_processes.{name}" for name in ("channel", "chat", "conversation", "sender", "began", "path", "state")
     )
 
-    def __init__(self, host: Host, settings: ShellSettings) -> None:
-        self._host, self._settings = host, settings
-        self.public = Environment(host, settings)
+    def __init__(self, host: Host, settings: None) -> None:
+        self._host = host
+        self.public = Environment(host)
 
     @cached_property
     def _processes(self) -> Processes:
         from nanoclaw.plugins.shell.processes import Processes
 
-        return Processes(self._host, self._settings)
+        return Processes(self._host)
 
     def tools(self) -> Iterable[Tool]:
         run = tool(self._exec, examples=_EXAMPLES)._replace(audit=_effect)
@@ -116,7 +107,7 @@ class Shell(Plugin):
         from nanoclaw.outputs.outputs import Outputs
         from nanoclaw.spawn import run_process
 
-        seconds = min(max(1, timeout_seconds or self._settings.exec_seconds), LONGEST_SECONDS)
+        seconds = min(max(1, timeout_seconds or SECONDS), LONGEST_SECONDS)
         arguments, environment, keeper = await self.public.prepare(command, seconds, is_beyond=bool(beyond))
         outputs = Outputs(self._host.workspace)
         spool = outputs.spool()
@@ -126,7 +117,7 @@ class Shell(Plugin):
                 folder=self._host.workspace,
                 environment=environment,
                 timeout_seconds=seconds,
-                bounds=self._settings.bounds,
+                bounds=bounds(),
                 keeper=keeper,
                 spool=spool.write,
                 heard=LastLines(context.show).feed,
@@ -141,7 +132,7 @@ class Shell(Plugin):
         failed = ended.why != "exited" or ended.status != 0 or is_missed
         about = {"failure": output if failed else None, "may_ask": context.profile == "person"}
         sandbox = self.public.about_sandbox(is_beyond=bool(beyond), command=command, **about)
-        outcome = _outcome(ended, seconds, self._settings, "; ".join(filter(None, (sandbox, ended.remark))))
+        outcome = _outcome(ended, seconds, "; ".join(filter(None, (sandbox, ended.remark))))
         text = "\n".join(filter(None, (_shortened(ended, outputs, kept, self._host.redact), outcome)))
         return ToolOutput(text, is_error=bool(failed))
 
@@ -230,12 +221,12 @@ class Environment:
     """The environment and the limits of commands, for whoever runs some beside the model's: what the plugin makes
     public."""
 
-    def __init__(self, host: Host, settings: ShellSettings) -> None:
-        self._host, self._settings = host, settings
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
     @property
     def bounds(self) -> Bounds:
-        return self._settings.bounds
+        return bounds()
 
     async def prepare(
         self, command: str, seconds: int = 0, environment: Mapping[str, str] | None = None, *, is_beyond: bool = False
@@ -299,14 +290,14 @@ _QUIET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROM
 """Keeps programs from drawing, paging or asking: nobody sits there."""
 
 
-def _outcome(ended: Exit, seconds: int, settings: ShellSettings, sandbox: str) -> str:
+def _outcome(ended: Exit, seconds: int, sandbox: str) -> str:
     about = f" ({sandbox})" if sandbox else ""
     if ended.why == "timeout":
         return f"[stopped after {seconds} s: the command was still running. Above is its output so far.{about}]"
     if ended.why == "flood":
         return f"[stopped: more than {ended.dropped:,} bytes of output. Write it to a file, or filter it.{about}]"
     left = f"; {ended.left_behind} background process(es) were ended with it" if ended.left_behind else ""
-    told = f"{end_in_words(ended, settings)}{left if ended.why == 'exited' else ''}"
+    told = f"{end_in_words(ended, bounds())}{left if ended.why == 'exited' else ''}"
     return f"[{'; '.join(filter(None, (told, sandbox)))}]"
 
 

@@ -21,10 +21,11 @@ from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.outputs.outputs import Outputs
 from nanoclaw.plugins.shell.output import GrowingOutput, end_in_words, shortened
+from nanoclaw.plugins.shell.plugin import bounds
 from nanoclaw.spawn import Process
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.shell.plugin import Environment, ShellSettings
+    from nanoclaw.plugins.shell.plugin import Environment
 
 ORIGIN = "process"
 """Of the messages that tell an end."""
@@ -80,8 +81,8 @@ class RunningProcess:
 class Processes:
     """All of them; `serves` is True while the program continues after an answer."""
 
-    def __init__(self, host: Host, settings: ShellSettings) -> None:
-        self._host, self._settings = host, settings
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self.serves = self._is_closing = False
         self._running: dict[int, RunningProcess] = {}
         self._ended: deque[RunningProcess] = deque(maxlen=MOST)
@@ -109,7 +110,7 @@ class Processes:
                     arguments,
                     folder=self._host.workspace,
                     environment=environment,
-                    bounds=self._settings.bounds,
+                    bounds=bounds(),
                     keeper=keeper,
                     heard=output.feed,
                     is_interactive=True,
@@ -230,7 +231,7 @@ class Processes:
         finally:
             one.output.close()
         was_stopped = ended.why == "stopped"
-        outcome = f"was ended {one.stopped_by}".strip() if was_stopped else end_in_words(ended, self._settings)
+        outcome = f"was ended {one.stopped_by}".strip() if was_stopped else end_in_words(ended, bounds())
         outcome = "; ".join(filter(None, (outcome, ended.remark)))
         one.losses = await self._losses(one.row, asks=bool(one.claims) or not was_stopped)
         while True:

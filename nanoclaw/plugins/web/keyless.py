@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,13 +20,18 @@ _LEXICA = ("wikipedia.org", "grokipedia.com")
 """Sites that ddgs asks besides engines: their silence says nothing about the net."""
 
 
-async def results(query: WebQuery, region: str, environment: Mapping[str, str]) -> list[WebResult]:
+async def results(query: WebQuery, environment: Mapping[str, str]) -> list[WebResult]:
     """Raises SearchError."""
     from nanoclaw.plugins.web.search import SearchError
     from nanoclaw.spawn import run_process
 
-    span = query.span
-    request = {"query": query.words, "count": query.most, "region": region, "span": span[0] if span else None}
+    span, region = query.span, _region(environment)
+    request = {
+        "query": query.words,
+        "count": query.most,
+        "region": region,
+        "span": span[0] if span else None,
+    }
     child = Path(__file__).with_name("keyless_child.py")
     try:
         ended = await run_process(
@@ -42,6 +48,12 @@ async def results(query: WebQuery, region: str, environment: Mapping[str, str]) 
     if ended.why == "timeout":
         raise SearchError(f"ddgs gave no answer within {SECONDS:.0f} s. Try again later.")
     return _read(ended.head + ended.tail)
+
+
+def _region(environment: Mapping[str, str]) -> str:
+    """Country and language, such as de-de, by the language of the system."""
+    found = re.match("([a-z]{2})_([A-Z]{2})", environment.get("LC_ALL") or environment.get("LANG") or "")
+    return f"{found[2]}-{found[1]}".lower() if found else "us-en"
 
 
 def _read(output: bytes) -> list[WebResult]:

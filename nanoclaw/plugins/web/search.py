@@ -86,7 +86,7 @@ class WebSearch:
     def lacks(self) -> str:
         """The thing without which the engine cannot be asked, in a sentence; '' if it can."""
         if self.engine in _KEYS and not self._key:
-            return f"{self.engine} needs a key: {_KEYS[self.engine]}=… in secrets.env, or [web] key in config.toml."
+            return f"{self.engine} needs a key: {_KEYS[self.engine]}=… in secrets.env."
         if self.engine == "ddgs" and find_spec("ddgs") is None:
             from nanoclaw.installation import install_command
 
@@ -96,7 +96,7 @@ class WebSearch:
 
     @property
     def _key(self) -> str:
-        return self._settings.key or self._environment.get(_KEYS.get(self.engine, ""), "")
+        return self._environment.get(_KEYS.get(self.engine, ""), "")
 
     async def results(self, query: WebQuery) -> list[WebResult]:
         """Raises SearchError."""
@@ -120,7 +120,7 @@ class WebSearch:
                 return await self._searxng(query)
         from nanoclaw.plugins.web.keyless import results
 
-        return await results(query, self._settings.region, self._environment)
+        return await results(query, self._environment)
 
     async def _brave(self, query: WebQuery) -> list[WebResult]:
         """https://api-dashboard.search.brave.com/app/documentation/web-search"""
@@ -183,7 +183,7 @@ class WebSearch:
         if self.engine == "searxng" and status == "403":
             why = "it gives no JSON: add json to search.formats in its settings.yml"
         elif status in ("401", "403", "422") and self.engine in _KEYS:
-            why = f"it refuses the key: check {_KEYS[self.engine]} or [web] key"
+            why = f"it refuses the key: check {_KEYS[self.engine]}"
         elif status == "429":
             why = f"too many requests: {f'it asks to wait ({wait[:40]})' if wait else 'wait some minutes'}"
         elif status in ("402", "432", "433"):

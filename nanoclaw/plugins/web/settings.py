@@ -10,11 +10,9 @@ from nanoclaw.core.errors import ConfigError
 class WebSettings(NamedTuple):
     """Web search."""
 
-    # search engine; "ddgs" needs no key, "searxng" is a server of your own
+    # "ddgs" needs no key, brave and tavily BRAVE_API_KEY or TAVILY_API_KEY; "searxng" is a server of your own
     search: Literal["ddgs", "brave", "tavily", "searxng"] = "ddgs"
-    key: str = ""  # key of brave or tavily; in secrets.env it is BRAVE_API_KEY or TAVILY_API_KEY
     searxng: str = ""  # address of your SearXNG server, which may be private
-    region: str = "us-en"  # country and language of ddgs, such as "de-de"
 
     def check(self) -> None:
         if self.search == "searxng" and not self.searxng:
@@ -24,6 +22,3 @@ class WebSettings(NamedTuple):
         if self.searxng and not self.searxng.startswith(("http://", "https://")):
             how = 'must be an address such as "http://nas.lan:8888"'
             raise ConfigError(f"web.searxng {how}, not {self.searxng[:100]!r}.")
-        country, dash, language = self.region.partition("-")
-        if not (dash and country.isalpha() and language.isalpha()):
-            raise ConfigError(f'web.region must be country and language, such as "us-en", not {self.region[:40]!r}.')

@@ -18,6 +18,7 @@ from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.outside_text import inside, own_words
+from nanoclaw.plugins.access import gatekeeper
 from nanoclaw.plugins.access.accounts import shown
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from nanoclaw.start.build import BUILT_IN
@@ -26,7 +27,7 @@ from tests.program import MAIN, NOON, FakeChannel, Gate, HandClock, Program, res
 
 OWNER, GUEST, STRANGER = "1", "2", "4"
 GROUP = "-100"
-TELEGRAM = f'allow_from = ["{GUEST}"]\nallow_groups = ["{GROUP}"]\nper_hour = 0'
+TELEGRAM = f'allow_from = ["{GUEST}"]\nallow_groups = ["{GROUP}"]'
 
 
 def needs(*plugins: str) -> pytest.MarkDecorator:
@@ -236,11 +237,15 @@ async def test_open_to_all_makes_guests_of_strangers(tmp_path: Path) -> None:
         assert await chat.ask(STRANGER, "hello") == "hi"
         assert await chat.ask(STRANGER, "/panic") == "Only the owner can do that."
 
-    model = await story(tmp_path, play, "hi", rules='policy = "open"\nper_hour = 0')
+    model = await story(tmp_path, play, "hi", rules='policy = "open"')
     assert "guest" in model.requests[0].system.text
 
 
-async def test_a_guest_has_so_many_answers_an_hour_and_is_told_once_that_those_were_all(tmp_path: Path) -> None:
+async def test_a_guest_has_so_many_answers_an_hour_and_is_told_once_that_those_were_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gatekeeper, "PER_HOUR", 2)
+
     async def play(chat: Chat) -> None:
         assert [await chat.ask(GUEST, "hello") for _ in range(2)] == ["one", "two"]
         chat.clock.now += timedelta(minutes=20)
@@ -254,17 +259,7 @@ async def test_a_guest_has_so_many_answers_an_hour_and_is_told_once_that_those_w
         assert await chat.ask(GUEST, "and now?") == "six"
         assert chat.channel.fetched == [] and chat.channel.sent.empty()
 
-    await story(
-        tmp_path,
-        play,
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        rules=TELEGRAM.replace("per_hour = 0", "per_hour = 2"),
-    )
+    await story(tmp_path, play, "one", "two", "three", "four", "five", "six")
 
 
 # --- guests ----------------------------------------------------------------------------------------------------------
@@ -651,7 +646,7 @@ async def test_a_flood_of_groups_and_people_in_them_is_kept_within_bounds(tmp_pa
             tracemalloc.stop()
         assert sizes[2] - sizes[0] < 100_000
 
-    await story(tmp_path, play, rules=f"allow_groups = {json.dumps(sorted(allowed))}\nper_hour = 0")
+    await story(tmp_path, play, rules=f"allow_groups = {json.dumps(sorted(allowed))}")
 
 
 async def test_groups_that_are_all_heard_need_no_mention(tmp_path: Path) -> None:
@@ -942,8 +937,6 @@ async def test_what_is_forged_under_the_owners_address_is_no_part_of_the_owners_
         await chat.answer()
         await chat.ask(OWNER, "go on")
 
-    _, forged, after = (
-        await story(tmp_path, play, "ok", "no idea", "on", rules='policy = "open"\nper_hour = 0')
-    ).requests
+    _, forged, after = (await story(tmp_path, play, "ok", "no idea", "on", rules='policy = "open"')).requests
     assert "SECRET" not in seen(forged)
     assert "what is my secret?" not in seen(after)

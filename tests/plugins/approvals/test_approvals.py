@@ -21,7 +21,7 @@ from nanoclaw.yes_no import yes_or_no
 from tests.program import MAIN, FakeChannel, HandClock, Program, results, running
 
 ANNA, GUEST = Address("telegram", "555"), Address("telegram", "777")
-RULES = '[channels.telegram]\nallow_from = ["777"]\nper_hour = 0\n'
+RULES = '[channels.telegram]\nallow_from = ["777"]\n'
 TO_ANNA = call("message", {"text": "Hello.", "to": "telegram:555"})
 
 

@@ -76,7 +76,7 @@ class Both:
 async def program(root: Path, *steps: Any, clock: HandClock | None = None, **more: Any) -> Any:
     RAN.clear()
     own, chat = Numbering(), Numbering("telegram")
-    settings = '[channels.telegram]\nallow_from = ["777"]\nper_hour = 0\n'
+    settings = '[channels.telegram]\nallow_from = ["777"]\n'
     provider = ScriptedProvider(*steps)
     clock = clock or HandClock()
     async with running(

@@ -102,9 +102,7 @@ class Purse:
 
 @pytest.fixture
 def purse(tmp_path: Path) -> Callable[..., Purse]:
-    return lambda **limits: Purse(
-        tmp_path / "state.db", BudgetSettings(**{"heartbeat_share": 1.0, "guest_share": 1.0, **limits})
-    )
+    return lambda **limits: Purse(tmp_path / "state.db", BudgetSettings(**{"heartbeat_share": 1.0, **limits}))
 
 
 def test_the_dearest_model_that_may_answer_is_reserved_for(tmp_path: Path) -> None:
@@ -226,7 +224,7 @@ def test_what_nobody_waits_for_has_a_share_only(purse: Callable[..., Purse], ori
 
 
 def test_guests_leave_money_for_the_owner(purse: Callable[..., Purse]) -> None:
-    mine = purse(day_usd=20, guest_share=0.15)
+    mine = purse(day_usd=6)
     mine.ask(1, "guest")
     mine.ask(1, "job")
     with pytest.raises(LimitReached, match=r"guests and groups have used \$1.00 of the \$3.00"):
@@ -345,7 +343,7 @@ async def test_the_line_at_80_percent_is_shown_with_the_next_request(tmp_path: P
 
 
 async def test_what_a_guest_asks_is_counted_as_a_guests_over_a_restart(tmp_path: Path) -> None:
-    settings = "[limits]\nday_usd = 20\nguest_share = 0.5\n"
+    settings = "[limits]\nday_usd = 20\n"
     for reply in ("one", NOT_NOW):
         model = ScriptedProvider(Say("one", usage=Usage(9_000, 500)), model=MODEL)
         chat, guests = FakeChannel("chat"), everybody_is("guest")
@@ -379,7 +377,7 @@ async def test_a_stopped_request_is_paid_and_holds_nothing_back(tmp_path: Path) 
         assert "Today: $0 spent" not in await here.ask("/budget")
 
 
-@pytest.mark.parametrize("line", ["day_usd = -1", "month_usd = nan", "heartbeat_share = 20", "guest_share = -1"])
+@pytest.mark.parametrize("line", ["day_usd = -1", "month_usd = nan", "heartbeat_share = 20"])
 async def test_an_amount_that_is_none_stops_the_start(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match=line.partition(" ")[0]):
         async with running(tmp_path, ScriptedProvider(), settings=f"[limits]\n{line}\n"):

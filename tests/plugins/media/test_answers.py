@@ -23,7 +23,6 @@ from tests.program import FakeChannel, Program, everybody_is, running
 TEXTS = examples(__file__, "answers.jsonl")
 
 MINE = ("media", "silence")
-ONE_MB = "[media]\nmegabytes = 1\n"
 
 
 def notices(home: Program) -> list[str]:
@@ -44,7 +43,7 @@ def rows(home: Program) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("silence", ["NO_REPLY", "**no_reply**", "HEARTBEAT_OK.", "```\nNO_REPLY\n```"])
 async def test_a_turn_may_end_with_nothing_to_say(tmp_path: Path, silence: str) -> None:
-    async with running(tmp_path, ScriptedProvider(silence, "Here I am."), plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, ScriptedProvider(silence, "Here I am."), plugins=MINE) as home:
         await home.say("thanks")
         await home.app.conversations.idle()
         assert home.channel.ended == [TurnEnded("", "answered", home.channel.ended[0].usage)]
@@ -56,15 +55,13 @@ async def test_a_turn_may_end_with_nothing_to_say(tmp_path: Path, silence: str) 
 
 
 async def test_a_token_beside_words_is_taken_off_and_the_words_stay(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedProvider("Well done. NO_REPLY"), plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, ScriptedProvider("Well done. NO_REPLY"), plugins=MINE) as home:
         assert await home.ask("look") == "Well done."
 
 
 async def test_a_line_that_names_a_file_becomes_the_file(tmp_path: Path) -> None:
     answer = "Here they are.\n\nMEDIA:./chart.png\nMEDIA: `./b/a b.pdf`\n\nAnything else?"
-    async with running(
-        tmp_path, ScriptedProvider(answer, "`MEDIA:./chart.png`"), plugins=MINE, settings=ONE_MB
-    ) as home:
+    async with running(tmp_path, ScriptedProvider(answer, "`MEDIA:./chart.png`"), plugins=MINE) as home:
         first, second = put(home, "chart.png"), put(home, "b/a b.pdf")
         await home.say("charts")
         assert str(first) in await home.answer()
@@ -88,7 +85,7 @@ async def test_where_no_notices_are_shown_it_is_said_below_the_answer_why_a_file
 @pytest.mark.parametrize("path", TEXTS["a file that may not leave is not attached and its line stays"])
 async def test_a_file_that_may_not_leave_is_not_attached_and_its_line_stays(tmp_path: Path, path: str) -> None:
     answer = f"Here:\nMEDIA:{path}"
-    async with running(tmp_path, ScriptedProvider(answer), plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, ScriptedProvider(answer), plugins=MINE) as home:
         (tmp_path / "secret.txt").write_text("secret")
         (tmp_path / "config.toml").write_text("[model]")
         (home.workspace / "linked.toml").hardlink_to(tmp_path / "config.toml")

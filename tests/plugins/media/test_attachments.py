@@ -36,8 +36,6 @@ def asked(provider: ScriptedProvider) -> tuple[str, UserMessage]:
 MINE = ("media", "silence")
 """The plugins of these tests."""
 
-ONE_MB = "[media]\nmegabytes = 1\n"
-
 
 class Hearing(ScriptedProvider):
     """A model that writes down voice notes."""
@@ -72,7 +70,7 @@ def kept(home: Program) -> list[Path]:
 
 async def test_a_photo_is_kept_and_shown_to_the_model(tmp_path: Path) -> None:
     provider = ScriptedProvider("red")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         home.channel.held["r1"] = picture("JPEG")
         assert await home.ask("what is it?", files=(held("r1"),)) == "red"
         metadata, content = asked(provider)
@@ -89,7 +87,7 @@ async def test_the_content_decides_what_is_a_picture(tmp_path: Path) -> None:
     """A picture that came as a file is seen; of a text that calls itself a picture there is a remark."""
 
     provider = ScriptedProvider("seen", "not seen")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         home.channel.held |= {"r1": picture(), "r2": b"just words"}
         await home.ask("look", files=(held("r1", "scan.bin", "application/octet-stream"),))
         assert len(asked(provider)[1].images) == 1
@@ -112,7 +110,7 @@ async def test_a_picture_alone_that_the_model_cannot_see_is_no_empty_message(
     tmp_path: Path, content: bytes | Exception, said: str, told: str, naps: list[float]
 ) -> None:
     provider = ScriptedProvider("I can read it as text.")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         home.channel.held["r1"] = content
         await home.ask("", files=(held("r1", "logo.svg", "image/svg+xml"),))
         metadata, message = asked(provider)
@@ -124,7 +122,7 @@ async def test_a_picture_alone_that_the_model_cannot_see_is_no_empty_message(
 
 async def test_the_place_of_any_other_file_is_told(tmp_path: Path) -> None:
     provider = ScriptedProvider("ok")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         home.channel.held["r1"] = b"The rent is 700 euros."
         await home.ask("how much?", files=(held("r1", "../../lease.txt", "text/plain"),))
         (path,) = kept(home)
@@ -148,7 +146,7 @@ async def test_a_file_that_cannot_be_had_costs_a_remark_and_not_the_answer(
     tmp_path: Path, file: Attachment, content: bytes | Exception, told: str
 ) -> None:
     provider = ScriptedProvider("The text was enough.")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         home.channel.held["r1"] = content
         assert await home.ask("hello", files=(file,)) == "The text was enough."
         metadata, said = asked(provider)
@@ -207,7 +205,7 @@ async def test_where_no_notices_are_shown_the_person_is_written_what_was_not_tak
     """All of a message in one."""
     provider, chat = ScriptedProvider("The text was enough."), FakeChannel("chat")
     plugins = (*MINE, everybody_is("owner"))
-    async with running(tmp_path, provider, channel=chat, plugins=plugins, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, channel=chat, plugins=plugins) as home:
         chat.held |= {"r1": b"", "r2": Undeliverable("it is gone.")}
         large = held("r3", "film.mp4", "video/mp4", size=3_000_000_000)
         await home.say("hello", files=(held("r1", "a.txt", "text/plain"), held("r2"), large))
@@ -243,7 +241,7 @@ async def test_the_files_of_an_album_are_fetched_side_by_side_and_stay_in_order(
 
 async def test_too_many_files_are_left_with_the_platform(tmp_path: Path) -> None:
     provider = ScriptedProvider("ok")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         home.channel.held |= {f"r{number}": b"x" for number in range(25)}
         await home.ask("all", files=tuple(held(f"r{number}", "a.bin", "audio/x") for number in range(25)))
         assert len(kept(home)) == 20
@@ -252,7 +250,7 @@ async def test_too_many_files_are_left_with_the_platform(tmp_path: Path) -> None
 
 async def test_stop_ends_a_download(tmp_path: Path) -> None:
     provider = ScriptedProvider("never")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         await home.say("look at this", files=(held("never"),))
         await home.channel.fetching.wait()
         assert await home.ask("/stop") == "Stopped."
@@ -376,7 +374,7 @@ async def test_a_quoted_message_is_told_to_the_model(tmp_path: Path) -> None:
     """Bounded, on one line, and with our own tag made harmless; as the platform tells it, or as we have sent it."""
 
     provider = ScriptedProvider("First answer.", "second", "third")
-    async with running(tmp_path, provider, plugins=MINE, settings=ONE_MB) as home:
+    async with running(tmp_path, provider, plugins=MINE) as home:
         await home.ask("hello")
         await home.say("yes", quoted="id-1")
         assert await home.answer() == "second"
@@ -418,7 +416,7 @@ async def test_guests_cannot_fill_the_disk(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_what_is_kept_is_told_by_status(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider("ok"), plugins=MINE) as home:
-        home.channel.held["r1"] = b"x" * 1_500_000
+        home.channel.held["r1"] = b"x" * 900_000
         await home.ask("keep it", files=(held("r1", "a.bin", "audio/x"),))
         texts = [finding.text for name, finding in await home.app.findings() if name == "media"]
-        assert texts == ["1 file that came with messages, 1.5 MB (media/ in the workspace)"]
+        assert texts == ["1 file that came with messages, 0.9 MB (media/ in the workspace)"]

@@ -33,8 +33,10 @@ _CHATS = count()
 class Model(ScriptedProvider):
     """Answers by script; its vectors are made over HTTP, as the configured ones are."""
 
+    base = ""
+
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
-        made = embeddings_for(model, {})
+        made = embeddings_for(model._replace(api_base=self.base, api_key="k-1234567"), {})
         try:
             return await made(texts, is_query, seconds)
         finally:
@@ -57,7 +59,8 @@ def server(one_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> Embe
 
 
 def settings(server: EmbeddingServer, name: str = "openai/small") -> str:
-    return f'[memory]\nembeddings = "{name}"\nembeddings_api_base = "{server.base}"\nembeddings_api_key = "k-1234567"\n'
+    Model.base = server.base
+    return f'[memory]\nembeddings = "{name}"\n'
 
 
 def write(here: Program | Path, name: str, text: str) -> None:
@@ -202,7 +205,7 @@ async def test_a_search_finds_by_them_too(tmp_path: Path, server: EmbeddingServe
     ("answer", "why"),
     [
         ((503, {"error": {"message": "down"}}), "failed (503)"),
-        ((401, {"error": {"message": "Incorrect API key provided: k-1234567"}}), "memory.embeddings_api_key"),
+        ((401, {"error": {"message": "Incorrect API key provided: k-1234567"}}), "refused the key"),
         ((404, {"error": {"message": "no such model"}}), "memory.embeddings"),
         ((200, b"<html>"), "no list of vectors"),
         ((200, {"data": [{"embedding": []}]}), "differ in length"),
@@ -369,7 +372,7 @@ def index(root: Path, sql: str) -> list[tuple[Any, ...]]:
 
 async def test_a_process_that_is_killed_leaves_what_was_made(tmp_path: Path, server: EmbeddingServer) -> None:
     home = Home(tmp_path / "home")
-    home.configure("http://127.0.0.1:9/v1", more=settings(server))
+    home.configure(server.base, more=settings(server))
     write(home.root, NOTES, "".join(f"- line number {number}\n" for number in range(80)))
     child = home.start("gateway")
     killed = threading.Event()
@@ -397,5 +400,6 @@ async def test_the_search_of_the_shell_finds_by_meaning_too(tmp_path: Path, serv
     write(home.root, NOTES, "- The garage fixed the car\n- Ben likes tea\n")
     async with running(home.root, Model(), settings=settings(server), plugins=["memory"], wakes=True) as here:
         await until(here, "2 of 2")
+    home.configure(server.base, more=settings(server))
     found = await asyncio.to_thread(home.run, "memory", "search", "--limit", "1", "--json", QUESTION)
     assert [hit["text"] for hit in json.loads(found.out)["hits"]] == ["The garage fixed the car"]

@@ -19,7 +19,7 @@ from nanoclaw.start.opening import open_store
 from tests.program import MAIN, FakeChannel, HandClock, Program, assert_legal, results, running
 
 ANNA, GUEST = Address("telegram", "555"), Address("telegram", "777")
-RULES = '[channels.telegram]\nallow_from = ["777"]\nper_hour = 0\n'
+RULES = '[channels.telegram]\nallow_from = ["777"]\n'
 OPEN = f'{RULES}send_to = ["555"]\n'
 
 

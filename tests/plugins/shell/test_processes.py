@@ -243,7 +243,7 @@ async def test_much_output_keeps_its_beginning_and_its_end_and_a_limit_ends_it_i
     ("limit", "command", "said"),
     [
         ("PROCESSES = 3", "for n in 1 2 3 4; do sleep 60 & done; wait", "more than 3 processes at once"),
-        ("exec_memory_mb = 50", "head -c 90000000 /dev/zero | tail | sleep 60", "used more than 50 MB of memory"),
+        ("MEMORY_MB = 50", "head -c 90000000 /dev/zero | tail | sleep 60", "used more than 50 MB of memory"),
         ("FILE_MB = 1", "exec yes >much", "killed by SIGXFSZ: a file grew to 1 MB"),
         ("FILE_MB = 1", "yes > much; exit $?", "exit status 153: a file grew to 1 MB"),
     ],
@@ -253,11 +253,9 @@ async def test_a_limit_that_ends_a_command_is_said(
     tmp_path: Path, limit: str, command: str, said: str, background: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, _, value = limit.partition(" = ")
-    settings = f"[limits]\n{limit}\n" if name.islower() else ""
-    if not settings:
-        monkeypatch.setattr(f"nanoclaw.plugins.shell.plugin.{name}", int(value))
+    monkeypatch.setattr(f"nanoclaw.plugins.shell.plugin.{name}", int(value))
     model = ScriptedProvider(call("exec", {"command": command, "background": background}), "Hm.", "Oh.")
-    async with running(tmp_path, model, settings=settings, wakes=True) as program:
+    async with running(tmp_path, model, wakes=True) as program:
         await program.ask("Go")
         told = await program.answer() if background else results(program.history)[0].text
         assert said in told

@@ -35,9 +35,11 @@ ENGINES = (
     *("en.wikipedia.org", "grokipedia.com", "www.bing.com", "www.google.com", "yandex.com"),
 )
 
+KEYS = dict.fromkeys(search._KEYS.values(), "a-key-of-mine")
+
 
 async def searched(
-    root: Path, settings: str, environment: dict[str, str] | None = None, url: str = "", **asked: Any
+    root: Path, settings: str, environment: dict[str, str] = KEYS, url: str = "", **asked: Any
 ) -> ToolResult:
     model = ScriptedProvider(call("web_search", {"query": "frob release", **asked}), "Done.")
     places = {"BRAVE": url or search.BRAVE, "TAVILY": url or search.TAVILY}
@@ -45,9 +47,7 @@ async def searched(
         return await _searched(root, model, settings, environment)
 
 
-async def _searched(
-    root: Path, model: ScriptedProvider, settings: str, environment: dict[str, str] | None
-) -> ToolResult:
+async def _searched(root: Path, model: ScriptedProvider, settings: str, environment: dict[str, str]) -> ToolResult:
     async with running(root, model, settings=f"[web]\n{settings}\n", environment=environment) as program:
         await program.ask("Search for it")
         return results(program.history)[-1]
@@ -76,15 +76,15 @@ async def test_brave_gives_numbered_results_with_title_address_date_and_snippet(
         assert "x-subscription-token: key-of-the-person" in served.asked[0].lower()
 
 
-async def test_tavily_is_asked_with_the_key_of_the_settings(tmp_path: Path) -> None:
+async def test_tavily_is_asked_with_the_key_of_the_environment(tmp_path: Path) -> None:
     said = {"results": [{"title": "T", "url": "https://t.example/", "content": "words", "score": 0.9}]}
     async with site({"/search": answer(said)}) as served:
-        settings = 'search = "tavily"\nkey = "tvly-secret"'
+        settings = 'search = "tavily"'
         found = await searched(tmp_path, settings, url=served.url, since="week")
         assert "1. T\n   https://t.example/\n   words" in found.text
-        assert "authorization: Bearer tvly-secret" in served.asked[0]
+        assert "authorization: Bearer a-key-of-mine" in served.asked[0]
         assert json.loads(served.bodies[0]) == {"query": "frob release", "max_results": 8, "start_date": "2026-02-27"}
-        assert "tvly-secret" not in found.text
+        assert "a-key-of-mine" not in found.text
 
 
 async def test_a_searxng_of_ones_own_may_be_private(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_searxng_of_ones_own_may_be_private(tmp_path: Path) -> None:
         assert parameters(served) == {"q": "frob release", "format": "json", "time_range": "month"}
 
 
-KEYED = 'search = "brave"\nkey = "a-key-of-mine"'
+KEYED = 'search = "brave"'
 TAVILY = KEYED.replace("brave", "tavily")
 SEARXNG = 'search = "searxng"\nsearxng = "{url}"'
 INVALID = {"type": "ErrorResponse", "error": {"code": "SUBSCRIPTION_TOKEN_INVALID", "status": 422}}
@@ -107,7 +107,7 @@ QUOTA = {"detail": {"error": "This request exceeds your plan's set usage limit."
         (KEYED, answer({"web": {"results": []}}), "No result for 'frob release'. brave answered"),
         (KEYED, answer({"query": {}}), "No result for"),
         (SEARXNG, answer({"results": [], "unresponsive_engines": []}), "No result for"),
-        (KEYED, answer(INVALID, "422 Unprocessable Entity"), "it refuses the key: check BRAVE_API_KEY or [web] key"),
+        (KEYED, answer(INVALID, "422 Unprocessable Entity"), "it refuses the key: check BRAVE_API_KEY"),
         (TAVILY, answer({"detail": {"error": "Unauthorized"}}, "401 Unauthorized"), "check TAVILY_API_KEY"),
         (TAVILY, answer(QUOTA, "432 Plan Limit"), "the quota of the key is used up"),
         (KEYED, answer({}, "429 Too Many Requests", "Retry-After: 7\r\n"), "too many requests: it asks to wait (7)"),
@@ -139,13 +139,13 @@ async def test_an_engine_that_is_down_is_said_to_be(tmp_path: Path) -> None:
 
 
 async def test_a_key_that_is_missing_is_said_with_its_place(tmp_path: Path) -> None:
-    found = await searched(tmp_path, 'search = "brave"')
-    assert "brave needs a key: BRAVE_API_KEY=… in secrets.env, or [web] key in config.toml" in found.text
+    found = await searched(tmp_path, 'search = "brave"', {})
+    assert "brave needs a key: BRAVE_API_KEY=… in secrets.env" in found.text
 
 
 @pytest.mark.parametrize(("asked", "told"), SAID["what cannot be searched is said"])
 async def test_what_cannot_be_searched_is_said(tmp_path: Path, asked: dict[str, str], told: str) -> None:
-    assert told in (await searched(tmp_path, 'search = "brave"\nkey = "k"', None, **asked)).text
+    assert told in (await searched(tmp_path, 'search = "brave"', KEYS, **asked)).text
 
 
 @pytest.mark.parametrize(("settings", "told"), SAID["settings that cannot be meant stop the start"])
