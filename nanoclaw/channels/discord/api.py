@@ -13,6 +13,7 @@ from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi, WebR
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.escapes import one_line, plain
 
+BASE = "https://discord.com/api/v10"
 UNKNOWN_TOKEN = (
     "Discord does not know this token. Get one at https://discord.com/developers/applications (your application, Bot, "
     "Reset Token) and set it as NANOCLAW_DISCORD_TOKEN, or as a line of secrets.env."
@@ -30,9 +31,6 @@ class DiscordRefusal(Undeliverable):
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
-
-
-BASE = "https://discord.com/api/v10"
 
 
 class DiscordApi:

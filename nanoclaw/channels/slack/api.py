@@ -13,6 +13,7 @@ from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.escapes import one_line
 
+BASE = "https://slack.com/api"
 UNKNOWN_TOKEN = (
     "Slack does not know this token. Find both at https://api.slack.com/apps (your app, Install App and Basic "
     "Information), and set them as NANOCLAW_SLACK_TOKEN and NANOCLAW_SLACK_APP_TOKEN, or as lines of secrets.env."
@@ -36,9 +37,6 @@ class SlackRefusal(Undeliverable):
     def __init__(self, text: str, error: str) -> None:
         super().__init__(text)
         self.error = error
-
-
-BASE = "https://slack.com/api"
 
 
 class SlackApi:

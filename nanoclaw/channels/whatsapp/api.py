@@ -13,6 +13,7 @@ from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.escapes import one_line, plain
 
+BASE = "https://graph.facebook.com/v22.0"
 UNKNOWN_TOKEN = (
     "WhatsApp does not take this token. Make one at https://developers.facebook.com/apps (a System User's does not "
     "expire) and set it as NANOCLAW_WHATSAPP_TOKEN, or as a line of secrets.env."
@@ -21,9 +22,6 @@ TOO_LATE = "WhatsApp takes messages only within 24 hours after the person's last
 WAIT_SECONDS = 10.0
 _TOO_LATE, _TOO_MANY, _TROUBLE = 131047, (4, 80007, 130429, 131048, 131056), (1, 2, 131000, 131016)
 _HOSTS = ("fbsbx.com", "facebook.com", "whatsapp.net")
-
-
-BASE = "https://graph.facebook.com/v22.0"
 
 
 class WhatsappApi:

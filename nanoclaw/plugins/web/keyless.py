@@ -25,7 +25,8 @@ async def results(query: WebQuery, environment: Mapping[str, str]) -> list[WebRe
     from nanoclaw.plugins.web.search import SearchError
     from nanoclaw.spawn import run_process
 
-    span, region = query.span, _region(environment)
+    span, place = query.span, re.match("([a-z]{2})_([A-Z]{2})", environment.get("LANG", ""))
+    region = f"{place[2]}-{place[1]}".lower() if place else "us-en"
     request = {
         "query": query.words,
         "count": query.most,
@@ -48,12 +49,6 @@ async def results(query: WebQuery, environment: Mapping[str, str]) -> list[WebRe
     if ended.why == "timeout":
         raise SearchError(f"ddgs gave no answer within {SECONDS:.0f} s. Try again later.")
     return _read(ended.head + ended.tail)
-
-
-def _region(environment: Mapping[str, str]) -> str:
-    """Country and language, such as de-de, by the language of the system."""
-    found = re.match("([a-z]{2})_([A-Z]{2})", environment.get("LC_ALL") or environment.get("LANG") or "")
-    return f"{found[2]}-{found[1]}".lower() if found else "us-en"
 
 
 def _read(output: bytes) -> list[WebResult]:
