@@ -27,12 +27,7 @@ async def results(query: WebQuery, environment: Mapping[str, str]) -> list[WebRe
 
     span, place = query.span, re.match("([a-z]{2})_([A-Z]{2})", environment.get("LANG", ""))
     region = f"{place[2]}-{place[1]}".lower() if place else "us-en"
-    request = {
-        "query": query.words,
-        "count": query.most,
-        "region": region,
-        "span": span[0] if span else None,
-    }
+    request = {"query": query.words, "count": query.most, "region": region, "span": span[0] if span else None}
     child = Path(__file__).with_name("keyless_child.py")
     try:
         ended = await run_process(
