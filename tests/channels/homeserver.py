@@ -55,11 +55,11 @@ class Homeserver:
         return web.json_response(await self._said(request.path))
 
     async def _said(self, path: str) -> dict[str, Any]:
-        number = len(self.paths("/sync"))
         match path.rsplit("/", 1)[-1]:
             case "login":
                 return {"user_id": BOT, "device_id": "DEV", "access_token": TOKEN}
             case "sync":
+                number = len(self.paths("/sync"))
                 async with self.changed:
                     await self.changed.wait_for(lambda: self.news)
                 return {"next_batch": f"s{number}", **self.news.pop(0)}

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from functools import cache
 from itertools import count
 
 from tests.channels.contract import SECONDS, Contract, Shown
@@ -71,8 +72,7 @@ class OnEmail:
         raise NotImplementedError
 
     def shown(self, who: str) -> list[Shown]:
-        sent = [data for address, data in self.server.sent if address == self.id_of(who)]
-        return [_shown(message_from_bytes(data, policy=policy.default)) for data in sent]
+        return [_shown(data) for address, data in self.server.sent if address == self.id_of(who)]
 
     async def changed(self) -> None:
         self.came.clear()
@@ -92,7 +92,9 @@ class OnEmail:
         self.server.come_back()
 
 
-def _shown(mail: EmailMessage) -> Shown:
+@cache
+def _shown(data: bytes) -> Shown:
+    mail = message_from_bytes(data, policy=policy.default)
     body = mail.get_body(("plain",))
     assert body
     files = tuple(bytes(one.get_content(), "utf-8") for one in mail.iter_attachments())

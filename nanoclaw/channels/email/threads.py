@@ -95,8 +95,9 @@ class Threads:
         """Raises WorkspaceError and OSError."""
         self.remember(chat, conversation)
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        drafts.write_atomically(self._file(chat), json.dumps(asdict(conversation)), 0o600)
-        files = [file for file in self._folder.iterdir() if not drafts.is_draft(file.name)]
+        file, known = self._file(chat), self._file(chat).exists()
+        drafts.write_atomically(file, json.dumps(asdict(conversation)), 0o600)
+        files = [] if known else [file for file in self._folder.iterdir() if not drafts.is_draft(file.name)]
         if len(files) > _KEPT:
             min(files, key=lambda file: file.stat().st_mtime).unlink(missing_ok=True)
 
