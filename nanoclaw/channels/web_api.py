@@ -18,9 +18,18 @@ CALL_SECONDS = 10.0
 UPLOAD_SECONDS = 600.0
 CONNECT_SECONDS = 4.0
 """A platform that takes no connection for so long is out of reach; a longer wait would find it back later."""
+TOKEN_SECONDS = 60.0
+"""Between two tries with a secret that was refused."""
 
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, ExceptionGroup)
 """Errors of a connection, also of an impossible address or proxy; anyio makes a group of one of a port."""
+
+
+class UnknownToken(Unreachable):
+    """The platform takes no such secret: whatever waits for it is kept until there is another."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, TOKEN_SECONDS)
 
 
 class WebReply(NamedTuple):
@@ -165,7 +174,7 @@ def host_of(url: str) -> str:
 def reason_of(error: BaseException, secret: str) -> str:
     if "WRONG_VERSION_NUMBER" in str(error):
         return "what is there speaks no TLS: its address begins with http:"
-    said = one_line(str(error), 200)
+    said = one_line(str(error), 200).rstrip(".")
     return (said.replace(secret, "…") if secret else said) or type(error).__name__
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from nanoclaw.channels.web_api import CONNECT_SECONDS, WebReply, host_of, reason_of
+from nanoclaw.channels.web_api import CONNECT_SECONDS, UnknownToken, WebReply, host_of, reason_of
 from nanoclaw.core.errors import ChannelUnavailable, Unreachable
 from nanoclaw.escapes import one_line
 from nanoclaw.net.loopback import leads_to_loopback
@@ -26,10 +26,6 @@ class Closed(ChannelUnavailable):
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
-
-
-class UnknownToken(ChannelUnavailable):
-    """The other side knows no such token: to try it again is of no use."""
 
 
 class WebSocket:

@@ -347,6 +347,24 @@ class Contract:
                 heard = Counter(said_in(request)[-1] for request in here.model.requests)
                 assert max(heard.values()) == 1
 
+    async def test_a_secret_that_is_wrong_for_hours_costs_no_message(self, tmp_path: Path) -> None:
+        async with self.service() as there:
+            if there.name in ("matrix", "xmpp"):
+                pytest.skip("a session is needed to send, which a wrong secret does not get")
+            async with scene(there, tmp_path):
+                pass
+            model, clock = ScriptedProvider(), HandClock()
+            async with running(tmp_path, model, settings=there.broken, gateway=True, clock=clock) as program:
+                delivery, hours = program.app.delivery, 0
+                Scene(there, program, model, clock).send("Kept for you.")
+                while hours < 6 and not delivery._lines[there.name].is_down:  # while it is no attempt counts
+                    await delivery.flush(there.name)
+                    clock.now, hours = clock.now + timedelta(hours=1), hours + 1
+            async with scene(there, tmp_path) as here:
+                here.clock.now = clock.now + timedelta(hours=1)
+                here.program.app.delivery.wake(there.name)
+                await here.sees(ANNA, "Kept for you.")
+
     async def test_a_wrong_secret_is_told_in_a_sentence_without_it(self, tmp_path: Path) -> None:
         async with self.service() as there:
             config = config_of(tmp_path, there.broken)

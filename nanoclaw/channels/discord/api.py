@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nanoclaw.beneath.paths import open_again
-from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi, WebReply
+from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, UnknownToken, WebApi, WebReply
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.escapes import one_line, plain
 
@@ -52,7 +52,7 @@ class DiscordApi:
         """The JSON of an answer, None where there is none. Raises DiscordRefusal if asking again cannot help,
         ChannelUnavailable where nobody knows, ChannelError for the rest, and OSError for a file that cannot be read."""
         if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
-            raise ChannelError(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         headers = {"authorization": f"Bot {self.token}", "user-agent": _AGENT}
         if file is None:
             return _result(await self._web.ask(method, path, seconds=seconds, headers=headers, json_body=body))
@@ -83,7 +83,7 @@ def _result(reply: WebReply) -> Any:
     given = said if isinstance(said, dict) else {}
     described = one_line(plain(str(given.get("message") or f"status {status}")), 300).rstrip(".")
     if status == 401:
-        raise ChannelError(UNKNOWN_TOKEN)
+        raise UnknownToken(UNKNOWN_TOKEN)
     if status == 429:
         wait = reply.seconds(given.get("retry_after"))
         raise ChannelError(f"Discord asks to wait before the next message: {described}.", wait or 1.0)

@@ -16,6 +16,7 @@ from nanoclaw.channels.discord.gateway import Gateway
 from nanoclaw.channels.discord.settings import DiscordSettings
 from nanoclaw.channels.fields import Fields, Malformed, string, table, tables
 from nanoclaw.channels.newest import Newest, mark_of, remember
+from nanoclaw.channels.web_api import UnknownToken
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled
@@ -91,7 +92,7 @@ class Discord(BotChannel):
         try:
             me = table(await self._api.call("GET", "/users/@me"))
         except DiscordRefusal:
-            raise ChannelError(UNKNOWN_TOKEN) from None
+            raise UnknownToken(UNKNOWN_TOKEN) from None
         if not string(me.get("id")).isdecimal():
             raise ChannelError("what answers is not Discord's API.")
         return me

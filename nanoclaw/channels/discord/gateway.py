@@ -9,6 +9,7 @@ from typing import Any
 
 from nanoclaw.channels.discord.api import UNKNOWN_TOKEN
 from nanoclaw.channels.fields import string, table
+from nanoclaw.channels.web_api import UnknownToken
 from nanoclaw.channels.web_socket import Closed, WebSocket, opened
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable
 
@@ -101,7 +102,7 @@ class Gateway:
     def _judge(self, closed: Closed) -> None:
         """Say whether the session goes on. Raises ChannelError where no connection is to be made at once."""
         if closed.code == _UNKNOWN_TOKEN:
-            raise ChannelError(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         if closed.code == _MAY_NOT and self.intents & MESSAGE_CONTENT:
             from nanoclaw.log import logger
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from nanoclaw.channels.fields import Fields, string, table
-from nanoclaw.channels.web_api import CALL_SECONDS, WebApi
+from nanoclaw.channels.web_api import CALL_SECONDS, UnknownToken, WebApi
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.escapes import one_line
 
@@ -15,8 +15,14 @@ QUIET_SECONDS = 60.0
 """Without a line for so long a connection is dead: signal-cli sends an empty one every 15 s."""
 
 WAIT_SECONDS = 60.0
-_NETWORK, _TOO_MANY = -3, (-5, -6)
-"""Codes of its errors: Signal cannot be reached; it asks to wait, or for a proof that a person is there."""
+_INVALID, _NETWORK, _TOO_MANY = -32602, -3, (-5, -6)
+"""Codes of its errors: wrong parameters, such as an account it has not; Signal cannot be reached; it asks to wait, or for a proof that a person is there."""
+
+
+UNKNOWN_ACCOUNT = (
+    "signal-cli does not know this account: register it, or correct channels.signal.account, which may also be set as "
+    "NANOCLAW_SIGNAL_ACCOUNT."
+)
 
 
 class SignalApi:
@@ -41,6 +47,8 @@ class SignalApi:
             return said["result"]
         error = table(said.get("error"))
         told = one_line(string(error.get("message")) or "no reason is given", 300).rstrip(".")
+        if error.get("code") == _INVALID and "account" in told:
+            raise UnknownToken(UNKNOWN_ACCOUNT)
         if error.get("code") in _TOO_MANY:
             raise ChannelError(f"Signal asks to wait: {told}.", WAIT_SECONDS)
         if error.get("code") == _NETWORK or not error:

@@ -12,9 +12,9 @@ from nanoclaw.channels.bot import Untried, file_to_send, log_skipped
 from nanoclaw.channels.fields import Malformed, string, table, tables
 from nanoclaw.channels.newest import Newest, remember
 from nanoclaw.channels.signal import events
-from nanoclaw.channels.signal.api import SignalApi
+from nanoclaw.channels.signal.api import UNKNOWN_ACCOUNT, SignalApi
 from nanoclaw.channels.signal.settings import SignalSettings
-from nanoclaw.channels.web_api import UPLOAD_SECONDS, too_large
+from nanoclaw.channels.web_api import UPLOAD_SECONDS, UnknownToken, too_large
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, TurnEnded, TurnPaused
@@ -70,11 +70,7 @@ class Signal(Untried):
             names = [string(one.get(key)) for key in ("number", "aci", "uuid")]
             if account in names:
                 return list(filter(None, (account, *names)))
-        raise ChannelError(
-            "signal-cli does not know this account: register it, or correct channels.signal.account, which may also be "
-            "set as NANOCLAW_SIGNAL_ACCOUNT.",
-            60,
-        )
+        raise UnknownToken(UNKNOWN_ACCOUNT)
 
     async def _take(self, envelope: Any, account: str, me: list[str], deliver: Deliver) -> None:
         """Deliver what an event says."""

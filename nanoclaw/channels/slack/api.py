@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from nanoclaw.channels.bot import file_to_send
 from nanoclaw.channels.fields import Fields, string, table
-from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi
+from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, UnknownToken, WebApi
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.escapes import one_line
 
@@ -51,7 +51,7 @@ class SlackApi:
         cannot help, ChannelUnavailable where nobody knows, ChannelError for the rest."""
         used = token or self._token
         if not used.isascii() or not used.isprintable() or " " in used:
-            raise ChannelError(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         given = {name: value for name, value in parameters.items() if value not in (None, "", [])}
         form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
         headers = {"authorization": f"Bearer {used}"}
@@ -63,7 +63,7 @@ class SlackApi:
             return said
         error = one_line(string(said.get("error")), 100) or f"status {reply.status}"
         if error in _UNKNOWN:
-            raise ChannelError(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         if reply.status >= 500 or not said or error in _TROUBLE:
             raise ChannelUnavailable(f"Slack has problems of its own: it answered {method} with {error}.")
         needed = string(said.get("needed"))

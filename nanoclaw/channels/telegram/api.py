@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from nanoclaw.beneath.paths import open_again
-from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi, WebReply
+from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, UnknownToken, WebApi, WebReply
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable
 from nanoclaw.escapes import one_line, plain
 
@@ -66,7 +66,7 @@ class Api:
 
     def _checked_token(self) -> str:
         if not re.fullmatch(r"[0-9]+:[A-Za-z0-9_-]+", self._token):
-            raise ChannelError(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         return self._token
 
 
@@ -84,7 +84,7 @@ def _result(method: str, reply: WebReply) -> Any:
 
 def _refused(method: str, code: int, described: str, parameters: dict[str, Any]) -> ChannelError:
     if code == 401 or (code == 404 and "method" not in described):
-        return ChannelError(UNKNOWN_TOKEN)
+        return UnknownToken(UNKNOWN_TOKEN)
     if code == 409:
         return Refusal(CONFLICT, code, described)
     if code == 429:

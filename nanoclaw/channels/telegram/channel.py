@@ -19,7 +19,7 @@ from nanoclaw.channels.telegram import updates
 from nanoclaw.channels.telegram.api import UNKNOWN_TOKEN, Api, Refusal
 from nanoclaw.channels.telegram.menu import CommandMenu
 from nanoclaw.channels.telegram.settings import TelegramSettings
-from nanoclaw.channels.web_api import too_large
+from nanoclaw.channels.web_api import UnknownToken, too_large
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TurnBegan
@@ -142,7 +142,7 @@ class Telegram(BotChannel):
         try:
             me = await self._api.call("getMe")
         except Refusal:
-            raise ChannelError(UNKNOWN_TOKEN) from None
+            raise UnknownToken(UNKNOWN_TOKEN) from None
         if not isinstance(me, dict) or not isinstance(me.get("id"), int):
             raise ChannelError("what answers is not Telegram's Bot API. Check channels.telegram.api_base.")
         return updates.Bot(me["id"], str(me.get("username", "")))

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from nanoclaw.channels.bot import file_to_send
 from nanoclaw.channels.fields import Fields, string, table
-from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, WebApi
+from nanoclaw.channels.web_api import CALL_SECONDS, UPLOAD_SECONDS, UnknownToken, WebApi
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable
 from nanoclaw.escapes import one_line, plain
 
@@ -35,7 +35,7 @@ class WhatsappApi:
         """The answer to a request below the API's address. Raises Undeliverable if asking again cannot help,
         ChannelUnavailable where nobody knows, ChannelError for the rest."""
         if not self._token.isascii() or not self._token.isprintable() or " " in self._token:
-            raise ChannelError(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         reply = await self._web.ask(method, path, seconds=seconds, headers=self._headers(), **more)
         said, error = table(reply.said), table(table(reply.said).get("error"))
         if reply.status == 200 and said:
@@ -43,7 +43,7 @@ class WhatsappApi:
         code, details = error.get("code"), string(table(error.get("error_data")).get("details"))
         told = one_line(plain(details or string(error.get("message")) or f"status {reply.status}"), 300).rstrip(".")
         if reply.status == 401 or code in (0, 190):
-            raise ChannelError(UNKNOWN_TOKEN)
+            raise UnknownToken(UNKNOWN_TOKEN)
         if reply.status == 429 or code in _TOO_MANY:
             raise ChannelError(f"WhatsApp asks to wait: {told}.", reply.seconds() or WAIT_SECONDS)
         if reply.status >= 500 or not error or code in _TROUBLE:

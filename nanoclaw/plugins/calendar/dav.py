@@ -128,7 +128,7 @@ class Dav:
         except httpx.TimeoutException:
             raise CalendarError(f"{host} did not answer within {SECONDS:.0f} s.") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
-            raise CalendarError(f"{host} cannot be reached: {error or type(error).__name__}.") from None
+            raise CalendarError(f"{host} cannot be reached: {str(error) or type(error).__name__}.") from None
         status = answer.status_code
         if status == 401:
             raise CalendarError(f"{host} refuses the login: look at user and password in [calendar] of config.toml.")

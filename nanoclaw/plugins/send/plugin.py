@@ -96,7 +96,7 @@ class Send(Plugin):
             files = await asyncio.to_thread(lambda: tuple(map(self._copied, options["file"])))
         outbound = Outbound(target, text, files, outside="nanoclaw send")
         row, is_new = await self._host.write(lambda tx: self._once(tx, outbound, ids))
-        goes = "it goes out now" if self._delivers else "it goes out when nanoclaw runs"
+        goes = "it goes out as soon as it can" if self._delivers else "it goes out when nanoclaw runs"
         told = f"On disk for {target}: {goes}." if is_new else f"A message with the id {given} is on disk already."
         if options["wait"]:
             told = await self._delivered(row, target)

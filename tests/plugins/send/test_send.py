@@ -66,7 +66,7 @@ async def test_it_waits_until_the_platform_has_it_and_says_why_not(tmp_path: Pat
         assert (await chat.sent.get()).text == "It is done"
         with pytest.raises(ConfigError, match=r"nobody in telegram:666 has written yet"):
             await send(program, "--to", "telegram:666", "x")
-        assert await send(program, "Milk") == "On disk for terminal:pantry: it goes out now."
+        assert await send(program, "Milk") == "On disk for terminal:pantry: it goes out as soon as it can."
         assert (await program.channel.sent.get()).address == Address("terminal", "pantry")
         said = program.app.sessions.of(Address("terminal", "pantry")).history[-1]
         assert said.text == "Milk"
