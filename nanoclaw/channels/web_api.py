@@ -18,8 +18,6 @@ CALL_SECONDS = 10.0
 UPLOAD_SECONDS = 600.0
 CONNECT_SECONDS = 4.0
 """A platform that takes no connection for so long is out of reach; a longer wait would find it back later."""
-TOKEN_SECONDS = 60.0
-"""Between two tries with a secret that was refused."""
 
 _FAILURES = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, ExceptionGroup)
 """Errors of a connection, also of an impossible address or proxy; anyio makes a group of one of a port."""
@@ -29,7 +27,7 @@ class UnknownToken(Unreachable):
     """The platform takes no such secret: whatever waits for it is kept until there is another."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, TOKEN_SECONDS)
+        super().__init__(text, 60)
 
 
 class WebReply(NamedTuple):

@@ -361,7 +361,7 @@ class Contract:
                     await delivery.flush(there.name)
                     clock.now, hours = clock.now + timedelta(hours=1), hours + 1
             async with scene(there, tmp_path) as here:
-                here.clock.now = clock.now + timedelta(hours=1)
+                here.clock.now = clock.now
                 here.program.app.delivery.wake(there.name)
                 await here.sees(ANNA, "Kept for you.")
 

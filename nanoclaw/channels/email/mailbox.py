@@ -262,7 +262,7 @@ def _log_in(box: BaseMailBox, server: MailHost, user: str, password: str) -> Non
         except imaplib.IMAP4.abort:
             raise
         except (MailboxLoginError, imaplib.IMAP4.error):
-            raise ChannelError(login_refused(server, user), retry_after=300) from None
+            raise Unreachable(login_refused(server, user), 300) from None
         if "ID" in box.client.capabilities:  # some servers hand nothing to programs without a name
             imaplib.Commands.setdefault("ID", ("AUTH", "SELECTED"))
             box.client._simple_command("ID", '("name" "nanoclaw")')

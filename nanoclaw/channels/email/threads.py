@@ -97,8 +97,7 @@ class Threads:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file, known = self._file(chat), self._file(chat).exists()
         drafts.write_atomically(file, json.dumps(asdict(conversation)), 0o600)
-        files = [] if known else [file for file in self._folder.iterdir() if not drafts.is_draft(file.name)]
-        if len(files) > _KEPT:
+        if not known and len(files := [one for one in self._folder.iterdir() if not drafts.is_draft(one.name)]) > _KEPT:
             min(files, key=lambda file: file.stat().st_mtime).unlink(missing_ok=True)
 
     def _file(self, chat: str) -> Path:

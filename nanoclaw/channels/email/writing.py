@@ -127,7 +127,7 @@ def _told(server: MailHost, user: str, what: str) -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         raise ChannelError(certificate_refused(server, error)) from None
     except aiosmtplib.SMTPAuthenticationError:
-        raise ChannelError(login_refused(server, user), retry_after=300) from None
+        raise Unreachable(login_refused(server, user), 300) from None
     except aiosmtplib.SMTPConnectError as error:
         if isinstance(cause := error.__cause__, ssl.SSLCertVerificationError):
             raise ChannelError(certificate_refused(server, cause)) from None

@@ -16,7 +16,7 @@ QUIET_SECONDS = 60.0
 
 WAIT_SECONDS = 60.0
 _INVALID, _NETWORK, _TOO_MANY = -32602, -3, (-5, -6)
-"""Codes of its errors: wrong parameters, such as an account it has not; Signal cannot be reached; it asks to wait, or for a proof that a person is there."""
+"""Codes of its errors: a wrong parameter; Signal cannot be reached; it asks to wait, or for a proof of a person."""
 
 
 UNKNOWN_ACCOUNT = (

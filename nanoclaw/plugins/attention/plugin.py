@@ -165,16 +165,16 @@ class Attention(Plugin):
         if due - AHEAD <= now:
             try:
                 mark, lines = await asyncio.to_thread(mailbox.box().newer, mark, MOST_MAILS)
+                text = "\n".join([f"New in your mailbox: {len(lines)}", *lines]) if lines else ""
             except NanoclawError as error:
-                lines = [f"New mail could not be looked for: {error}"]
-            await self._host.write(partial(self._keep_mail, mark, lines, due))
+                text = f"New mail could not be looked for: {error}"
+            await self._host.write(partial(self._keep_mail, mark, text, due))
 
-    def _keep_mail(self, mark: str, lines: Sequence[str], due: datetime, tx: Tx) -> None:
+    def _keep_mail(self, mark: str, text: str, due: datetime, tx: Tx) -> None:
         now, place = self._host.now(), self._host.owner()
         tx.execute("DELETE FROM attention_mail")
         tx.execute("INSERT INTO attention_mail VALUES (?, ?)", mark, max(now, due).isoformat())
-        if lines and place:
-            text = "\n".join([f"New in your mailbox: {len(lines)}", *lines])
+        if text and place:
             came = min(now, due - timedelta(seconds=1))  # before the hour, whose digest tells it
             tx.send(Outbound(place, text, outside="mailbox", came=came), "From the mailbox.")
 

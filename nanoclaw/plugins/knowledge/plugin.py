@@ -99,7 +99,9 @@ class Knowledge(Plugin):
             found = await asyncio.to_thread(self._index.found, words, PASSAGES)
             lines = [f"- [{one.address}] {one_line(one.text, 200)}" for one in found]
             data = {"passages": [one._asdict() for one in found]}
-            return Reply("\n".join(lines) or "Nothing was found.", data)
+            return Reply(
+                "\n".join(lines or [one.text for one in await self.check(False)]) or "Nothing was found.", data
+            )
         await asyncio.to_thread(self._index.refresh)
         files = self._index.files()
         bad = [one.text for one in await self.check(False)] + [f"not read: {at} {why}" for at, _, why in files if why]
