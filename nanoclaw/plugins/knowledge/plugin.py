@@ -97,11 +97,9 @@ class Knowledge(Plugin):
             raise NanoclawError(lacks)
         if words := said.argument.strip():
             found = await asyncio.to_thread(self._index.found, words, PASSAGES)
-            lines = [f"- [{one.address}] {one_line(one.text, 200)}" for one in found]
-            data = {"passages": [one._asdict() for one in found]}
-            return Reply(
-                "\n".join(lines or [one.text for one in await self.check(False)]) or "Nothing was found.", data
-            )
+            told = [f"- [{one.address}] {one_line(one.text, 200)}" for one in found]
+            told = told or [one.text for one in await self.check(False)] or ["Nothing was found."]
+            return Reply("\n".join(told), {"passages": [one._asdict() for one in found]})
         await asyncio.to_thread(self._index.refresh)
         files = self._index.files()
         bad = [one.text for one in await self.check(False)] + [f"not read: {at} {why}" for at, _, why in files if why]

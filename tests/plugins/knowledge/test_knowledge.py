@@ -153,7 +153,10 @@ def test_the_command_lists_and_searches_and_says_what_to_write_without_folders(
     (tmp_path / "home" / "config.toml").write_text(settings(docs, tmp_path / "gone"))
     assert [run(["knowledge", *words]) for words in ([], ["plumber"], ["zebra"])] == [0, 0, 0]
     listed, lacks, hit, none = capsys.readouterr().out.splitlines()
-    assert (listed, "gone, which is not a folder." in lacks and none in lacks) == (f"4 files in {docs}, {tmp_path}/gone", True)
+    assert (listed, "gone, which is not a folder." in lacks and none in lacks) == (
+        f"4 files in {docs}, {tmp_path}/gone",
+        True,
+    )
     assert hit == "- [Manuals/notes.txt:1] The plumber is called Novak."
     (tmp_path / "home" / "config.toml").write_text('[knowledge]\nfolders = ["Notes"]\n')
     assert run(["knowledge"]) != 0
