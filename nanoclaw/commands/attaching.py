@@ -55,7 +55,7 @@ class _RemoteChat(TerminalChat):
 
     async def _once(self) -> None:
         from nanoclaw.channels.socket.remote import attached
-        from nanoclaw.channels.web_socket import UnknownToken
+        from nanoclaw.channels.web_api import UnknownToken
 
         try:
             place = self._relay.place if self._relay else (self._options.session, LAST)
