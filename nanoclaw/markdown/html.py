@@ -11,8 +11,6 @@ from nanoclaw.markdown.parse import language, make_parser, normalized, tokens
 
 def to_html(text: str) -> str:
     """HTML of a text; everything else in it is escaped."""
-    from markdown_it.renderer import RendererHTML
-
     source = normalized(text)
     parser = make_parser(source)
     try:
@@ -23,7 +21,7 @@ def to_html(text: str) -> str:
             _strip_attributes(token)
             if token.children:
                 token.children = list(_pictures_as_links(token.children))
-        return str(RendererHTML(parser).render(found, parser.options, {}).strip())
+        return str(parser.renderer.render(found, parser.options, {})).strip()
     except Exception:  # a parser's fault must not cost the person the words
         return escape(source, quote=False).replace("\n", "<br>\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,16 +27,22 @@ def normalized(text: str) -> str:
 
 def make_parser(source: str = "", *, all_links: bool = False) -> MarkdownIt:
     """A parser for this text. A line break is kept; a text that begins with an indented line is the rest of a list, not
-    code."""
+    code. It is shared."""
+    return _parser(bool(re.match(r"(?:[ \t]*\n)*(?: {4}|\t)", source)), all_links)
+
+
+@cache
+def _parser(is_rest: bool, all_links: bool) -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": _NESTING})
     parser.enable(["strikethrough", "table"]).disable("reference")
     parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
-    if re.match(r"(?:[ \t]*\n)*(?: {4}|\t)", source):
+    if is_rest:
         parser.disable("code")
     if not all_links:
         parser.validateLink = _is_allowed  # type: ignore[method-assign]
+    parser.parse("*")  # its rules are put in order once, before threads share it
     return parser
 
 

@@ -25,7 +25,7 @@ class EventStream:
         self._kept: deque[tuple[int, str, bytes]] = deque()  # number, conversation and line
         self._bytes = 0
         self._readers: set[asyncio.Event] = set()
-        self._is_closed = False
+        self._is_closed, self._woken = False, 0
 
     @property
     def at(self) -> str:
@@ -46,8 +46,9 @@ class EventStream:
     async def read(self, last: str, is_open: Callable[[], bool], only: str = "") -> AsyncIterator[bytes]:
         """Lines for one browser, of one conversation or all, from the event after `last` on; it is told to load afresh
         where that is not known any more. Ends when it `is_open` no longer, or all is closed."""
-        news = asyncio.Event()
+        news, loop = asyncio.Event(), asyncio.get_running_loop()
         self._readers.add(news)
+        look_at, woken = 0.0, self._woken  # when it is looked again if the browser may still read, which costs a query
         try:
             sent = self._number(last)
             if sent is None:
@@ -55,7 +56,11 @@ class EventStream:
                 yield b"retry: 1000\nid: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
             else:
                 yield b"retry: 1000\n\n"
-            while not self._is_closed and is_open():
+            while not self._is_closed:
+                if woken != self._woken or loop.time() >= look_at:
+                    look_at, woken = loop.time() + QUIET_SECONDS, self._woken
+                    if not is_open():
+                        return
                 news.clear()
                 if self._kept and self._kept[0][0] > sent + 1:  # it was too slow
                     sent = self._last
@@ -78,6 +83,7 @@ class EventStream:
 
     def wake(self) -> None:
         """Let every reader look whether it is still open."""
+        self._woken += 1
         for reader in self._readers:
             reader.set()
 

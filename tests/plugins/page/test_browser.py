@@ -92,6 +92,22 @@ async def test_a_person_talks_in_two_tabs_and_reloads(tmp_path: Path, width: int
         assert await page.title() != "run"
 
 
+async def test_a_tab_that_nobody_sees_draws_what_grew_once_it_is_seen(tmp_path: Path) -> None:
+    sight = "is => { Object.defineProperty(document, 'hidden', { get: () => is, configurable: true });"
+    sight += " document.dispatchEvent(new Event('visibilitychange')) }"
+    async with serving(tmp_path, Hang("**half** of it")) as served, opened(served) as page:
+        other = await page.context.new_page()
+        await other.goto(f"{served.url}/#/talk/{KEY}")
+        await other.locator("textarea").wait_for()
+        await other.evaluate(sight, True)
+        await say(page, "Hello")
+        await page.locator("strong", has_text="half").wait_for()
+        await other.locator(".text").wait_for(state="attached")
+        assert await other.locator(".text .words").inner_text() == ""
+        await other.evaluate(sight, False)
+        await other.locator("strong", has_text="half").wait_for()
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
 async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.async_playwright").Axe()

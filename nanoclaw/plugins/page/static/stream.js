@@ -31,6 +31,9 @@ function withWorker() {
   worker.port.onmessage = ({ data }) => tell(data);
   worker.port.start();
   watch(watched);
+  const seen = () => worker.port.postMessage({ hidden: document.hidden });
+  document.addEventListener("visibilitychange", seen);
+  seen();
   addEventListener("pagehide", () => worker.port.postMessage("bye"));
   addEventListener("pageshow", (event) => event.persisted && location.reload());
   addEventListener("online", () => worker.port.postMessage("now"));

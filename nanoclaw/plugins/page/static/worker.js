@@ -31,14 +31,36 @@ function open() {
 }
 
 function tell(what) {
-  const isShown = OF_ONE.has(what.event?.t);
-  for (const port of ports) if (!isShown || port.watched === what.event.c) port.postMessage(what);
+  const kind = what.event?.t;
+  for (const port of ports) {
+    const isOwn = port.watched === what.event?.c;
+    if (OF_ONE.has(kind) && !isOwn) continue;
+    if (port.hidden && kind === "text") hold(port, what);
+    else if (!port.hidden || kind !== "progress") isOwn && release(port), port.postMessage(what);
+  }
+}
+
+/** A tab that nobody sees is told of a text that grows when it is seen again, or when something else happens there. */
+function hold(port, { id, event }) {
+  if (port.held?.event.id !== event.id) return release(port), (port.held = { id, event: { ...event } });
+  const { event: sum } = port.held;
+  port.held.id = id;
+  if (event.add) sum.add = [...(sum.add || []), ...event.add];
+  if (event.tail !== undefined) (sum.tail = event.tail), (sum.more = "");
+  if (event.more) sum.more = (sum.more || "") + event.more;
+}
+
+function release(port) {
+  if (port.held) port.postMessage(port.held);
+  port.held = undefined;
 }
 
 onconnect = (event) => {
   const port = event.ports[0];
   ports.add(port);
   port.onmessage = ({ data }) => {
+    if (data.hidden !== undefined) port.hidden = data.hidden;
+    if (!port.hidden || data.watch !== undefined) release(port);
     if (data.watch !== undefined) {
       port.watched = data.watch;
       if (last) port.postMessage({ since: last });
