@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -67,9 +67,11 @@ class Cards:
         return [Route("/api/view/{name}", self._view), Route("/api/do", self._do, methods=["POST"])]
 
     async def _view(self, request: Request) -> Response:
-        """Leaves out what has nothing to tell, as where its plugin is not there."""
-        found = dict[str, Any]()
+        """Leaves out what has nothing to tell, as where its plugin is not there, and what the query wants left out."""
+        found, (only, without) = dict[str, Any](), map(request.query_params.get, ("only", "without"))
         for name, tell in self._views.get(request.path_params["name"], {}).items():
+            if name == without or (only and name != only):
+                continue
             try:
                 found[name] = await tell()
             except NanoclawError as error:
@@ -138,16 +140,21 @@ class Cards:
     async def _spent(self) -> dict[str, Any]:
         today = self._host.now().date()
         days = [(today - timedelta(days=number)).isoformat() for number in reversed(range(DAYS))]
-        spent = list(self._host.records.spent(today - timedelta(days=DAYS - 1), 0))
+        price, spent = (
+            cache(self._host.models.cost),
+            list(self._host.records.spent(today - timedelta(days=DAYS - 1), 0)),
+        )
 
         def sums(place: int) -> list[Total]:
-            return totals(((str(row[place]), row[5], row[6], True, row[4]) for row in spent), self._host.models.cost)
+            return totals(((str(row[place]), row[5], row[6], True, row[4]) for row in spent), price)
 
-        by_day = defaultdict(lambda: Total(""), {one.key: one for one in sums(1)})
+        by = {"day": 1, "conversation": 3, "model": 5, "origin": 2}
+        summed = {name: await run_in_threadpool(sums, at) for name, at in by.items()}
+        by_day = defaultdict(lambda: Total(""), {one.key: one for one in summed.pop("day")})
         plot = [(day, float(by_day[day].tokens), _cost(by_day[day])) for day in days] if spent else []
-        most, by = max(1, sum(one.tokens for one in by_day.values())), {"conversation": 3, "model": 5, "origin": 2}
-        found = {name: [(one.key, _cost(one), one.tokens / most) for one in sums(at)[:8]] for name, at in by.items()}
-        return {"plot": plot, "by": found}
+        most = max(1, sum(one.tokens for one in by_day.values()))
+        rows = {name: [(one.key, _cost(one), one.tokens / most) for one in found[:8]] for name, found in summed.items()}
+        return {"plot": plot, "by": rows}
 
     async def _test(self, model: str) -> Reply:
         """Ask a model for one word. Raises NanoclawError with the reason that it does not answer."""

@@ -10,7 +10,7 @@ import { talk } from "./talk.js";
 import { today, waits } from "./today.js";
 
 /** Views by the first word of the address: each is shown in an element, and returns what takes it away. */
-const views = { talk, today: cards("Today", today), knows: cards("Knows", knows), house: cards("House", house) };
+const views = { talk, today: cards("Today", today), knows: cards("Knows", knows), house: cards("House", house, "spent") };
 
 const side = document.getElementById("side"), main = document.getElementById("main");
 const shade = document.getElementById("shade");

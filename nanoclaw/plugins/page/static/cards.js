@@ -5,11 +5,11 @@ import { copy, dress } from "./items.js";
 import { listen } from "./stream.js";
 
 /**
- * A view with a title. `compose` makes its cards of what the server tells for it: { title, rows, html, form, acts, plot, empty }.
+ * A view with a title; what is told `late` is filled in once the rest is there. `compose` makes its cards of what the server tells for it: { title, rows, html, form, acts, plot, empty }.
  * A row has { text or html, about, share, acts, talk, more }: its part of all, a conversation that it leads to, and lines to unfold. A button, of a row or a card,
  * has { label, command, c, asks, show }: the conversation of the command, what is asked first, and what shows its answer below.
  */
-export const cards = (title, compose) => (main, _, { openSide, titleOf }) => {
+export const cards = (title, compose, late = "") => (main, _, { openSide, titleOf }) => {
   const log = make("div.cards", { tabindex: -1 });
   main.append(
     make("header.bar", {},
@@ -17,15 +17,17 @@ export const cards = (title, compose) => (main, _, { openSide, titleOf }) => {
       make("h1", {}, title)),
     log,
   );
-  let isGone = false, soon;
+  let isGone = false, soon, known = {};
 
   /** What somebody reads or writes just now stays: a field, an answer below a button, lines that are unfolded. */
   const isInUse = () => log.contains(document.activeElement?.closest("input")) || log.querySelector("details[open], .answer:not(:empty)");
 
   async function load(isAsked) {
     try {
-      const found = await ask(`/api/view/${title.toLowerCase()}`);
-      if (!isGone && (isAsked || !isInUse())) log.replaceChildren(...compose(found, titleOf).filter(Boolean).map(card));
+      for (const part of late ? [`without=${late}`, `only=${late}`] : [""]) {
+        known = { ...known, ...(await ask(`/api/view/${title.toLowerCase()}?${part}`)) };
+        if (!isGone && (isAsked || !isInUse())) log.replaceChildren(...compose(known, titleOf).filter(Boolean).map(card));
+      }
     } catch (problem) {
       if (problem.status !== 401) tell(problem.message, "Try again", load);
     }

@@ -10,7 +10,7 @@ export function house({ status, findings = [], spent, models, context, grants, b
     { title: "To be mended", empty: "Nothing was noticed so far.", rows: findings.filter((one) => !one.is_well).map((one) => finding(one.text, one.name || one.plugin)),
       acts: [{ label: "Check everything", command: "doctor", show: checked, wait: "Models, channels and files are asked, for up to 90 s …" }] },
     status && { title: "Channels", rows: status.channels.map(channel) },
-    spent && { title: "The last 30 days", plot: spent.plot, empty: spent.plot.length ? "" : "No model was asked yet." },
+    { title: "The last 30 days", plot: spent?.plot, empty: !spent ? "It is being added up …" : spent.plot.length ? "" : "No model was asked yet." },
     ...Object.entries(spent?.by || {}).map(([what, rows]) => rows.length && { title: `By ${what}`, rows: rows.map((one) => cost(what, one, titleOf)) }),
     models && { title: "Models", rows: ofModels(models.data) },
     context && { title: "What the model is sent", html: context.html },
