@@ -87,6 +87,20 @@ async def serving() -> AsyncIterator[OnDiscord]:
 class TestDiscord(Contract):
     service = staticmethod(serving)
 
+    async def test_a_voice_note_goes_out_as_one_below_its_words(self, tmp_path: Path) -> None:
+        async with serving() as there, scene(there, tmp_path) as here:
+            note = here.program.workspace / "answer.ogg"
+            page = bytes(20)
+            note.write_bytes(
+                b"OggS\0\2" + page + b"\1\x13OpusHead sound OggS\0\4" + (96_000).to_bytes(8, "little") + page
+            )
+            here.send("I speak.", files=(str(note),))
+            await here.until(lambda: there.shown(ANNA)[-1].files, "a file")
+            words, spoken = [body for method, _, body in there.server.asked[-9:] if method == "POST" and body][-2:]
+            assert (words["content"], spoken["content"], spoken["flags"]) == ("I speak.", "", 8192)
+            (about,) = spoken["attachments"]
+            assert (about["duration_secs"], about["filename"]) == (2.0, "answer.ogg")
+
 
 @asynccontextmanager
 async def in_a_server(tmp_path: Path, *steps: Step, **more: Any) -> AsyncIterator[tuple[Scene, OnDiscord, Any]]:

@@ -58,7 +58,7 @@ class DiscordApi:
             return _result(await self._web.ask(method, path, seconds=seconds, headers=headers, json_body=body))
         with open_again(file) as opened:
             name = file.name.encode(errors="replace").decode()
-            listed = {**(body or {}), "attachments": [{"id": 0, "filename": name}]}
+            listed = {"attachments": [{"id": 0, "filename": name}], **(body or {})}
             upload = {"data": {"payload_json": json.dumps(listed)}, "files": {"files[0]": (name, opened)}}
             return _result(await self._web.ask(method, path, seconds=UPLOAD_SECONDS, headers=headers, **upload))
 

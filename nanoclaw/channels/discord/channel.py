@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from nanoclaw.channels.bot import BotChannel, log_skipped
+from nanoclaw.channels.bot import BotChannel, file_to_send, log_skipped
 from nanoclaw.channels.discord import events
 from nanoclaw.channels.discord.api import UNKNOWN_TOKEN, DiscordApi, DiscordRefusal
 from nanoclaw.channels.discord.gateway import Gateway
@@ -173,7 +174,13 @@ class Discord(BotChannel):
         sent = await self._changed(place, shown, body) if shown and not outbound.files else ""
         if not sent:
             body |= self._answering(place, outbound.reply_to) | {"nonce": mark_of(outbound)[:25], "enforce_nonce": True}
-            sent = await self._post(place, body, Path(outbound.files[0]) if outbound.files else None)
+            file = Path(outbound.files[0]) if outbound.files else None
+            note = await asyncio.to_thread(_voice_note, file) if file else {}
+            if outbound.text or not note:
+                sent = await self._post(place, body, None if note else file)
+            if note:  # which has no words of its own
+                spoken = await self._post(place, body | note | {"nonce": f"voice{body['nonce'][:20]}"}, file)
+                sent = sent or spoken
         if outbound.buttons and place.person:
             remember(self._asked, sent, place.person)
         return sent
@@ -238,6 +245,17 @@ def _channel(place: Place) -> str:
 def _words(text: str) -> Fields:
     """Nobody's telephone rings for a name that a model wrote."""
     return {"content": text, "flags": NO_PREVIEW, "allowed_mentions": {"parse": [], "replied_user": True}}
+
+
+def _voice_note(file: Path) -> Fields:
+    """The fields of a voice message, whose waveform is flat; none for a file of another kind."""
+    sound = file_to_send(file)[0] if file.suffix in (".ogg", ".oga", ".opus") else b""
+    if sound[28:36] != b"OpusHead":
+        return {}
+    end = sound.rfind(b"OggS") + 6  # the last page tells how many samples there were by then
+    seconds = int.from_bytes(sound[end : end + 8], "little") / 48_000
+    told = {"id": 0, "filename": file.name, "duration_secs": seconds, "waveform": "gICA" * 16}
+    return {"content": "", "components": [], "flags": events.VOICE, "attachments": [told]}
 
 
 def _rows(buttons: Sequence[Button]) -> list[Fields]:

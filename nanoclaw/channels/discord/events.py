@@ -25,7 +25,7 @@ from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 NAME = "discord"
 _MESSAGES = (0, 19)
 """Kinds of messages that somebody wrote: an ordinary one, a reply. All others are Discord's own news."""
-_FORWARD, _VOICE = 1, 1 << 13
+_FORWARD, VOICE = 1, 1 << 13
 _QUOTE_LENGTH, _NOTE_LENGTH = 4_000, 1_000
 
 
@@ -132,7 +132,7 @@ def _time(value: object, now: datetime) -> datetime:
 def _attachments(messages: list[Fields]) -> Iterator[Attachment]:
     for one in messages:
         flags = one.get("flags")
-        is_voice = isinstance(flags, int) and bool(flags & _VOICE)
+        is_voice = isinstance(flags, int) and bool(flags & VOICE)
         for file in tables(one.get("attachments")):
             otherwise = f"file-{string(file.get('id'))[:20]}"
             given = attachment(otherwise, *map(file.get, ("url", "filename", "content_type", "size")))
