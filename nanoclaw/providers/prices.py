@@ -6,8 +6,9 @@ import importlib.util
 import json
 import re
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from nanoclaw.core.messages import Usage
 
@@ -16,6 +17,7 @@ FREE = frozenset({"local", "ollama", "lmstudio", "vllm", "llamacpp", "scripted"}
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _LONGEST_ENTRY = 20_000  # bytes
+_BLOCK = 65_536
 _LITELLM_NAMES = {"together": "together_ai", "fireworks": "fireworks_ai", "nvidia": "nvidia_nim"}
 _INPUT = "input_cost_per_token"
 _TIER = _INPUT + r"(_above_(\d+)k_tokens)"
@@ -70,7 +72,8 @@ def near(provider: str, name: str) -> str:
         return ""
     provider = _LITELLM_NAMES.get(provider, provider)
     try:
-        table = json.loads(_table())
+        with _table() as file:
+            table = json.load(file)
     except ValueError:
         return ""
     known = {
@@ -87,32 +90,36 @@ def _prefix(model: str) -> str:
 
 @lru_cache(maxsize=64)
 def _model(name: str) -> PricedModel | None:
-    table = _table()
     prefix, _, bare = name.partition("/")
     prefix = _LITELLM_NAMES.get(prefix, prefix)
-    entry = _entry(table, f"{prefix}/{bare}")
-    if entry is None and (entry := _entry(table, bare)) and entry.get("litellm_provider") != prefix:
+    entry = _entry(f"{prefix}/{bare}")
+    if entry is None and (entry := _entry(bare)) and entry.get("litellm_provider") != prefix:
         entry = None
     return _read(entry) if entry else None
 
 
-def _table() -> bytes:
-    """The table as it is there. Whole it is not parsed: that takes 20 MB of memory for the few models that a person
-    uses."""
+def _table() -> BinaryIO:
+    """The table as it is there. Whole it is neither kept nor parsed: that takes 20 MB of memory for the few models that
+    a person uses."""
     spec = importlib.util.find_spec("litellm")
     try:
-        return (Path(spec.origin).parent / _TABLE).read_bytes() if spec and spec.origin else b""
+        return (Path(spec.origin).parent / _TABLE).open("rb") if spec and spec.origin else BytesIO()
     except OSError:
-        return b""
+        return BytesIO()
 
 
-def _entry(table: bytes, name: str) -> dict[str, Any] | None:
-    key = json.dumps(name).encode() + b":"
-    if (begin := table.find(key)) < 0:
-        return None
-    text = table[begin + len(key) : begin + _LONGEST_ENTRY].decode("utf-8", "replace")
+def _entry(name: str) -> dict[str, Any] | None:
+    key, at = json.dumps(name).encode() + b":", 0
+    with _table() as file:
+        while (text := file.read(_BLOCK)) and (begin := text.find(key)) < 0:
+            at += _BLOCK - len(key)  # it may lie across two blocks
+            file.seek(at)
+        if not text:
+            return None
+        file.seek(at + begin + len(key))
+        text = file.read(_LONGEST_ENTRY)
     try:
-        entry = json.JSONDecoder().raw_decode(text.lstrip())[0]
+        entry = json.JSONDecoder().raw_decode(text.decode("utf-8", "replace").lstrip())[0]
     except ValueError:
         return None
     return entry if isinstance(entry, dict) else None

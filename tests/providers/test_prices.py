@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ TABLE = """{
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     prices._model.cache_clear()
-    monkeypatch.setattr(prices, "_table", lambda: TABLE.encode())
+    monkeypatch.setattr(prices, "_table", lambda: BytesIO(TABLE.encode()))
     monkeypatch.setattr(prices, "_model", prices._model.__wrapped__)
 
 
