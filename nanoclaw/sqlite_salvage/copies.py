@@ -82,6 +82,7 @@ def keep_daily_copy(path: Path, today: date) -> str:
     try:
         copy.parent.mkdir(mode=0o700, exist_ok=True)
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.execute("PRAGMA cache_size = 0")  # each page is read once
             copy_database(db, copy)
         for old in daily_copies(path)[KEPT:]:
             old.unlink(missing_ok=True)
