@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanoclaw import __version__
-from nanoclaw.installation import start_command
 from nanoclaw.providers.choose import LOCAL
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
     if workspace:
         lines.append(f"New here: your workspace is {workspace}.")
     if model.startswith(LOCAL) and workspace:
+        from nanoclaw.installation import start_command
+
         lines.append(
             "This is a small offline model: good for notes, files and short commands, slow on long ones, and often "
             "wrong about the world.\n"
@@ -35,6 +36,8 @@ def print_unfired(app: App, *, left: bool = False) -> None:
     jobs = schedule.jobs.all() if schedule else ()
     due = next((one for one in jobs if one.next_due and one.state == "active"), None)
     if due and (left or schedule.needs_another_process()):
+        from nanoclaw.installation import start_command
+
         said = f"Reminders and tasks come while `{start_command()} gateway`, or a chat, runs."
         print(f"({said}{f' Next: {schedule.in_short(due)}.' if left else ''})", file=sys.stderr)
 

@@ -98,8 +98,7 @@ class App:
         self.delivery = Delivery(
             self.outbox, self.channels, self.flags, self.transactions, reach, self.owners_chats, judge
         )
-        commands = (*self._commands(), *self.chain.commands())
-        self.commands = Commands(commands, self.transactions, self.redact)
+        self.commands = Commands(self._commands(), self.transactions, self.redact)
         policy = QueuePolicy(settings.queue)
         self.conversations = Actors(self.runner, self.commands, self.channels, policy)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.flags)
@@ -248,6 +247,7 @@ class App:
         panic = "stop everything, and send and start nothing until /resume"
         yield Command("panic", panic, self._panic, "safety")
         yield Command("resume", "continue after /panic", self._resume, part_of="panic")
+        yield from self.chain.commands()
 
     async def _panic(self, said: Said) -> str:
         self.flags.set(PANIC, str(self.outbox.last()))

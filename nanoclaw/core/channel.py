@@ -10,7 +10,6 @@ from urllib.parse import quote, unquote
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
-from nanoclaw.installation import install_command
 from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.redaction import Redactor, smells_of_secret
 
@@ -231,6 +230,8 @@ class ChannelTable(NamedTuple):
         from importlib.util import find_spec
 
         if not all(map(find_spec, self.spec.libraries)):
+            from nanoclaw.installation import install_command
+
             raise ConfigError(f"[channels.{self.name}] needs more libraries: {install_command(self.name)}")
         if key := self.lacks:
             secret = f", or {secret_variable(self.name, key)} into secrets.env" if key in self.spec.secrets else ""

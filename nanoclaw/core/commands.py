@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import cached_property
 from typing import cast
 
 from nanoclaw.core.errors import FAULTS, ConfigError, NanoclawError, ScheduleError, SkillError
@@ -66,17 +67,20 @@ class Accepted(NamedTuple):
 
 
 class Commands:
-    """All commands by name: the core's own, then those of plugins, in their order."""
+    """All commands by name: the core's own, then those of plugins, in their order; asked for when one is given."""
 
     def __init__(
         self, commands: Iterable[Command], transactions: Transactions, redact: Callable[[str], str] = str
     ) -> None:
         """`redact` hides known secrets in what commands say."""
-        self._commands: dict[str, Command] = {}
-        for command in commands:
-            for name in (command.name, *command.also):
-                self._commands.setdefault(name, command)
-        self._transactions, self._redact = transactions, redact
+        self._all, self._transactions, self._redact = commands, transactions, redact
+
+    @cached_property
+    def _commands(self) -> dict[str, Command]:
+        found: dict[str, Command] = {}
+        for name, command in ((name, one) for one in self._all for name in (one.name, *one.also)):
+            found.setdefault(name, command)
+        return found
 
     def __iter__(self) -> Iterator[Command]:
         """The commands that /help lists."""

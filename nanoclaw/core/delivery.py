@@ -22,11 +22,9 @@ from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.plugin import Later, NamedTuple
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.escapes import one_line
-from nanoclaw.message_split import pieces, size
 
 RETRY_SECONDS = (5, 25, 120, 600)
 """Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
-
 
 QUOTABLE = 20_000
 """Number of newest rows among which a message is searched by the platform's id."""
@@ -85,12 +83,9 @@ class Outbox:
 
     def pending_for(self, address: Address) -> Iterator[Row]:
         """Rows that one chat still has to get. Most readers take only the first, so the others are read later."""
-        sql = (
-            f"SELECT {_COLUMNS} FROM outbox"
-            " WHERE channel = ? AND chat = ? AND state = 'pending' AND id > ? ORDER BY id LIMIT ?"
-        )
+        sql = f"SELECT {_COLUMNS} FROM outbox WHERE channel = ? AND chat = ? AND state = 'pending' AND id > ?"
         last, most = 0, 1
-        while found := self._store.rows(sql, address.channel, address.chat, last, most):
+        while found := self._store.rows(f"{sql} ORDER BY id LIMIT ?", *address, last, most):
             for columns in found:
                 yield _row(*columns)
             last, most = found[-1][0], 100
@@ -213,7 +208,6 @@ TOLD_SECONDS = 3600.0
 """Seconds before the owner is told again that a chat takes no messages, or told of other such chats."""
 
 NOT_DELIVERED = "Could not be delivered to "
-
 
 Judge = Callable[[Outbound, str, Transaction], Outbound | Later | str]
 """Says whether a message goes out, or who drops it."""
@@ -382,11 +376,8 @@ class Delivery:
 
     async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
         """Send the parts that were not sent yet, and add their ids to `sent`."""
-        outgoing = parts(
-            row if sent or row.outbound.at is None else self._with_lateness(row, row.outbound.at),
-            channel.hints,
-            self._reach,
-        )
+        whole = row if sent or row.outbound.at is None else self._with_lateness(row, row.outbound.at)
+        outgoing = parts(whole, channel.hints, self._reach)
         if len(sent) > len(row.sent):
             row = await self._outbox.partly(row, sent)
         while len(sent) < len(outgoing):
@@ -498,8 +489,12 @@ def parts(row: Row, hints: Hints, reach: Reach | None = None) -> list[Outbound]:
     text, files = whole.text, whole.files
     if files and 0 in (hints.files, hints.file_bytes):
         text, files = "\n".join([text, *files] if text else files), ()
-    if not files and (not hints.length or size(text, hints.units) <= hints.length):
-        texts = [text] if text.strip() or not hints.length else []
+    if not files and not hints.length:
+        return [whole._replace(text=text, files=(), key=f"{row.id}.1")]
+    from nanoclaw.message_split import pieces, size
+
+    if not files and size(text, hints.units) <= hints.length:
+        texts = [text] if text.strip() else []
     elif 0 < len(files) <= hints.files and size(text, hints.units) <= hints.caption:
         return [_with_files(whole, files, hints, reach)._replace(key=f"{row.id}.1")]
     else:

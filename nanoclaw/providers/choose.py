@@ -14,8 +14,6 @@ from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.plugin import Reply
 from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
-from nanoclaw.dollars import dollars
-from nanoclaw.installation import start_command
 
 if TYPE_CHECKING:
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
@@ -168,6 +166,8 @@ class ConfiguredModels:
         return f"window: {tokens:,} tokens, {source}"
 
     def cost_in_words(self, model: str, usage: Usage) -> str:
+        from nanoclaw.dollars import dollars
+
         cost = 0.0 if self.is_local(model) else self.cost(model, usage)
         return "price unknown" if cost is None else dollars(cost)
 
@@ -365,6 +365,8 @@ async def choose_model(config: Config, wanted: str = "") -> str:
 
 
 def _no_model(config: Config) -> str:
+    from nanoclaw.installation import start_command
+
     key = next((name for name in DEFAULTS if config.environment.get(name)), "")
     return (
         "no model is configured, and none runs on this machine.\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from importlib import import_module
@@ -24,7 +24,6 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
 from nanoclaw.start import folders
 from nanoclaw.start import home as homes
-from nanoclaw.start.change_settings import change
 from nanoclaw.start.config import Config, owned_keys
 from nanoclaw.start.host import PluginHost
 from nanoclaw.start.model_facts import ModelFacts
@@ -244,7 +243,11 @@ def checked(
     return kinds
 
 
-change_settings = partial(change, checked)
+def change_settings(config: Config, changes: Mapping[str, Any]) -> Path | None:
+    """Write settings that are valid; see `change`."""
+    from nanoclaw.start.change_settings import change
+
+    return change(checked, config, changes)
 
 
 def _unknown_hooks(kind: type[Plugin]) -> Iterator[str]:

@@ -17,8 +17,7 @@ from nanoclaw.core.messages import Address, Button, CheckedCall, Outbound, Owner
 from nanoclaw.core.plugin import Ask, Asker, Host, NamedTuple, Scope, Turn, Tx
 from nanoclaw.escapes import one_line, revealed
 from nanoclaw.exact_text import call_text, exactly
-from nanoclaw.plugins.approvals.choices import listed
-from nanoclaw.plugins.approvals.extents import buttons, how
+from nanoclaw.plugins.approvals.choices import buttons, how, listed
 from nanoclaw.yes_no import yes_or_no
 
 MAIN = Address("terminal", "main")

@@ -12,7 +12,7 @@ from nanoclaw.core.messages import CheckedCall, Inbound, is_stop
 from nanoclaw.core.plugin import Ask, Command, Finding, Hears, Host, Plugin, Reply, Said, Tool, Turn, Tx, Verdict
 from nanoclaw.plugins.approvals import grants, permissions
 from nanoclaw.plugins.approvals.asks import LOOK_SECONDS
-from nanoclaw.plugins.approvals.extents import EXTENT_WORDS
+from nanoclaw.plugins.approvals.choices import EXTENT_WORDS
 from nanoclaw.plugins.approvals.grants import ELEVATED, OwnerGrants
 from nanoclaw.plugins.approvals.permissions import Permissions, ToolRules
 from nanoclaw.plugins.approvals.questions import NOTED, OwnerQuestions

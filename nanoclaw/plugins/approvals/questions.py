@@ -8,8 +8,7 @@ from nanoclaw.core.messages import Address, Button, CheckedCall, Inbound, Outbou
 from nanoclaw.core.plugin import Ask, Host, Turn, Tx
 from nanoclaw.exact_text import MOST, exactly, is_shown_whole
 from nanoclaw.plugins.approvals.asks import MAIN, Asks, Question, came_to, commands, named
-from nanoclaw.plugins.approvals.choices import option_of
-from nanoclaw.plugins.approvals.extents import extents, meaning
+from nanoclaw.plugins.approvals.choices import extents, meaning, option_of
 from nanoclaw.plugins.approvals.grants import OwnerGrants
 from nanoclaw.yes_no import yes_or_no
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.plugin import Host, KnownModels, Tx
 from nanoclaw.dollars import dollars
-from nanoclaw.plugins.budget.settings import GUEST_SHARE, BudgetSettings, Span
+from nanoclaw.plugins.budget.plugin import GUEST_SHARE, BudgetSettings, Span
 
 _OF: dict[Span, str] = {"day": "today", "month": "this month"}
 

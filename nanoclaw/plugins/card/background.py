@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, NamedTuple, Turn
-from nanoclaw.plugins.card.held import DELETIONS, HeldCommands
+from nanoclaw.plugins.card.held import HeldCommands
+from nanoclaw.plugins.card.plugin import DELETIONS
 from nanoclaw.plugins.card.wording import by, named, quoted
 
 if TYPE_CHECKING:

@@ -17,26 +17,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.card.losses import Lost
     from nanoclaw.plugins.card.watch import CommandWatch
 
-DELETIONS = 3
-"""Files that one turn may delete without asking."""
-
-TABLES = (
-    "",
-    "",
-    "",  # of an older card, whose tables go
-    """
-    DROP TABLE IF EXISTS card_steps;
-    DROP TABLE IF EXISTS card_losses;
-    CREATE TABLE card_held (                    -- gone with the turn, or when it is carried out
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        turn INTEGER NOT NULL,                  -- or a process that has ended and of which no turn knows yet, as -id
-        command TEXT NOT NULL,
-        words TEXT NOT NULL,                    -- as the person reads it
-        held TEXT NOT NULL                      -- JSON: path, copy, was and left of each
-    ) STRICT;
-    """,
-)
-
 
 class HeldBack(NamedTuple):
     """A loss that is put back: the state that the file or folder `was` in, its copy, and the state in which the command
@@ -70,18 +50,18 @@ class PutBack(NamedTuple):
     is_kept: bool
 
 
-def digest(commands: Iterable[HeldCommand]) -> str:
-    """The hash of all that a yes is to."""
-    said = json.dumps([(one.id, one.held) for one in commands], ensure_ascii=False)
-    return sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
-
-
 class HeldCommands:
     """The table. A restart puts back what is in it, as a crash may have come while that, or carrying it out, was half
     done."""
 
     def __init__(self, host: Host, watch: Callable[[], CommandWatch]) -> None:
         self._host, self._watch = host, watch
+
+    @staticmethod
+    def digest(commands: Iterable[HeldCommand]) -> str:
+        """The hash of all that a yes is to."""
+        said = json.dumps([(one.id, one.held) for one in commands], ensure_ascii=False)
+        return sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
 
     def of(self, turn: int) -> list[HeldCommand]:
         rows = self._host.read("SELECT id, command, words, held FROM card_held WHERE turn = ? ORDER BY id", turn)

@@ -12,13 +12,16 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls, Outbound, ToolCall, ToolResult, Verdict
 from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.plugins.card.background import BackgroundCommands, CardTurn
-from nanoclaw.plugins.card.held import DELETIONS, TABLES, HeldCommand, HeldCommands, digest
 from nanoclaw.plugins.card.wording import by, exact_losses, files_named, lost_words, named, numbered, quoted, size
 
 if TYPE_CHECKING:
+    from nanoclaw.plugins.card.background import BackgroundCommands, CardTurn
+    from nanoclaw.plugins.card.held import HeldCommand, HeldCommands
     from nanoclaw.plugins.card.watch import CommandWatch
     from nanoclaw.snapshots.listing import FileListing
+
+DELETIONS = 3
+"""Files that one turn may delete without asking."""
 
 FILE_CHANGES = "file_changes"
 """The tool that makes the file changes that commands were kept from making, after a yes; hidden from models."""
@@ -45,14 +48,39 @@ class PlanCard(Plugin):
         **dict.fromkeys(("before_tool", "after_tool"), Hears(changes=True)),
         **dict.fromkeys(("before_turn", "before_answer", "on_end"), Hears(origins=("process",), changes=True)),
     }
-    migrations = TABLES
+    migrations = (
+        "",
+        "",
+        "",  # of an older card, whose tables go
+        """
+        DROP TABLE IF EXISTS card_steps;
+        DROP TABLE IF EXISTS card_losses;
+        CREATE TABLE card_held (                    -- gone with the turn, or when it is carried out
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            turn INTEGER NOT NULL,                  -- or a process that ended and of which no turn knows yet, as -id
+            command TEXT NOT NULL,
+            words TEXT NOT NULL,                    -- as the person reads it
+            held TEXT NOT NULL                      -- JSON: path, copy, was and left of each
+        ) STRICT;
+        """,
+    )
     seconds = 120.0  # many files may have to be put back
 
     def __init__(self, host: Host, settings: None) -> None:
         self._host = host
-        self._turns = dict[int, CardTurn]()
-        self._held = HeldCommands(host, lambda: self._watch)
-        self.public: BackgroundCommands = BackgroundCommands(host, self._held, self._turns, lambda: self._watch)
+        self._turns: dict[int, CardTurn] = {}
+
+    @cached_property
+    def public(self) -> BackgroundCommands:
+        from nanoclaw.plugins.card.background import BackgroundCommands
+
+        return BackgroundCommands(self._host, self._held, self._turns, lambda: self._watch)
+
+    @cached_property
+    def _held(self) -> HeldCommands:
+        from nanoclaw.plugins.card.held import HeldCommands
+
+        return HeldCommands(self._host, lambda: self._watch)
 
     @cached_property
     def _watch(self) -> CommandWatch:
@@ -156,7 +184,7 @@ class PlanCard(Plugin):
     async def _file_changes(self, context: ToolContext, steps: list[int], sha256: str, what: str = "") -> str:
         """Make the file changes that commands were kept from making."""
         commands = self._shown(context.turn, steps)
-        if digest(commands) != sha256:
+        if self._held.digest(commands) != sha256:
             raise ToolError(CHANGED)
         told = [await self._watch.carry_out(one.held, one.command, context.report) for one in commands]
         await self._host.write(partial(self._held.drop, steps))
@@ -171,7 +199,7 @@ class PlanCard(Plugin):
         if not (waiting := [one for one in self._held.of(turn.id) if one.id not in asked]):
             return None
         what = "; ".join(one.command for one in waiting)  # for whoever sees the call
-        arguments = {"what": what, "steps": [one.id for one in waiting], "sha256": digest(waiting)}
+        arguments = {"what": what, "steps": [one.id for one in waiting], "sha256": self._held.digest(waiting)}
         return MakeCalls((ToolCall(f"card-{waiting[0].id}", FILE_CHANGES, json.dumps(arguments)),))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
@@ -219,7 +247,11 @@ class PlanCard(Plugin):
 
     def _question(self, call: CheckedCall, turn: Turn) -> Verdict:
         commands = self._shown(turn.id, call.arguments["steps"])
-        if not commands or call.id != f"card-{commands[0].id}" or digest(commands) != call.arguments["sha256"]:
+        if (
+            not commands
+            or call.id != f"card-{commands[0].id}"
+            or self._held.digest(commands) != call.arguments["sha256"]
+        ):
             return Refuse(CHANGED)
         back = BACK if self._host.get("undo") else CANT
         exact = "\n".join(exact_losses(one, self._watch.name) for one in commands)
@@ -228,6 +260,8 @@ class PlanCard(Plugin):
 
     async def _of(self, turn: Turn) -> CardTurn:
         if turn.id not in self._turns:
+            from nanoclaw.plugins.card.background import CardTurn
+
             for one in self._held.of(turn.id):  # a crash may have broken it off
                 await self._watch.put_back(one.held)
             deleted = sum(one.tool == "exec" and one.kind == "file" and not one.after for one in turn.effects)

@@ -13,8 +13,8 @@ from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing
 from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.outside_text import own_words
 
-RESERVE_TOKENS, TAIL_TOKENS = 16_000, 20_000
-"""Tokens of the window left free for answers, and tokens kept word for word; each at most a quarter of the window."""
+TAIL_TOKENS = 20_000
+"""Tokens kept word for word, or a quarter of a small window."""
 
 QUOTED = 8_000
 """Characters of the person's own words in a turn that is summarized before its end."""
@@ -118,11 +118,6 @@ def why_nothing(placed: Sequence[Placed], tokens: float, tail: int) -> str:
     if len({one.turn for one in placed if one.id}) > 1:
         return f"what is older than the newest {tail:,} tokens, which stay word for word, is too short"
     return "the newest turn always stays as it is"
-
-
-def room_of(window: int) -> int:
-    """Tokens that a request may have, so that there is room for the answer."""
-    return window - min(RESERVE_TOKENS, window // 4)
 
 
 def cut_before(placed: Sequence[Placed], sizes: Sequence[float], tail: float, newest: float) -> int:

@@ -13,7 +13,6 @@ from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, U
 from nanoclaw.core.plugin import Host, NamedTuple, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.conversations.titles import age, titled
-from nanoclaw.plugins.conversations.tree import BRANCHED
 
 LISTED, NAMED = 10, ("terminal", "page")
 """Messages that /rewind shows; channels whose conversations are names that a person may choose."""
@@ -21,6 +20,7 @@ LISTED, NAMED = 10, ("terminal", "page")
 _LAST = 2**62  # behind every row
 _EFFECTS = 500  # of a conversation, that are looked at
 _TITLE = "INSERT OR REPLACE INTO conversations_titles (conversation, context, title) VALUES (?, 1, ?)"
+_BRANCHED = "INSERT OR REPLACE INTO conversations_branches (conversation, parent) VALUES (?, ?)"
 _TITLED = 60
 _SUMMARY = (
     "Sum up this conversation for a new one that goes on from it and sees nothing else of it: what the person wants,"
@@ -102,7 +102,7 @@ class Ways:
         number = next(number for number in range(2, len(taken) + 3) if f"{own}:{base}-{number}" not in taken)
         new = Address(own, f"{base}-{number}")
         self._host.conversations.add(new, turns, tx)
-        tx.execute(BRANCHED, str(new), str(said.conversation))
+        tx.execute(_BRANCHED, str(new), str(said.conversation))
         return new
 
     def _opened(self, said: Said, new: Address, what: str, data: dict[str, Any], tx: Tx) -> Reply:

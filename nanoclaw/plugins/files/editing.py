@@ -1,13 +1,28 @@
-"""Replaces one piece of a file's text, in the file's own encoding and line ends, for edit_file."""
+"""Replaces one piece of a file's text, in the file's own encoding and line ends, for edit_file; and shows the person a
+change as lines with + and -, which the model doesn't see."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import stat
 from collections.abc import Iterator
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.escapes import visible
 from nanoclaw.plugins.files.reading import HEAD_BYTES, UTF8, Coding, coding_of
+
+LONGEST_BYTES = 2_000_000
+"""Of a file that is compared; a larger one is only counted in the tool's own words."""
+
+AROUND = 2
+"""Lines that are shown before and after a change."""
+
+NEW = "@@ new file @@"
+
+_COMPARED_LINES = 1_000  # more changed ones are all old, then all new: to compare them would take seconds
+_SHORT_BYTES = 50_000  # compared at once; longer ones in a thread
 
 
 def edited(content: bytes, old: str, new: str, path: str) -> tuple[bytes, int]:
@@ -85,3 +100,70 @@ def _nearest(text: str, old: str, path: str) -> str:
         return f"'old' is not in {path!r}, nor anything like it. {advice}"
     place = bare.index(near[0])
     return f"'old' is not in {path!r}. Nearest is line {place + 1}: {visible(lines[place])!r}. {advice}"
+
+
+# --- a change as the person sees it ----------------------------------------------------------------------------------
+
+
+def before_writing(folder: int, name: str) -> bytes | None:
+    """The content of a file that is about to be replaced: b"" if there is none, None if it isn't compared."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        known = os.fstat(descriptor)
+        return file.read() if stat.S_ISREG(known.st_mode) and known.st_size <= LONGEST_BYTES else None
+
+
+async def diff(before: bytes | None, after: bytes, *, is_new: bool = False) -> str:
+    """Unified diff of two contents; "" for what is binary, too long, or the same."""
+    if before is None or max(len(before), len(after)) > LONGEST_BYTES:
+        return ""
+    is_short = len(before) + len(after) <= _SHORT_BYTES
+    found = _diff(before, after) if is_short else await asyncio.to_thread(_diff, before, after)
+    return f"{NEW}\n{found}" if is_new and found else found
+
+
+def _diff(before: bytes, after: bytes) -> str:
+    old, new = _lines(before), _lines(after)
+    if old is None or new is None:
+        return ""
+    shortest = min(len(old), len(new))
+    start = next((n for n in range(shortest) if old[n] != new[n]), shortest)
+    left = shortest - start
+    end = next((n for n in range(left) if old[-1 - n] != new[-1 - n]), left)
+    first, behind = max(0, start - AROUND), max(0, end - AROUND)  # what is shown around the change is compared, too
+    old, new = old[first : len(old) - behind], new[first : len(new) - behind]
+    return "\n".join(_hunks(old, new, first) if len(old) + len(new) <= _COMPARED_LINES else _replaced(old, new, first))
+
+
+def _hunks(old: list[str], new: list[str], first: int) -> Iterator[str]:
+    from difflib import SequenceMatcher
+
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(AROUND):
+        if first or group[0][3]:
+            yield f"@@ line {first + group[0][3] + 1} @@"
+        for kind, old_from, old_to, new_from, new_to in group:
+            if kind == "equal":
+                yield from (f" {line}" for line in old[old_from:old_to])
+                continue
+            yield from (f"-{line}" for line in old[old_from:old_to])
+            yield from (f"+{line}" for line in new[new_from:new_to])
+
+
+def _replaced(old: list[str], new: list[str], first: int) -> Iterator[str]:
+    if first:
+        yield f"@@ line {first + 1} @@"
+    yield from (f"-{line}" for line in old)
+    yield from (f"+{line}" for line in new)
+
+
+def _lines(content: bytes) -> list[str] | None:
+    try:
+        text = visible(content.decode(coding_of(content[:HEAD_BYTES], "").name, "replace").replace("\r\n", "\n"))
+    except ToolError:  # no text
+        return None
+    return text.removesuffix("\n").split("\n") if text else []

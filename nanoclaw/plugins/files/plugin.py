@@ -29,12 +29,8 @@ from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Tool, ToolOutput, Tur
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import visible
 from nanoclaw.exact_text import as_code
-from nanoclaw.plugins.files.diffs import before_writing, diff
-from nanoclaw.plugins.files.editing import edited
-from nanoclaw.plugins.files.looking import check_short, found, in_words, listing, search
-from nanoclaw.plugins.files.reading import HEAD_BYTES, PAGE_LINES, TextPage, coding_of, is_image, picture
 
-LONGEST_EDIT_BYTES = 10_000_000
+LONGEST_EDIT_BYTES, PAGE_LINES = 10_000_000, 500
 
 
 class Files(Plugin):
@@ -69,6 +65,8 @@ class Files(Plugin):
         limit: Annotated[int, "number of lines"] = PAGE_LINES,
     ) -> str | ToolOutput:
         """Read a text file with line numbers, or look at an image."""
+        from nanoclaw.plugins.files.reading import HEAD_BYTES, TextPage, coding_of, is_image, picture
+
         shown, skills = "", self._host.get("skills")
         if skills and path.startswith("skill:"):
             shown = f"[{visible(path := str(await asyncio.to_thread(skills.located, path[6:])))}]\n"
@@ -82,11 +80,15 @@ class Files(Plugin):
 
     async def _list_dir(self, path: str = ".") -> str:
         """List a folder."""
+        from nanoclaw.plugins.files.looking import listing
+
         with open_folder(self._shown, path) as folder:
             return listing(folder)
 
     async def _find_files(self, pattern: Annotated[str, "glob, like *.md or notes/**/*.txt"], path: str = ".") -> str:
         """Find files by name, newest first."""
+        from nanoclaw.plugins.files.looking import check_short, found
+
         check_short(pattern)
 
         def find() -> str:  # opens the folder itself: a cancelled turn must not close it under the thread
@@ -103,6 +105,8 @@ class Files(Plugin):
         glob: Annotated[str, "only files like *.md"] = "",
     ) -> str:
         """Search text in files. Returns file:line: text."""
+        from nanoclaw.plugins.files.looking import check_short, search
+
         check_short(pattern)
         check_short(glob)
         try:
@@ -153,6 +157,9 @@ class Files(Plugin):
 
     async def _write_file(self, context: ToolContext, path: str, content: str) -> ToolOutput:
         """Write a whole file in place of what was there; folders are made."""
+        from nanoclaw.plugins.files.editing import before_writing, diff
+        from nanoclaw.plugins.files.looking import in_words
+
         with self._kept("write_file", path, context), open_parent_for_writing(self._reach, path) as (folder, name):
             existed, before = _exists(folder, name), before_writing(folder, name)
             replace_in(folder, name, content)
@@ -164,6 +171,9 @@ class Files(Plugin):
         self, context: ToolContext, path: str, old: Annotated[str, "exact text, found once in the file"], new: str
     ) -> ToolOutput:
         """Replace one piece of text in a file."""
+        from nanoclaw.plugins.files.editing import diff, edited
+        from nanoclaw.plugins.files.looking import in_words
+
         with self._kept("edit_file", path, context):
             with open_for_reading(self._reach, path) as file:
                 content = file.read(LONGEST_EDIT_BYTES + 1)
@@ -177,6 +187,8 @@ class Files(Plugin):
 
     async def _append_file(self, context: ToolContext, path: str, content: str) -> str:
         """Add text on a new line at the end of a file, new or not."""
+        from nanoclaw.plugins.files.looking import in_words
+
         with self._kept("append_file", path, context), open_parent_for_writing(self._reach, path) as (folder, name):
             created = append_in(folder, name, content)
         return f"{'Created' if created else 'Added to'} {visible(path)} ({in_words(len(content.encode()))})."

@@ -12,7 +12,6 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Image
 from nanoclaw.escapes import visible
 
-PAGE_LINES = 500
 PAGE_CHARACTERS = 24_000
 LINE_CHARACTERS, LINE_END = 2_000, 500
 """Characters that are shown of a longer line, and how many of them are its end."""

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
-from nanoclaw.plugins.heartbeat import tables
-from nanoclaw.plugins.heartbeat.hours import HeartbeatTimes
+from nanoclaw.plugins.heartbeat import seen_items
+from nanoclaw.plugins.heartbeat.plugin import HeartbeatTimes
 from nanoclaw.plugins.heartbeat.triage import Triaged, prompt, sources, table, triage
 from nanoclaw.silence_token import spoken
 
@@ -84,11 +84,11 @@ class Beats:
         keys = {one.item.key for one in found}
         looked = {one.item.key: one.state for one in found if one.state and not one.is_due}
         if looked:
-            await self._host.write(lambda tx: tables.keep_states(tx, looked, keys))
+            await self._host.write(lambda tx: seen_items.keep_states(tx, looked, keys))
         if not any(one.is_due for one in found):
             return Beat(found, IDLE)
         now = self._host.now()
-        name = f"{tables.stamp(now)} {os.urandom(4).hex()}"
+        name = f"{seen_items.stamp(now)} {os.urandom(4).hex()}"
         message = UserMessage(prompt(found), now, "heartbeat", outside=sources(found))
         inbound = Inbound(CONVERSATION, CHANNEL, name, message, role="owner")
         self._asked = {name: found}
@@ -103,7 +103,7 @@ class Beats:
         """Tell what a beat came to, and keep what it has seen. After a failure its items are due again."""
         found, now = self._asked.pop(turn.external_id, ()), self._host.now()
         text = news(self._reports.pop(turn.id, ended.text if ended.reason == "answered" else ""))
-        if text and tables.is_news(tx, text, now):
+        if text and seen_items.is_news(tx, text, now):
             came = None if self.is_awaited or turn.external_id == self._by_hand else now
             tx.send(Outbound(self.target(), text, outside=", ".join(turn.outside), came=came), "From a heartbeat.")
             self._told.append(text)
@@ -111,7 +111,7 @@ class Beats:
         self.trouble = "" if worked else ended.text or "It was stopped."
         if worked and found:
             states = {one.item.key: one.state for one in found if one.is_due and one.state}
-            tables.keep_states(tx, states, {one.item.key for one in found})
+            seen_items.keep_states(tx, states, {one.item.key for one in found})
         if not worked:
             is_known = ended.reason == "cancelled" or self.is_awaited
             log = self._host.log.info if is_known else self._host.log.warning

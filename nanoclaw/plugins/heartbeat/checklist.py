@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
-from nanoclaw.plugins.heartbeat.hours import UNIT, span_of
+from nanoclaw.plugins.heartbeat.plugin import UNIT, span_of
 
 FILE = "HEARTBEAT.md"
 

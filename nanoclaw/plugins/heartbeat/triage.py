@@ -14,7 +14,7 @@ from nanoclaw.outside_text import block
 from nanoclaw.plugins.heartbeat import checklist
 from nanoclaw.plugins.heartbeat.checklist import Item
 from nanoclaw.plugins.heartbeat.probe import change, read
-from nanoclaw.plugins.heartbeat.tables import ItemState, states
+from nanoclaw.plugins.heartbeat.seen_items import ItemState, states
 
 ITEM_EVERY = timedelta(hours=4)
 """For an item that names neither a time nor anything to watch."""

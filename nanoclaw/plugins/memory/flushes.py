@@ -1,4 +1,4 @@
-"""Flushes of talk that has ended: what is worth keeping is noted after /new.
+"""Flushes: what is worth keeping is noted before a summary takes the place of talk, and after /new.
 
 What is to be written down is a row of the store, made with the new context; the model is asked by a message of its own,
 beside what the person says meanwhile.
@@ -15,12 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, ToolError
-from nanoclaw.core.messages import Address, Inbound, Limits, Outbound, UserMessage
+from nanoclaw.core.messages import Address, Inbound, Limits, ModelRequest, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Profile, Turn, Tx
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
-from nanoclaw.plugins.memory.flush import PLACE
+from nanoclaw.plugins.memory.plugin import PLACE
 from nanoclaw.tool_schema import ArgumentsError, parse
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ PROMPT = (
     "everything else is a note. What follows “Noted:” is in memory. Give empty lists if nothing is worth keeping."
 )
 
+FLUSH = (
+    "This conversation has grown long: a summary will take the place of everything above. Before that, keep what will "
+    "matter on another day and is not in memory yet: decisions, dates, names, preferences, promises, results. Call "
+    "memory_add once for each, in one sentence that can be understood alone, with its names and numbers, and in `also` "
+    "other words that somebody may look for it with; kind fact only for what stays true. No other tool runs now, and "
+    "the person does not see your answer. When nothing is worth keeping, answer: nothing."
+)
+
 PART, PARTS = 40_000, 4
 """Characters of talk that one request has, and the most of them for one conversation: the newest."""
 LOCAL_PART = 6_000
@@ -53,6 +61,18 @@ AGAIN_SECONDS = (600.0, 3_600.0, 21_600.0, 86_400.0)
 CALM_SECONDS = 120.0
 """A model on this machine is not asked while the person talks: it answers one after the other."""
 MOST_KEPT, SHOWN = 20, 3
+
+
+async def flush(host: Host, request: ModelRequest, turn: Turn) -> None:
+    """Ask the model for its calls of memory_add, and run them. Raises ProviderError."""
+    if not any(spec.name == "memory_add" for spec in request.tools):
+        return
+    asked = UserMessage(FLUSH, turn.now(), "runtime")
+    answer = await host.complete(request._replace(history=(*request.history, asked)), turn)
+    whole = answer.tool_calls[:-1] if answer.finish == "length" else answer.tool_calls
+    for call in whole:
+        if call.name.strip().casefold() == "memory_add":
+            await host.call(call, turn)
 
 
 class Flush(NamedTuple):

@@ -40,7 +40,6 @@ from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import block, inside, own_words
 from nanoclaw.plugins.memory.facts import FactsFile
-from nanoclaw.plugins.memory.flush import MIGRATION, PLACE, flush
 from nanoclaw.plugins.memory.notes import Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
@@ -62,6 +61,24 @@ RULES = """## What you remember
 - Keep what will matter later with memory_add: names, dates, preferences, what happened. `replaces` ends what was \
 noted before.
 - Before you answer about earlier talk, people, dates or decisions, use memory_search; say so if nothing was found."""
+
+PLACE = Address("memory", "flush")
+"""The conversation in which the model is asked."""
+
+MIGRATION = """
+    CREATE TABLE memory_flushes (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+        after INTEGER NOT NULL,             -- the messages behind this one, up to the next one, are to be written down
+        upto INTEGER NOT NULL,
+        reached INTEGER NOT NULL,           -- up to here the model was asked
+        is_new INTEGER NOT NULL,            -- 1: the person began anew; 0: a silence
+        tries INTEGER NOT NULL DEFAULT 0,
+        due REAL,                           -- when it is asked, in seconds since 1970; NULL: it is, or that is over
+        kept TEXT NOT NULL DEFAULT '[]'     -- what the model wants to keep, as JSON: [is a fact, text, other words]
+    ) STRICT;
+    CREATE INDEX memory_flushes_of_session ON memory_flushes (session, upto);
+"""
 
 
 class MemorySettings(NamedTuple):
@@ -239,6 +256,8 @@ class Memory(Plugin):
     async def before_compaction(self, request: ModelRequest, turn: Turn) -> None:
         """Let the model note what is worth keeping. Raises ProviderError."""
         if _is_open(turn.profile) and not self._is_projects(turn.conversation):
+            from nanoclaw.plugins.memory.flushes import flush
+
             await flush(self._host, request, turn)
 
     def _is_projects(self, conversation: Address) -> bool:

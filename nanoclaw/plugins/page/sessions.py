@@ -22,39 +22,6 @@ MOST_CODES = 5
 TRIES, TRIES_SECONDS = 10, 60.0
 """Most wrong codes in a minute; then nobody can try until it is over."""
 
-MIGRATION = """CREATE TABLE page_browsers (  -- that are signed in
-    id INTEGER PRIMARY KEY,
-    sha256 TEXT NOT NULL UNIQUE,              -- of the cookie's value
-    agent TEXT NOT NULL,
-    made TEXT NOT NULL,
-    used TEXT NOT NULL                        -- the day
-) STRICT"""
-
-LINES = """CREATE TABLE page_lines (  -- that the history of a conversation does not have: commands, replies, failures
-    id INTEGER PRIMARY KEY,
-    session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
-    place INTEGER NOT NULL,                   -- so many messages of the history stand before it
-    kind TEXT NOT NULL,
-    text TEXT NOT NULL,
-    at TEXT NOT NULL
-) STRICT;
-CREATE INDEX page_lines_of ON page_lines (session, id)"""
-
-PLACES = """DELETE FROM page_lines;  -- their place was a count before
-ALTER TABLE page_lines RENAME COLUMN place TO after"""
-
-FILES = """CREATE TABLE page_files (  -- that were dropped into the page, kept for a day
-    id TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    mime TEXT NOT NULL,
-    data BLOB NOT NULL,
-    at TEXT NOT NULL
-) STRICT;
-CREATE TABLE page_drafts (conversation TEXT PRIMARY KEY, text TEXT NOT NULL) STRICT"""
-
-GUESTS = """ALTER TABLE page_browsers  -- only: the conversation of a guest, whose link has no agent until it is opened
-ADD COLUMN only TEXT NOT NULL DEFAULT ''"""
-
 BROWSERS = {"Edg/": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
 SYSTEMS = dict.fromkeys(("iPhone", "iPad", "Android", "Windows"), "") | {"Mac OS": "macOS", "Linux": "Linux"}
 """By a part of how a browser calls itself, its name and that of its system; '' is the part itself."""

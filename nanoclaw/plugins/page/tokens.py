@@ -12,18 +12,6 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Host, Reply, Tx
 from nanoclaw.plugins.page.sessions import TRIES, TRIES_SECONDS, digest_of
 
-MIGRATION = """CREATE TABLE page_tokens (  -- of the API
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    sha256 TEXT NOT NULL UNIQUE,
-    made TEXT NOT NULL,
-    used TEXT                                 -- the hour, NULL for never
-) STRICT"""
-USAGE = (
-    "`nanoclaw web token NAME` makes a token, `nanoclaw web token --revoke NAME` ends it, `nanoclaw web tokens` lists;"
-    " `nanoclaw web browsers` lists who is signed in, `nanoclaw web browser --revoke NUMBER` signs one out;"
-    " `nanoclaw web guest NAME` makes a link to one conversation."
-)
 _NAME = re.compile(r"[\w.-]{1,40}")
 _MAKES, _UNKNOWN = "`nanoclaw web token NAME` makes one.", "invalid_api_key"
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error"}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from nanoclaw.beneath.paths import PathError, open_folder
+from nanoclaw.atomic_write import reason, replace_in
+from nanoclaw.beneath.paths import PathError, open_folder, open_for_reading, open_parent_for_writing
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import GoTo
 from nanoclaw.core.messages import Address, CheckedCall, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Hears, Host, Plugin, Refuse, Reply, Said, Turn, Tx
 from nanoclaw.outside_text import block, inside
-from nanoclaw.plugins.projects.folders import FOLDER, LONGEST, NAME, NOTES, WISHES, ProjectFolders
-from nanoclaw.plugins.projects.notes import recalled
 from nanoclaw.runtime_metadata import one_line
 
 USAGE = (
@@ -25,6 +24,83 @@ _ABOUT = (
     "This conversation belongs to the person's project {name}; its files are in {folder}. Keep what will matter in it"
     " later in {folder}/NOTES.md by append_file, a line for each, and not in memory."
 )
+
+
+FOLDER, WISHES, NOTES = "projects", "PROJECT.md", "NOTES.md"
+MOST, MOST_WISHES, LONGEST = 1_000_000, 12_000, 2_000
+"""Bytes of a file that are looked at, of what the person wants that are told, and of a line."""
+
+FEW, MOST_TOLD, CHARACTERS = 20, 12, 1_500
+"""Notes that are all told; of more the most that a message brings up, and their characters."""
+
+_WORD = re.compile(r"\w{3,}")
+
+NAME = re.compile(r"[^\W_][\w-]{0,39}")
+
+
+class ProjectFolders:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def of(self, conversation: Address) -> str:
+        """The project of a conversation, '' for none, or where its folder is gone."""
+        found = self._host.read("SELECT project FROM projects_chosen WHERE conversation = ?", str(conversation))
+        return next((name for (name,) in found if name in self.names()), "")
+
+    def names(self) -> list[str]:
+        folders = (self._host.workspace / FOLDER).glob("*/")
+        return sorted(one.name for one in folders if NAME.fullmatch(one.name) and not one.is_symlink())
+
+    def wishes(self, name: str) -> list[str]:
+        text = "\n".join(self.lines(name, WISHES))[:MOST_WISHES]
+        return [line for line in text.splitlines() if line.strip("# ").casefold() != name.casefold()]
+
+    def lines(self, name: str, file: str) -> list[str]:
+        """Lines of one of its files as a model is told them; none where it can't be read."""
+        try:
+            text = self._data(name, file)[:MOST].decode("utf-8", "replace")
+        except OSError:
+            return []
+        return [one_line(line.strip(), LONGEST) for line in text.splitlines() if line.strip()]
+
+    def _data(self, name: str, file: str) -> bytes:
+        try:
+            with open_for_reading(self._host.reach, f"{FOLDER}/{name}/{file}") as opened:
+                return opened.read()
+        except FileNotFoundError:
+            return b""
+
+    def source(self, name: str, file: str) -> str:
+        """The source of others' text in one of its files, '' for none."""
+        taint = self._host.get("taint")
+        source = taint.files.source(f"{FOLDER}/{name}/{file}") if taint else ""
+        return source if source and taint.untrusted([source]) else ""
+
+    def add(self, name: str, file: str, text: str) -> None:
+        """Add lines at the end of one of its files."""
+        path = f"{FOLDER}/{name}/{file}"
+        try:
+            before = self._data(name, file)
+            data = before + b"\n" * (before[-1:] not in (b"", b"\n")) + text.encode("utf-8", "replace")
+            with open_parent_for_writing(self._host.reach, path) as (folder, last):
+                replace_in(folder, last, data)
+        except OSError as error:
+            raise NanoclawError(f"{path} could not be written: {reason(error)}.") from None
+
+
+def recalled(notes: Sequence[str], message: str, is_told: Callable[[str], bool]) -> list[str]:
+    """Notes that a message brings up, in their order: those with its rarer words, the newer first."""
+    if len(notes) <= FEW and sum(map(len, notes)) <= CHARACTERS:
+        return [note for note in notes if not is_told(note)]
+    words = [set(_WORD.findall(note.casefold())) for note in notes]
+    count, asked = Counter(word for one in words for word in one), set(_WORD.findall(message.casefold()))
+    scores = [sum(1 / count[word] for word in one & asked) for one in words]
+    found, room = list[int](), CHARACTERS
+    for at in sorted(range(len(notes)), key=lambda at: (scores[at], at), reverse=True)[:MOST_TOLD]:
+        if scores[at] and not is_told(notes[at]) and len(notes[at]) <= room:
+            found.append(at)
+            room -= len(notes[at])
+    return [notes[at] for at in sorted(found)]
 
 
 class Projects(Plugin):
@@ -185,5 +261,7 @@ class Projects(Plugin):
     def _known(self, name: str) -> str:
         if name in (names := self._folders.names()):
             return name
+        from difflib import get_close_matches
+
         near = "".join(f" Did you mean {one}?" for one in get_close_matches(name, names, 1))
         raise NanoclawError(f"there is no project {name!r}.{near} {USAGE}")

@@ -16,7 +16,6 @@ from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import CheckedCall
 from nanoclaw.core.plugin import Ask, Finding, Hears, Host, NamedTuple, Plugin, Refuse, Turn, Verdict
 from nanoclaw.escapes import one_line
-from nanoclaw.installation import install_command
 
 if TYPE_CHECKING:
     from nanoclaw.net.proxy import JudgingProxy
@@ -186,6 +185,8 @@ class SandboxedCommands:
             return ""
         why = self._strength.lacks[0]
         if "not installed" in why:
+            from nanoclaw.installation import install_command
+
             return f" `apt install bubblewrap` or `{install_command('sandbox')}` makes it full."
         return f" Not full, as {why}." if self._strength.level != "none" else f" The reason: {why}."
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nanoclaw.escapes import plain, visible
+from nanoclaw.outputs.outputs import Outputs, hint
 
 if TYPE_CHECKING:
+    from nanoclaw.core.tool import ShowProgress
     from nanoclaw.spawn import Bounds, Exit
 
 FILE_BYTES = 50_000_000
@@ -16,6 +19,10 @@ FILE_BYTES = 50_000_000
 
 END_BYTES = 65_536
 """Of a growing output, kept in memory."""
+
+HEAD_CHARACTERS = 4_000
+TAIL_CHARACTERS = 6_000
+_SHOWN_BYTES = 4_000
 
 
 def readable(output: bytes) -> str:
@@ -107,3 +114,45 @@ class GrowingOutput:
                 data = data[written:]
         except OSError:  # a full disk: from here on there is the end in memory only
             self._room = 0
+
+
+def outcome_in_words(ended: Exit, seconds: int, bounds: Bounds, sandbox: str) -> str:
+    about = f" ({sandbox})" if sandbox else ""
+    if ended.why == "timeout":
+        return f"[stopped after {seconds} s: the command was still running. Above is its output so far.{about}]"
+    if ended.why == "flood":
+        return f"[stopped: more than {ended.dropped:,} bytes of output. Write it to a file, or filter it.{about}]"
+    left = f"; {ended.left_behind} background process(es) were ended with it" if ended.left_behind else ""
+    told = f"{end_in_words(ended, bounds)}{left if ended.why == 'exited' else ''}"
+    return f"[{'; '.join(filter(None, (told, sandbox)))}]"
+
+
+def cut(ended: Exit, outputs: Outputs, kept: str, redact: Callable[[str], str]) -> str:
+    """`kept` is the path of an output that was too long for memory."""
+    head, tail = readable(ended.head), readable(ended.tail)
+    if not ended.dropped:
+        whole = readable(ended.head + ended.tail).rstrip()
+        if len(whole) <= HEAD_CHARACTERS + TAIL_CHARACTERS:
+            return whole
+        head = tail = whole
+        kept = outputs.keep("exec", redact(whole))
+        left_out = f"{len(whole) - HEAD_CHARACTERS - TAIL_CHARACTERS:,} characters"
+    else:
+        total = len(ended.head) + len(ended.tail) + ended.dropped
+        left_out = f"about {max(0, total - HEAD_CHARACTERS - TAIL_CHARACTERS):,} bytes"
+    ends = f"{head[:HEAD_CHARACTERS]}\n[... {left_out} left out ...]\n{tail[-TAIL_CHARACTERS:].rstrip()}"
+    return f"{ends}\n{hint(kept)}"
+
+
+class LastLines:
+    """Shows the end of an output while it grows."""
+
+    def __init__(self, show: ShowProgress) -> None:
+        self._show, self._end = show, b""
+
+    def feed(self, data: bytes) -> None:
+        self._end = (self._end + data)[-_SHOWN_BYTES:]
+        self._show(self._lines)
+
+    def _lines(self) -> str:
+        return readable(self._end)

@@ -6,14 +6,16 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Host, Tx
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.packages.pins import PackagePin, pin_of
-from nanoclaw.packages.reading import Package
-from nanoclaw.plugins.skills.package import sha256_of
 from nanoclaw.plugins.skills.skills import Judge, Skill
+
+if TYPE_CHECKING:
+    from nanoclaw.packages.pins import PackagePin
+    from nanoclaw.packages.reading import Package
 
 SHIPPED = "shipped"
 
@@ -42,6 +44,13 @@ class Pins:
     def __init__(self, host: Host, sources: Mapping[Path, str]) -> None:
         self._host, self._sources = host, sources
 
+    @staticmethod
+    def sha256_of(folder: Path) -> str:
+        """Hash of the skill in a folder. Raises SkillError."""
+        from nanoclaw.plugins.skills import package  # not for those that are shipped
+
+        return package.sha256_of(folder)
+
     def judge(self) -> Judge:
         """Looks at skills with the pins as they are now."""
         pins = dict(self._host.read("SELECT place, sha256 FROM skills_pins"))
@@ -50,7 +59,7 @@ class Pins:
             if self._sources.get(skill.folder.parent) == SHIPPED:
                 return skill
             try:
-                sha256 = sha256_of(skill.folder)
+                sha256 = self.sha256_of(skill.folder)
             except SkillError as error:
                 return skill._replace(problem=str(error))
             pinned = pins.get(self.place(skill))
@@ -66,20 +75,19 @@ class Pins:
 
     def pin(self, place: str) -> PackagePin | None:
         """The state in which one was looked at last."""
+        from nanoclaw.packages.pins import PackagePin
+
         rows = self._host.read("SELECT sha256, hashes, texts FROM skills_pins WHERE place = ?", place)
         return next((PackagePin(sha256, _parsed(hashes), _parsed(texts)) for sha256, hashes, texts in rows), None)
 
     def set(self, tx: Tx, place: str, package: Package) -> None:
         """Pin a skill as it is in a package."""
+        from nanoclaw.packages.pins import pin_of
+
         pin = pin_of(package)
-        tx.execute(
-            "INSERT OR REPLACE INTO skills_pins (place, sha256, hashes, texts, at) VALUES (?, ?, ?, ?, ?)",
-            place,
-            pin.sha256,
-            json.dumps(pin.hashes),
-            json.dumps(pin.texts),
-            self._host.now().isoformat(),
-        )
+        sql = "INSERT OR REPLACE INTO skills_pins (place, sha256, hashes, texts, at) VALUES (?, ?, ?, ?, ?)"
+        at, hashes, texts = self._host.now().isoformat(), json.dumps(pin.hashes), json.dumps(pin.texts)
+        tx.execute(sql, place, pin.sha256, hashes, texts, at)
         tx.execute("DELETE FROM skills_asked WHERE place = ?", place)
 
     def drop(self, tx: Tx, place: str) -> None:
@@ -93,7 +101,7 @@ class Pins:
         for skill in skills:
             if skill.draft:
                 with suppress(SkillError):
-                    draft = SkillDraft(self.place(skill), sha256_of(skill.folder), skill)
+                    draft = SkillDraft(self.place(skill), self.sha256_of(skill.folder), skill)
                     if (draft.place, draft.sha256) not in heard:
                         found.append(draft)
         return found
@@ -101,12 +109,8 @@ class Pins:
     def note(self, drafts: Collection[SkillDraft], how: str, tx: Tx) -> None:
         """Save that the owner was notified of these."""
         for draft in drafts:
-            tx.execute(
-                "INSERT OR IGNORE INTO skills_asked (place, sha256, how) VALUES (?, ?, ?)",
-                draft.place,
-                draft.sha256,
-                how,
-            )
+            sql = "INSERT OR IGNORE INTO skills_asked (place, sha256, how) VALUES (?, ?, ?)"
+            tx.execute(sql, draft.place, draft.sha256, how)
 
 
 def _parsed(text: str) -> dict[str, str]:

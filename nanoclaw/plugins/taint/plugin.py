@@ -38,9 +38,9 @@ class TaintSettings(NamedTuple):
     trusted: tuple[str, ...] = ()
 
     def check(self) -> None:
-        from nanoclaw.plugins.taint.sources import check
-
         for one in self.trusted:
+            from nanoclaw.plugins.taint.sources import check
+
             check(one)
 
 

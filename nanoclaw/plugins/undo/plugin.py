@@ -6,15 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from nanoclaw.core.errors import NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Effect, Inbound
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, NamedTuple, Plugin, Said, Turn, Tx
-from nanoclaw.plugins.undo.file_versions import FileVersions
 from nanoclaw.plugins.undo.memory_history import did, folded, outcome, when
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.undo.file_versions import FileVersions
 
 SHOWN, FILES = 20, 4  # lines of /receipts, where no number is given; files that are named in the line after a turn
 DAYS, MOST_BYTES = 30, 200_000_000  # copies are kept for so long, and so much of them in all
@@ -44,7 +47,12 @@ class Undo(Plugin):
         self._host, self._settings, self._records = host, settings, host.records
         self._copies: Path = host.program_home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone
-        self.public = self._versions = FileVersions(host, self._copies, days=DAYS, most_bytes=MOST_BYTES)
+
+    @cached_property
+    def public(self) -> FileVersions:
+        from nanoclaw.plugins.undo.file_versions import FileVersions
+
+        return FileVersions(self._host, self._copies, days=DAYS, most_bytes=MOST_BYTES)
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         return {self._copies: "kept"}
@@ -133,7 +141,7 @@ class Undo(Plugin):
             return said
         if not _has_changed(effect):
             return ""
-        self._versions.revert(effect, tx)
+        self.public.revert(effect, tx)
         if effect.before and (taint := self._host.get("taint")):
             taint.came_back(effect.target, effect.before, tx)
         became = "removed again" if effect.before == "" else "put back as before"

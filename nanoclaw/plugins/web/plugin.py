@@ -6,19 +6,37 @@ from collections.abc import Iterable
 from datetime import date
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
+from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import ToolExample
 from nanoclaw.core.plugin import Finding, Host, Plugin, Profile, Section, Tool, ToolOutput
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.plugins.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.web.fetching import Fetching
     from nanoclaw.plugins.web.search import WebSearch
 
+
 OPEN_TO = ("person", "job", "helper")
 CITE = "Web: name the addresses that your answer is based on."
+
+
+class WebSettings(NamedTuple):
+    """Web search."""
+
+    # "ddgs" needs no key, brave and tavily BRAVE_API_KEY or TAVILY_API_KEY; "searxng" is a server of your own
+    search: Literal["ddgs", "brave", "tavily", "searxng"] = "ddgs"
+    searxng: str = ""  # address of your SearXNG server, which may be private
+
+    def check(self) -> None:
+        if self.search == "searxng" and not self.searxng:
+            raise ConfigError(
+                'web.searxng is missing: write the address of your server, such as "http://nas.lan:8888".'
+            )
+        if self.searxng and not self.searxng.startswith(("http://", "https://")):
+            how = 'must be an address such as "http://nas.lan:8888"'
+            raise ConfigError(f"web.searxng {how}, not {self.searxng[:100]!r}.")
 
 
 class Web(Plugin):

@@ -18,7 +18,7 @@ from nanoclaw.net.page import BadStatus, fetch
 from nanoclaw.net.public import NetError, host_of
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.web.settings import WebSettings
+    from nanoclaw.plugins.web.plugin import WebSettings
 
 SECONDS = 25.0
 MOST_RESULTS, MOST_BYTES = 20, 2_000_000

@@ -9,8 +9,7 @@ import pytest
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.plugins.access.accounts import Accounts
 from nanoclaw.plugins.access.gatekeeper import Gatekeeper
-from nanoclaw.plugins.access.plugin import Access
-from nanoclaw.plugins.access.rules import Admission, ChannelRules, account, creator
+from nanoclaw.plugins.access.plugin import Access, Admission, ChannelRules, account, creator
 from tests.plugins.paper_host import PaperHost
 
 PRIVATE, GROUP = Address("telegram", "9"), Address("telegram", "-100//9")

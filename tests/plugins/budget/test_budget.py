@@ -15,8 +15,7 @@ from nanoclaw.core.commands import NOT_NOW
 from nanoclaw.core.errors import ConfigError, LimitReached, ProviderRefused
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Origin, Usage
-from nanoclaw.plugins.budget.plugin import Budget
-from nanoclaw.plugins.budget.settings import BudgetSettings
+from nanoclaw.plugins.budget.plugin import Budget, BudgetSettings
 from nanoclaw.plugins.budget.spending import PendingRequest, Reservation, Spending
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
 from tests.plugins.paper_host import NOON, PaperHost

@@ -34,7 +34,7 @@ from nanoclaw.core.plugin import Draft, Ended, Host, Plugin, Profile, Section, T
 from nanoclaw.core.provider import OnEvent, chat_messages, chat_tools, estimate_message, estimate_request
 from nanoclaw.core.tool import tool
 from nanoclaw.identifiers import identifiers
-from nanoclaw.plugins.compaction.plugin import MADE_ROOM
+from nanoclaw.plugins.compaction.shrink import MADE_ROOM
 from nanoclaw.plugins.compaction.summary import BEGIN, END, LINES, SUMMARY, cut_before, cut_within
 from nanoclaw.providers.scripted import Answer, Hang, Say, ScriptedProvider, call
 from tests.core.test_asks import Asker, Post, send

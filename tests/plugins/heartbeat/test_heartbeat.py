@@ -16,8 +16,7 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import tool
 from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.heartbeat.beats import CONVERSATION, FROZEN, HOME, IDLE, RUNNING, Beats
-from nanoclaw.plugins.heartbeat.hours import times_of
-from nanoclaw.plugins.heartbeat.plugin import Heartbeat
+from nanoclaw.plugins.heartbeat.plugin import Heartbeat, times_of
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider, call
 from tests.core.store.test_recovery import warnings
 from tests.dial import Dial

@@ -13,8 +13,7 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice, TextDelta, TurnEnded
 from nanoclaw.core.messages import AssistantMessage
 from nanoclaw.core.runner import Stream
-from nanoclaw.plugins.media.file_lines import FileLineFilter, attached
-from nanoclaw.plugins.media.plugin import MediaFiles
+from nanoclaw.plugins.media.plugin import FileLineFilter, MediaFiles, attached
 from nanoclaw.plugins.silence.plugin import SilenceFilter
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.examples import examples

@@ -8,7 +8,7 @@ from nanoclaw.core.events import GoTo
 from nanoclaw.core.messages import ToolResult
 from nanoclaw.core.plugin import ToolOutput
 from nanoclaw.core.tool import tool
-from nanoclaw.plugins.projects.notes import FEW, recalled
+from nanoclaw.plugins.projects.plugin import FEW, recalled
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import Program, running, tools_plugin
 

@@ -1,4 +1,4 @@
-"""Tables of the heartbeat: its items as they were seen last, and what was told of late."""
+"""Items of the heartbeat as they were seen last, and what was told of late."""
 
 from __future__ import annotations
 
@@ -13,35 +13,6 @@ from nanoclaw.named_tuple import NamedTuple
 
 SAME_FOR = timedelta(hours=24)
 """So long the same words are not told again."""
-
-MIGRATIONS = (
-    """
-CREATE TABLE IF NOT EXISTS checklist (     -- items of HEARTBEAT.md
-    key TEXT PRIMARY KEY,                  -- SHA-256 of the item's text
-    at TEXT NOT NULL,                      -- when it came up, or was looked at last; UTC
-    sha256 TEXT NOT NULL,                  -- of what it watches
-    seen TEXT NOT NULL                     -- the beginning of that
-) STRICT;
-CREATE TABLE IF NOT EXISTS alerts (        -- what heartbeats had to tell
-    id INTEGER PRIMARY KEY,
-    at TEXT NOT NULL,
-    text TEXT NOT NULL,                    -- '' once it is told
-    sha256 TEXT NOT NULL,                  -- of its words
-    kind TEXT NOT NULL CHECK (kind IN ('low', 'normal', 'high')),
-    fired TEXT                             -- when it was told; NULL: it waits
-) STRICT;
-""",
-    "ALTER TABLE alerts ADD COLUMN outside TEXT NOT NULL DEFAULT ''",
-    """
-CREATE TABLE heartbeat_told (
-    sha256 TEXT PRIMARY KEY,               -- of the words
-    at TEXT NOT NULL                       -- UTC
-) STRICT;
-INSERT INTO heartbeat_told SELECT sha256, max(fired) FROM alerts WHERE fired IS NOT NULL GROUP BY sha256;
-DROP TABLE alerts;
-""",
-)
-MARKS = ("checklist.key", "checklist.at", "checklist.sha256", "heartbeat_told.sha256", "heartbeat_told.at")
 
 
 class ItemState(NamedTuple):
