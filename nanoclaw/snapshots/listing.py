@@ -156,17 +156,6 @@ def _scanned(path: str, at: int, last: Mapping[str, os.stat_result]) -> _Folder:
     return _Folder(status, settled, files, tuple(names), tuple(folders))
 
 
-def listed(
-    tops: Iterable[Path],
-    closed: Iterable[Path] = (),
-    skips: Skips = NOTHING,
-    marks: Collection[str] = (),
-    most: int = MOST,
-) -> FileListing:
-    """List once."""
-    return FileLister(skips, marks, most).scan(tops, closed)
-
-
 def changes(before: FileListing, after: FileListing) -> Changes:
     """The differences in what both list."""
     was, now = before.files, after.files

@@ -9,7 +9,7 @@ import pytest
 from nanoclaw.snapshots import listing as listings
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies, name_of
-from nanoclaw.snapshots.listing import Changes, FileLister, FileListing, changes, listed
+from nanoclaw.snapshots.listing import Changes, FileLister, FileListing, changes
 
 
 @pytest.fixture
@@ -23,27 +23,27 @@ def root(tmp_path: Path) -> Path:
 
 def copied(root: Path, most_bytes: int = 10_000, largest_bytes: int = 5_000) -> tuple[FileListing, FileCopies]:
     copies = FileCopies(root.parent / "copies", most_bytes=most_bytes, largest_bytes=largest_bytes)
-    listing = listed([root])
+    listing = FileLister().scan([root])
     copies.update(listing, 10)
     return listing, copies
 
 
 def test_two_lists_tell_what_is_gone_changed_and_new(root: Path) -> None:
-    before = listed([root])
+    before = FileLister().scan([root])
     (root / "one").unlink()
     (root / "a/two").write_text("other")
     (root / "new").touch()
-    found = changes(before, listed([root]))
+    found = changes(before, FileLister().scan([root]))
     assert found == ([str(root / "one")], [str(root / "a/two")], [str(root / "new")])
 
 
 def test_what_is_closed_skipped_or_too_much_is_not_listed(root: Path) -> None:
-    closed = listed([root], [root / "a" / "b"])
+    closed = FileLister().scan([root], [root / "a" / "b"])
     assert sorted(closed.files) == [str(root / "a/two"), str(root / "one")]
-    skipped = listed([root], skips=lambda name, beside: name == "b", marks=("three", "four"))
+    skipped = FileLister(lambda name, beside: name == "b", ("three", "four")).scan([root])
     assert str(root / "a/b/three") in skipped.marks and str(root / "a/b/three") not in skipped.files
-    assert listed([root], most=2).tops == ()
-    assert listed([root, root / "a"]).tops == (str(root),)
+    assert FileLister(most=2).scan([root]).tops == ()
+    assert FileLister().scan([root, root / "a"]).tops == (str(root),)
 
 
 def test_only_what_changed_is_copied_again_also_by_the_next_process(root: Path) -> None:

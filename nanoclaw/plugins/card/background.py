@@ -63,11 +63,7 @@ class BackgroundCommands:
     """Those that run, for whoever runs them: what the plugin makes public."""
 
     def __init__(
-        self,
-        host: Host,
-        held: HeldCommands,
-        turns: Mapping[int, CardTurn],
-        watch: Callable[[], CommandWatch],
+        self, host: Host, held: HeldCommands, turns: Mapping[int, CardTurn], watch: Callable[[], CommandWatch]
     ) -> None:
         self._host, self._held, self._turns, self._made_watch = host, held, turns, watch
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from nanoclaw.plugins.card.losses import WATCHED, Judge, Lost, is_remade
 from nanoclaw.snapshots.copies import FileCopies
-from nanoclaw.snapshots.listing import listed
 
 _MAKEFILE = """\
 clean:
@@ -86,10 +85,10 @@ def lost_by(command: str, template: Path, folder: Path) -> list[Lost]:
     shutil.copytree(template, root, symlinks=True)
     outside.mkdir()
     copies = FileCopies(folder / "copies", most_bytes=200_000_000, largest_bytes=10_000_000)
-    before = listed([root], (), is_remade, WATCHED)
+    before = FileLister(is_remade, WATCHED).scan([root])
     copies.update(before, 5.0)
     environment = _ENVIRONMENT | {"OUTSIDE": str(outside)}
     subprocess.run(["bash", "-c", command], cwd=root, env=environment, capture_output=True, check=False)
-    lost = Judge(before, listed([root], (), is_remade, WATCHED), copies, set()).losses().lost
+    lost = Judge(before, FileLister(is_remade, WATCHED).scan([root]), copies, set()).losses().lost
     shutil.rmtree(folder)
     return lost
