@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.sandbox.protect import Search, TooManyError
-from nanoclaw.snapshots.listing import FileLister, FileListing, changes, listed
+from nanoclaw.snapshots.listing import FileLister, FileListing, changes
 
 INBOXES = ("media", "downloads", "outputs")
 """Folders that the program itself puts others' text into. What commands printed is in `outputs` too."""
@@ -193,7 +193,7 @@ class Places:
         link, and none that commands of ours printed."""
         tops = [os.path.join(self._top, one.rstrip("/")) for one in folders]  # noqa: PTH118
         plain = [Path(one) for one in tops if os.path.realpath(one) == one]
-        inner = listed(plain, skips=lambda name, beside: name == ".git", most=MOST_FILES).files
+        inner = FileLister(lambda name, beside: name == ".git", most=MOST_FILES).scan(plain).files
         newest = sorted(inner, key=lambda path: inner[path].st_mtime, reverse=True)
         found, left = list[str](), MOST_BYTES
         for name in (*files, *(path.removeprefix(f"{self._top}/") for path in newest)):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nanoclaw.plugins.card.losses import WATCHED, Judge, Lost, is_remade
 from nanoclaw.snapshots.copies import FileCopies
+from nanoclaw.snapshots.listing import FileLister
 
 _MAKEFILE = """\
 clean:
