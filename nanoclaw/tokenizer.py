@@ -109,7 +109,7 @@ seek sought|light lit|shoot shot|steal stole stolen|wake woke woken|rise rose ri
 sew sewn|mean meant|lead led|feed fed|bleed bled|breed bred|hang hung|stick stuck|strike struck|swing swung|dig dug|
 sink sank sunk|shrink shrank shrunk|ring rang rung|blow blew blown|tear tore torn|bear bore born|freeze froze frozen|
 child children kid kids|person people|man men|woman women|foot feet|tooth teeth|mouse mice|goose geese|wife wives|
-life lives|knife knives|leaf leaves|shelf shelves|tie tying|wolf wolves|loaf loaves|half halves|die died dying dies|
+knife knives|leaf leaves|shelf shelves|tie tying|wolf wolves|loaf loaves|half halves|die died dying dies|
 mother mom mum mommy mummy moms mums|father dad daddy dads|photo photograph picture pic photos pics pictures|
 television tv|bike bicycle bicycles bikes|movie film movies films|grandmother grandma|grandfather grandpa|
 airplane plane planes aeroplane aeroplanes airplanes|holiday holidays vacation vacations|

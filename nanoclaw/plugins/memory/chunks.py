@@ -12,8 +12,7 @@ from nanoclaw.plugins.memory.notes import also_of, lines_of, without_also
 from nanoclaw.time_words.days import find_dates, telling_words
 from nanoclaw.tokenizer import STOP_WORDS, fold, stem, tokens
 
-CHUNK_ENTRIES = 64
-"""A chunk also ends at a heading, once it has a quarter of these."""
+CHUNK_ENTRIES = 64  # a chunk also ends at a heading, once it has a quarter of these
 
 
 class NoteEntry(NamedTuple):

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.plugins.memory.notes import entry_text
+from nanoclaw.tokenizer import tokens
 
 Kind = Literal["number", "text", "verb"]
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"\d+[月日年号]?|[^\W\d_{_CJK}]*@?\w[\w.+-]*@[\w.-]+|[{_CJK}]+|[^\W_{_CJK}]+")
 _PARTICLES = re.compile("先生|です|さん|现在|目前|用户|今は|[的在是于はがにでのを、，。也你您我他她]+")
-MOST_WORDS = 25
-"""A longer fact has more than one attribute."""
+MOST_WORDS = 25  # a longer fact has more than one attribute
 
 
 class Contradiction(WorkspaceError):
@@ -59,6 +59,11 @@ def contradict(one: str, other: str) -> bool:
     return any(_conflict(mine, other) for mine in _claims(folded[0]) for other in theirs)
 
 
+def moves(text: str) -> Set[str]:
+    """Terms by which a move is found, for a fact that tells where somebody lives: the two may share no other word."""
+    return _data().moved if any(each.attribute == "residence" for each in _claims(_folded(text))) else frozenset()
+
+
 # --- attributes ------------------------------------------------------------------------------------------------------
 
 
@@ -87,7 +92,7 @@ def _claim(attribute: str, kind: Kind, before: str, after: str, kept: Sequence[s
         subject = [*kept, *(word for word in words if not _is_number(word))]
     elif kind == "verb":
         head, tail = _telling(before), _telling(after)
-        if not tail and head:  # the verb stands last, its object before it
+        if head and (not tail or after[:1] == ","):  # the verb stands last, its object before it
             head, tail = head[:-1], head[-1:]
         value, subject = tuple(tail), [*kept, *head]
     else:
@@ -217,6 +222,7 @@ class _Data(NamedTuple):
     opposites: dict[str, str]
     months: dict[str, int]
     silent: frozenset[str]
+    moved: frozenset[str]
 
 
 @cache
@@ -236,6 +242,7 @@ def _data() -> _Data:
         read["opposites"],
         {name: number for number, names in enumerate(read["months"], 1) for name in names},
         frozenset(read["silent"]),
+        frozenset(term for word in read["moved"] for term in tokens(word)[-1:]),
     )
 
 

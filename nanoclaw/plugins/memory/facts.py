@@ -16,8 +16,7 @@ from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_
 from nanoclaw.plugins.memory.origins import Origins
 
 NAME = "MEMORY.md"
-MOST_ADDED, LONGEST_ADDED = 5, 280
-"""More facts, or longer ones, are a new version."""
+MOST_ADDED, LONGEST_ADDED = 5, 280  # more facts, or longer ones, are a new version
 
 
 class Facts(NamedTuple):

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.notes import MemoryStore
     from nanoclaw.plugins.memory.origins import Origins
 
-PURPOSE = "summaries"
-"""Of [models]; without one there it is the conversation's model."""
-
+PURPOSE = "summaries"  # of [models]; without one there it is the conversation's model
 PROMPT = (
     "Below are MEMORY.md, and what was said in a conversation that has ended. Call keep once with what "
     "will matter on another day and is not in memory yet: decisions, dates, names, preferences, promises, results. "
@@ -48,18 +46,15 @@ FLUSH = (
 
 PART, PARTS = 40_000, 4
 """Characters of talk that one request has, and the most of them for one conversation: the newest."""
-LOCAL_PART = 6_000
-"""The same for a model on this machine, whose window is small and which reads slowly."""
-LONGEST_SAID, MOST_FACTS = 4_000, 4_000
-"""Characters of one message, and of MEMORY.md."""
+LOCAL_PART = 6_000  # the same for a model on this machine, whose window is small and which reads slowly
+LONGEST_SAID, MOST_FACTS = 4_000, 4_000  # characters of one message, and of MEMORY.md
 LEAST, LEAST_OF_ONESELF = 2.5, 1.0
 """Telling words of the person's that are needed in all, by the values of `Wording`, and of who speaks of themselves:
 fewer are greetings."""
 
 AGAIN_SECONDS = (600.0, 3_600.0, 21_600.0, 86_400.0)
 """Pauses after a model that could not be asked; then it is given up: what was said can still be searched."""
-CALM_SECONDS = 120.0
-"""A model on this machine is not asked while the person talks: it answers one after the other."""
+CALM_SECONDS = 120.0  # a model on this machine is not asked while the person talks: it answers one after the other
 MOST_KEPT, SHOWN = 20, 3
 
 

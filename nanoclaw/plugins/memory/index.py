@@ -284,7 +284,5 @@ class Index:
         self._cache.clear()
 
 
-_FEWEST_ENTRIES = 100
-"""A word is not common because the only note has it."""
-_OTHERS, _FACTS = 4_000_000, 8_000_000
-"""Ids of files that are no day's, after those of all days."""
+_FEWEST_ENTRIES = 100  # a word is not common because the only note has it
+_OTHERS, _FACTS = 4_000_000, 8_000_000  # ids of files that are no day's, after those of all days

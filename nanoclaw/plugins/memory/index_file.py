@@ -11,11 +11,8 @@ from pathlib import Path
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
 
-FORMAT = 10
-"""An index with another number is thrown away and built again."""
-
-FILE_BITS = 17
-"""Bits of a chunk's id below those of its file; a file of the largest size has fewer chunks."""
+FORMAT = 11  # an index with another number is thrown away and built again
+FILE_BITS = 17  # bits of a chunk's id below those of its file; a file of the largest size has fewer chunks
 
 
 def opened(path: Path) -> sqlite3.Connection:

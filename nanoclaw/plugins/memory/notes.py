@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.origins import Origins
     from nanoclaw.plugins.memory.search import NoteSearch
 
-LARGEST_FILE_BYTES = 5_000_000
-"""More of one memory file is not read."""
+LARGEST_FILE_BYTES = 5_000_000  # more of one memory file is not read
 LONGEST_ENTRY = 4_000
 
 
@@ -157,7 +156,7 @@ class MemoryStore:
         places = {(hit.file, number) for hit in self.search(wanted, 10) for number in range(hit.start, hit.end + 1)}
         lines = {file: self.lines(file) for file, _ in places if file != "MEMORY.md"}
         every = [MemoryLine(file, number, lines[file][number - 1]) for file, number in sorted(places) if file in lines]
-        return [each for each in every if wanted in _same(without_also(each.text)) and _UNTIL.search(each.text) is None]
+        return [each for each in every if wanted in _same(without_also(each.text)) and UNTIL.search(each.text) is None]
 
     def facts(self, besides: str = "") -> list[tuple[int, str]]:
         """Lines of MEMORY.md that are facts, with their numbers, without struck ones and `besides`."""
@@ -248,7 +247,7 @@ def is_struck(line: str) -> bool:
 
 def without_strike(line: str) -> str:
     """A struck entry, or one that held until a day, as it was."""
-    line = _UNTIL.sub("", line)
+    line = UNTIL.sub("", line)
     return re.sub(r"^(\s*[-*+]\s+)~~(.*)~~.*$", r"\1\2", line) if is_struck(line) else line
 
 
@@ -276,7 +275,7 @@ _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
 _STRUCK_LINE = r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$"
 _ALSO_BEGIN, _ALSO, _LONGEST_ALSO = "<!-- also: ", r"[ \t]*<!-- also: ([^<>\n]*?)-->", 120
-_UNTIL = re.compile(r" \(until \d{4}-\d\d-\d\d\)$")
+UNTIL = re.compile(r" \(until \d{4}-\d\d-\d\d\)$")
 _NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"
 
 

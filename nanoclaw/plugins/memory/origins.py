@@ -205,7 +205,5 @@ def _key(text: str) -> str:
 _WRITES = {"write_file": "content", "append_file": "content", "edit_file": "new"}
 """Tools that may write into the memory by hand, with the argument that says what."""
 
-_BEGINNING = 60
-"""Characters of an entry by which it is known where a line is cut."""
-
+_BEGINNING = 60  # characters of an entry by which it is known where a line is cut
 _COLUMNS = "at, origin, place, sources, is_owners, id"

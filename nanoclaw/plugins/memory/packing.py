@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from nanoclaw.plugins.memory.chunks import NoteEntry, clean
+from nanoclaw.plugins.memory.chunks import CLOCK, NoteEntry, clean
+from nanoclaw.plugins.memory.contradictions import MOST_WORDS, contradict, moves
 from nanoclaw.plugins.memory.index import Chunk, Index
-from nanoclaw.plugins.memory.notes import Hit, lines_of
+from nanoclaw.plugins.memory.notes import UNTIL, Hit, lines_of
 from nanoclaw.tokenizer import tokens
 
 
@@ -28,6 +29,9 @@ class Match:
     @property
     def rows(self) -> tuple[int, int]:
         return self.chunk.row + self.entry.start, self.chunk.row + self.entry.end
+
+
+_Shown = tuple[Match, str]
 
 
 class Room(NamedTuple):
@@ -52,7 +56,7 @@ def packed(
     for each in matches if careful else ():
         if each.is_close:
             close.setdefault(each.chunk.file, set()).add(each.rows[0])
-    shown = list[tuple[Match, str]]()
+    shown = list[_Shown]()
     for each in matches:
         if left < _LEAST or (room.hits and len(shown) == room.hits):
             break
@@ -68,7 +72,30 @@ def packed(
         left -= len(text)
         newer = (careful and values and _is_newer(each, other) for other, _ in shown)
         shown.insert(next((at for at, is_newer in enumerate(newer) if is_newer), len(shown)), (each, text))
+    if careful and not any(each.is_dated for each, _ in shown):
+        for one in shown[:_ENDABLE]:
+            if one[0].entry.day > 0 and one[0].entry.length <= MOST_WORDS and not UNTIL.search(one[1]):
+                _succeed(index, texts, one, shown, is_known)
     return [_hit(*one) for one in shown]
+
+
+def _succeed(index: Index, texts: _Texts, one: _Shown, shown: list[_Shown], is_known: Callable[[Hit], bool]) -> None:
+    """Say of an entry that a later one contradicts until when it may have held, and put the later one before it."""
+    (old, text), others = one, [each for each, _ in shown[:_ENDABLE]]
+    for id in [id for term in moves(text) for id in index.postings(term, _MOVES)]:
+        chunk = index.chunk(id >> 8)
+        moved = Match(chunk.entries[id & 255], chunk, old.score, old.share, True, False)
+        others += [moved] if all(each.rows != moved.rows or each.chunk.file != chunk.file for each in others) else []
+    for last in sorted(others, key=lambda each: -each.entry.day):
+        if last.entry.day > old.entry.day and contradict(CLOCK.sub("", text), CLOCK.sub("", said := texts.of(last))):
+            at = shown.index(one)
+            shown[at] = old, f"{text} (until {date.fromordinal(last.entry.day)}?)"
+            known = next((place for place, (each, _) in enumerate(shown) if each is last), None)
+            if known is not None:
+                shown.insert(min(at, known), shown.pop(known))
+            elif not is_known(_hit(last, said)):
+                shown.insert(at, (last, said))
+            return
 
 
 def _is_newer(one: Match, other: Match) -> bool:
@@ -80,6 +107,7 @@ def _is_newer(one: Match, other: Match) -> bool:
 
 NEAR = 2.5  # least nearness of an entry that is worth anything without a word of the query
 _AS_WELL = 0.75  # share of another's score with which an entry fits about as well
+_ENDABLE, _MOVES = 4, 8  # entries that are compared with each other, and with so many of the newest about a move
 _LEAST, _CUT = 40, 100  # fewer characters of an entry are not worth it; of one that is cut among others
 
 

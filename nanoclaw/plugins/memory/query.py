@@ -16,9 +16,7 @@ from nanoclaw.time_words.days import DateRange, find_dates
 from nanoclaw.tokenizer import STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 LONGEST_QUERY = 4_000
-MOST_TERMS = 64
-"""The rarest terms of a long query say what it is about."""
-
+MOST_TERMS = 64  # the rarest terms of a long query say what it is about
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
 _ROOTS, _ENDING = (0.6, 0.5), 3  # shares of a word that may be its root, letters that another form has more

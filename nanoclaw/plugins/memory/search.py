@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TALK_FILE = "index.db-talk"
-"""The index of what was said, in the home."""
-
-LONGEST_NOTE = 280
-"""Characters of a recalled note."""
-
+TALK_FILE = "index.db-talk"  # the index of what was said, in the home
+LONGEST_NOTE = 280  # characters of a recalled note
 PATIENCE_STEPS = 16
 """Steps of a megabyte that a query off the event loop reads before its answer, where so much is unread: three seconds,
 or however long the machine takes."""

@@ -19,23 +19,18 @@ from nanoclaw.plugins.memory.vectors import LONGEST, VectorTable, cohort_texts
 
 T = TypeVar("T")
 
-QUERY_SECONDS = 1.5
-"""The longest that a message waits for its vector; without, its words alone are looked for."""
-
+QUERY_SECONDS = 1.5  # the longest that a message waits for its vector; without, its words alone are looked for
 BATCH, LOCAL_BATCH = 32, 8
 """Texts of one request, and of one turn of the model inside this process, for which a question waits."""
 BATCH_SECONDS = 60.0
-PLANNED = 512
-"""Lines that are looked up at once."""
-
+PLANNED = 512  # lines that are looked up at once
 LOOK_AGAIN_SECONDS = 300.0
 """Period of a look for lines that an editor changed; a message that ends is followed by one, too."""
 
 END_SECONDS, LAST_SECONDS = 2.0, 4.0
 """Time in which a process that ends continues making them, and in which what it has begun must end."""
 
-PAUSE = 300.0
-"""Seconds in which a model that failed is not asked."""
+PAUSE = 300.0  # seconds in which a model that failed is not asked
 
 
 class SecondOpinion:

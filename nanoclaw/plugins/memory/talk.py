@@ -24,12 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
 
-SHOWN = 280
-"""Characters of one that are shown."""
-
-LONGEST_SAID = 16_000
-"""Characters of a message that are searched: more was pasted."""
-
+SHOWN = 280  # characters of one that are shown
+LONGEST_SAID = 16_000  # characters of a message that are searched: more was pasted
 _BLOCK_BITS, _SESSION_BITS = 8, 20
 """A “file” of the index is what one conversation has among so many messages of the store; its id is that of the block,
 then that of the session."""

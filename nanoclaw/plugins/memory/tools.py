@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
 
 SNIPPET_CHARACTERS = 700
-KNOWN = "Already noted"
-"""Begins the result for words that were there, whose origin stays."""
+KNOWN = "Already noted"  # begins the result for words that were there, whose origin stays
 MOST_HITS = 20
 
 

@@ -21,12 +21,8 @@ from nanoclaw.plugins.memory.index_file import FILE_BITS, loaded
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.index import Index
 
-LONGEST = 1_000
-"""Characters of a line that its vector is made of."""
-
-NEAREST = 30
-"""Lines that a question is compared with, whatever their words."""
-
+LONGEST = 1_000  # characters of a line that its vector is made of
+NEAREST = 30  # lines that a question is compared with, whatever their words
 _LOOKED_AT = 200  # lines with the nearest signatures, of which the nearest vectors are chosen
 _ENTRY_BITS = FILE_BITS + 8
 _LONGEST_LOOK = 0.05  # seconds

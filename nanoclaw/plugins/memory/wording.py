@@ -13,8 +13,7 @@ from pathlib import Path
 from nanoclaw.tokenizer import STOP_WORDS, is_cjk, stem, stemmer_of, tokens
 
 LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "ru", "sv", "tr", "uk", "zh")
-BANDS = (5.75, 5.3, 4.75, 4.25)
-"""Zipf frequencies (logarithm of uses in 10⁹ words); above the first are function words."""
+BANDS = (5.75, 5.3, 4.75, 4.25)  # Zipf frequencies (logarithm of uses in 10⁹ words); above the first are function words
 RARE = 3.0
 _TELLING = (0.0, 0.5, 1.0, 2.0, RARE)
 """Values of a word that a note shares: of the bands from the most frequent on, and of none."""
@@ -202,5 +201,4 @@ specific particular list order give information likely might may would current c
 typically after again against before below between both down during each few further here himself herself itself now
 once only other same such time themselves through under until yourself above
 """
-FRAME = frozenset(stem(word) for word in _FRAME.split())
-"""Words that ask rather than say what about."""
+FRAME = frozenset(stem(word) for word in _FRAME.split())  # words that ask rather than say what about

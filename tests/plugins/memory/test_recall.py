@@ -147,6 +147,29 @@ def test_of_what_has_changed_the_newest_comes_first(tmp_path: Path, then: str, n
     assert texts(recall(ws, question)) == [now, then]
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "question"),
+    [
+        ("Lives in Berlin with Mara", "Moved to Leipzig with Mara, a flat in the south", "Where do I live?"),
+        ("Wohnt in Köln, Ehrenfeld", "Nach Bonn gezogen, Altbau in Poppelsdorf", "Wo wohne ich?"),
+        ("Habite à Lyon, rue Mercière", "A déménagé à Nantes, quartier Bouffay", "Où est-ce que j'habite ?"),
+    ],
+)
+def test_a_move_is_found_and_says_until_when_the_old_home_may_have_been_one(
+    tmp_path: Path, then: str, now: str, question: str
+) -> None:
+    moved = {"_2026_04_02": f"- 10:30 {now}\n- tea with Bob\n"}
+    ws = workspace(tmp_path, _2026_02_01=f"- 09:30 {then}\n", **moved)
+    assert texts(recall(ws, question)) == [f"10:30 {now}", f"09:30 {then} (until 2026-04-02?)"]
+    (ws / "memory" / "2026-02-01.md").write_text(f"- {then} (until 2026-03-06)\n", encoding="utf-8")
+    assert f"{then} (until 2026-03-06)" in texts(recall(ws, question))
+
+
+def test_of_what_is_both_true_nothing_is_said_to_have_ended(tmp_path: Path) -> None:
+    ws = workspace(tmp_path, _2026_02_01="- my sister lives in Oslo\n", _2026_04_02="- my brother moved to Bergen\n")
+    assert "my sister lives in Oslo" in texts(recall(ws, "Where does my sister live?"))
+
+
 def test_what_is_asked_about_a_day_that_is_named_comes_before_what_is_newer(tmp_path: Path) -> None:
     ws = workspace(tmp_path, _2026_02_01="- rent is 840 euros\n", _2026_04_02="- rent went up to 905 euros\n")
     assert texts(recall(ws, "How much was my rent on 1 February?"))[0] == "rent is 840 euros"
