@@ -17,14 +17,12 @@ from nanoclaw.core.messages import Address, Button, CheckedCall, Outbound, Owner
 from nanoclaw.core.plugin import Ask, Asker, Host, NamedTuple, Scope, Turn, Tx
 from nanoclaw.escapes import one_line, revealed
 from nanoclaw.exact_text import call_text, exactly
-from nanoclaw.plugins.approvals.choices import buttons, how, listed
+from nanoclaw.plugins.approvals.choices import buttons, how, listed, ways
 from nanoclaw.yes_no import yes_or_no
 
 MAIN = Address("terminal", "main")
-SECONDS, LOOK_SECONDS, SHORT = 900.0, 60.0, 60
-"""Time for which a question stays open unless it says otherwise; pause between looks at the clock, as time goes on
-while the machine sleeps; characters of a question that is only named."""
-
+SECONDS, LOOK_SECONDS = 900.0, 60.0  # while a question is open; between looks at the clock, as the machine may sleep
+SHORT = 60  # characters of a question that is only named
 COLUMNS = (
     "turn, call, sha256, question, options, otherwise, is_free, exact, scope, channel, chat, about, asked, expires,"
     " sender, conversation"
@@ -187,10 +185,12 @@ class Asks(Asker):
 
     def _how(self, question: Question) -> str:
         """Say in a line how a question with options is answered, and what happens otherwise."""
-        own = f"{', or in a reply with' if question.ask.asks_back else ' or'} your own words" * question.ask.is_free
-        at, default = short_time(question.expires, self._host.now()), question.ask.default
-        then = f"At {at} I take “{default}”." if default else f"At {at} I carry on without an answer."
-        return f"Answer with one of them{own}; “/answer {question.number} …” does it from anywhere. {then}"
+        ask, at = question.ask, short_time(question.expires, self._host.now())
+        is_typed = ask.asks_back and question.place.channel == MAIN.channel
+        texts, own = ways(ask.question), ("own_reply" if ask.asks_back else "own") if ask.is_free else ""
+        line = texts["line_typed" if is_typed else "line"]
+        told = line + texts["default" if ask.default else "none"]
+        return told.format(texts.get(own, ""), question.number, at, ask.default)
 
     def reminder(self, question: Question, place: Address) -> str:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""
@@ -198,8 +198,7 @@ class Asks(Asker):
         if not (row or (place == MAIN and not question.ask.options)) or self._host.records.sent(row)[0] == "pending":
             return ""
         options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
-        is_cut = named(question) != question.ask.question
-        whole = f", and /answer {question.number} shows all of it" if is_cut else ""
+        whole = f", and /answer {question.number} shows all of it" * (named(question) != question.ask.question)
         waits = f"question {question.number} waits for your answer: “{named(question)}”{options}"
         return f"{waits}: {commands(question)}{whole}"
 

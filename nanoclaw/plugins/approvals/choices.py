@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.messages import Button
@@ -35,6 +39,17 @@ def option_of(text: str, options: Sequence[str]) -> str | None:
     if len(begun := [one for one in options if said and _folded(one).startswith(said)]) == 1:
         return begun[0]
     return _by_yes_or_no(text, options)
+
+
+def ways(question: str) -> Mapping[str, str]:
+    """The texts that say how a question is answered, in its language."""
+    found = {name: len(re.findall(texts["words"], question.casefold())) for name, texts in _texts().items()}
+    return _texts()[max(found, key=found.__getitem__)]
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def _by_yes_or_no(text: str, options: Sequence[str]) -> str | None:

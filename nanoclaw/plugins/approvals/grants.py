@@ -87,8 +87,7 @@ class OwnerGrants:
     def _add(self, tx: Tx, scope: Scope, sender: str, conversation: Address, ends: datetime | None) -> None:
         row = (scope.key, scope.words, sender, *conversation)
         tx.execute("DELETE FROM approvals_grants WHERE (scope, sender, channel, chat) = (?, ?, ?, ?)", row[0], *row[2:])
-        columns = "scope, words, sender, channel, chat, until, given"
-        sql = f"INSERT INTO approvals_grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        sql = f"INSERT INTO approvals_grants (scope, words, sender, channel, chat, until, given) VALUES (?{', ?' * 6})"
         tx.execute(sql, *row, ends.isoformat() if ends else "", self._host.now().isoformat())
 
     def _remove(self, tx: Tx, grant: Grant) -> None:
@@ -115,9 +114,8 @@ class OwnerGrants:
     def banner(self) -> str:
         """A line for each conversation that is elevated, for /status."""
         now, there = self._host.now(), [one for one in self.all() if one.scope == ELEVATED.key]
-        return "\n".join(
-            f"Elevated, asks less: {one.conversation} until {short_time(one.until or now, now)}" for one in there
-        )
+        told = (f"Elevated, asks less: {one.conversation} until {short_time(one.until or now, now)}" for one in there)
+        return "\n".join(told)
 
     def show_elevated(self) -> None:
         """Show that less is asked, where that is so."""
@@ -165,10 +163,9 @@ class OwnerGrants:
     def _listed(self) -> Reply:
         now, there = self._host.now(), self.all()
         lines = [f"{one.number}. {one.in_words(now)}" for one in there]
-        data = list[dict[str, Any]]()
-        for one in there:
-            times = {"until": one.until and one.until.isoformat(), "given": one.given.isoformat()}
-            data.append({**one._asdict(), "conversation": str(one.conversation), **times})
+        times = [{"until": one.until and one.until.isoformat(), "given": one.given.isoformat()} for one in there]
+        every = zip(there, times, strict=True)
+        data = [{**one._asdict(), "conversation": str(one.conversation), **at} for one, at in every]
         how = "/grants revoke NUMBER takes one back, /grants revoke all takes back all."
         told = "\n".join(["Not asked about:", *lines, "", how])
         return Reply(told if lines else "There are no grants: whatever needs your yes asks for it.", {"grants": data})

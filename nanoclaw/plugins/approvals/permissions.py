@@ -9,9 +9,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Finding, NamedTuple, Tool
 
 Rule = Literal["deny", "ask", "allow"]
-RULES: tuple[Rule, ...] = ("deny", "ask", "allow")
-"""The first of several that name a tool holds."""
-
+RULES: tuple[Rule, ...] = ("deny", "ask", "allow")  # the first of several that name a tool holds
 PROFILES = ("person", "guest", "job", "heartbeat", "helper")
 
 
@@ -45,22 +43,15 @@ class Permissions:
 
     def rule(self, tool: str, profile: str) -> Rule | None:
         """The rule for a tool: a denial for all holds always; else what its profile says, then what is said for all."""
-        if self._named("", "deny", tool):
-            return "deny"
-        for whose in (profile, ""):
-            for rule in RULES:
-                if self._named(whose, rule, tool):
-                    return rule
-        return None
+        named = (rule for whose in (profile, "") for rule in RULES if self._named(whose, rule, tool))
+        return "deny" if self._named("", "deny", tool) else next(named, None)
 
     def without_denied(self, tools: Sequence[Tool]) -> list[Tool]:
         """The tools, each closed to those to whom it is denied."""
         if not any("deny" in lists for lists in self._rules.values()):
             return list(tools)
-        return [
-            one._replace(open_to=frozenset(who for who in one.open_to if self.rule(one.name, who) != "deny"))
-            for one in tools
-        ]
+        open_to = [frozenset(who for who in one.open_to if self.rule(one.name, who) != "deny") for one in tools]
+        return [one._replace(open_to=who) for one, who in zip(tools, open_to, strict=True)]
 
     def opened(self) -> Iterator[Finding]:
         """A line for each list of the table; to allow all tools, or any to guests, is a risk."""

@@ -17,8 +17,7 @@ from nanoclaw.plugins.approvals.grants import ELEVATED, OwnerGrants
 from nanoclaw.plugins.approvals.permissions import Permissions, ToolRules
 from nanoclaw.plugins.approvals.questions import NOTED, OwnerQuestions
 
-STALE_DAYS = 30
-"""From then on a grant is named as a stale one."""
+STALE_DAYS = 30  # from then on a grant is named as a stale one
 
 
 class Approvals(Plugin):
@@ -142,8 +141,7 @@ class Approvals(Plugin):
         return [Finding(True, f"{len(there)} not asked about: /grants lists them", "grants")] if there else []
 
     async def audit(self) -> Iterable[Finding]:
-        now = self._host.now()
-        found = list[Finding]()
+        now, found = self._host.now(), list[Finding]()
         for one in self._grants.all():
             days = (now - one.given).days
             is_risk = days >= STALE_DAYS or one.scope == ELEVATED.key

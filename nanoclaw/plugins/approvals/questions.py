@@ -12,8 +12,7 @@ from nanoclaw.plugins.approvals.choices import extents, meaning, option_of
 from nanoclaw.plugins.approvals.grants import OwnerGrants
 from nanoclaw.yes_no import yes_or_no
 
-KEPT, ANOTHER = "#0", "(with another message, which follows)"
-"""Answers that stand for the message that was kept last, and for none."""
+KEPT, ANOTHER = "#0", "(with another message, which follows)"  # answers: the message kept last, and none
 NOTED = "OK."
 
 

@@ -35,7 +35,7 @@ async def test_it_is_shown_with_numbers_and_what_comes_of_it(tmp_path: Path) -> 
         shown = await program.channel.sent.get()
         assert shown.text == (
             "Which colour?\n\n1. red\n2. blue\n3. blue and green\n\n"
-            "(Answer with one of them, or in a reply with your own words; “/answer 1 …” does it from anywhere. At 13:00"
+            "(Answer with one of them, or with “/answer 1 …” in your own words, from anywhere. At 13:00"
             " I take “red”.)"
         )
         assert [(one.label, one.text) for one in shown.buttons] == [
@@ -333,3 +333,34 @@ async def test_a_task_asks_the_owner_in_their_chat(tmp_path: Path) -> None:
         await program.app.conversations.idle()
         history = program.app.sessions.of(job).history
         assert [result.text for result in results(history)] == ["The person chose: blue"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Welches Hotel?", "(Antworte mit einer davon oder von überall mit „/answer 1 …“ in eigenen Worten. Um 13:00 "),
+        (
+            "¿Qué hotel?",
+            "(Responde con una de ellas o, desde cualquier sitio, con «/answer 1 …» y tus propias palabras",
+        ),
+        (
+            "Quel hôtel ?",
+            "(Réponds par l'une d'elles ou, de partout, par « /answer 1 … » avec tes propres mots. À 13:00",
+        ),
+        (
+            "Quale albergo?",
+            "(Rispondi con una di queste o, da ovunque, con «/answer 1 …» e parole tue. Alle 13:00 scelgo",
+        ),
+        ("Qual hotel você quer?", "(Responda com uma delas ou, de qualquer lugar, com “/answer 1 …” e suas próprias"),
+        ("订哪家酒店？", "(请选一项回答，或者在任何地方用“/answer 1 …”加上你自己的话。到13:00还没有回答就选“red”。)"),
+        (
+            "どのホテルにしますか？",
+            "(どれか一つで答えるか、どこからでも「/answer 1 …」に自分の言葉を続けてください。13:00に",
+        ),
+        ("Hotel?", "(Answer with one of them, or with “/answer 1 …” in your own words, from anywhere. At 13:00 I take"),
+    ],
+)
+async def test_how_it_is_answered_is_said_in_its_language(tmp_path: Path, text: str, line: str) -> None:
+    async with running(tmp_path, ScriptedProvider(ask(text=text))) as program:
+        await program.say("Book a room")
+        assert f"\n\n{line}" in (await program.channel.sent.get()).text
