@@ -9,9 +9,7 @@ from zoneinfo import ZoneInfo
 
 from nanoclaw.time_words.errors import TimeWordsError, shown
 
-LONGEST = 200
-"""Characters of an expression; all that people write are shorter, and a long one is dear to expand."""
-
+LONGEST = 200  # characters of an expression; all that people write are shorter, and a long one is dear to expand
 _NAMES = re.compile("(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat|l|w)*", re.I)
 _ALIASES = frozenset(("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"))
 _STEPS = (("minutes", 59), ("hours", 23), ("days", 31), ("months", 12), ("weekdays", 7))

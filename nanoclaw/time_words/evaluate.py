@@ -17,16 +17,11 @@ from nanoclaw.time_words.lexicon import LANGUAGES, folded
 from nanoclaw.time_words.parser import ClockTime, Duration, Parsed, calendar_day, cron_day, parse
 from nanoclaw.time_words.readings import DAY, At, Cron, Every, Reading, Result, Unclear, apart, upcoming, wall
 
-LONGEST = 200
-"""Characters of a phrase; a longer text is not words for a time."""
-
+LONGEST = 200  # characters of a phrase; a longer text is not words for a time
 LATE_NIGHT = 4
 """Until this hour "tomorrow" may be the day that has just begun."""
-EARLY = 6
-"""Bare hours before this one are of the night or of the afternoon, which only the person knows."""
-
-FURTHEST = timedelta(days=50 * 365.25)
-"""A time further ahead was hardly meant so, and is asked about."""
+EARLY = 6  # bare hours before this one are of the night or of the afternoon, which only the person knows
+FURTHEST = timedelta(days=50 * 365.25)  # a time further ahead was hardly meant so, and is asked about
 
 
 def read(words: str, now: datetime, zone: str | tzinfo, language: str = "") -> Result:
@@ -326,7 +321,7 @@ class _Evaluation:
     def _nth_weekdays(self) -> Iterator[date]:
         after = datetime.combine(self.today, time(), UTC) - timedelta(seconds=1)
         for _ in range(2):
-            after = cron.next_due(f"0 0 * * {self.parsed.nth_weekday}", UTC, after)
+            after = cron.next_due(f"0 0 * {self.parsed.nth_month} {self.parsed.nth_weekday}", UTC, after)
             yield after.date()
 
     def _dated(self, options: list[tuple[date, ...]] | None) -> tuple[Reading, ...]:
@@ -481,7 +476,7 @@ class _Evaluation:
         if unlike and any(kinds):
             raise _Ask("The interval and the days do not fit. Say only one of them.")
         if parsed.nth_weekday:
-            return "*", "*", parsed.nth_weekday
+            return "*", parsed.nth_month, parsed.nth_weekday
         if parsed.last_day:
             return "L", "*", "*"
         if parsed.month_days:

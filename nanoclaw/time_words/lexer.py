@@ -110,10 +110,8 @@ _GAP = re.compile(r"['.\-]? ?")
 _MINUS = re.compile(r"(?<!\S)-\d")
 _SILENT = re.compile(r"(?:[ ;!。、，()?]|[.,](?!\d)|(?<=[^\W\d])[.,]|(?<=[a-z])')+")
 """After a number ' and " are minutes, seconds or inches, and a point before one makes it a fraction."""
-_LEADS_ON = ",a&j"
-"""Words that cannot be the last one of a phrase."""
-_COUNTS = "uUcp~"
-"""Words that can follow a number without a space."""
+_LEADS_ON = ",a&j"  # words that cannot be the last one of a phrase
+_COUNTS = "uUcp~"  # words that can follow a number without a space
 
 
 def _zone(text: str, at: int, zones: Mapping[str, str], tokens: list[Token]) -> int:

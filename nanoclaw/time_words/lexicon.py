@@ -13,12 +13,8 @@ from nanoclaw.time_words.days import names
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "zh", "ja")
 
-UNSPACED = ("zh", "ja")
-"""Languages written without spaces."""
-
-Token = tuple[str, str]
-"""A kind, as one letter of KINDS, and a value."""
-
+UNSPACED = ("zh", "ja")  # languages written without spaces
+Token = tuple[str, str]  # a kind, as one letter of KINDS, and a value
 _NAMES = (
     "number article ordinal year clock hours date weekday each_weekday weekdays weekend month unit hour day "
     "week_from_now month_from_now part zone in later every every_after other next coming this last last_day "
@@ -32,8 +28,7 @@ KINDS = dict(zip(_NAMES.split(), "nAOYCHDwvWEmuUdKNpzigeGoxktlLBajcMhqTfQR><&rFX
 "filler" says nothing, and so does a "link", but something follows it.
 """
 
-_OWN_WORD = "rFX"
-"""Kinds whose value is the word itself, which is named where it has no place."""
+_OWN_WORD = "rFX"  # kinds whose value is the word itself, which is named where it has no place
 
 
 @cache

@@ -42,6 +42,7 @@ class Parsed:
     repeats: bool = False
     weekdays: list[str] = field(default_factory=list)
     nth_weekday: str = ""
+    nth_month: str = "*"
     or_weeks: bool = False
     habit: bool = False
     last_day: bool = False
@@ -85,9 +86,7 @@ def calendar_day(written: str) -> tuple[int, int, int]:
     return int(year[0] if year and year[0] else 0), int(month), int(day)
 
 
-Take = Callable[[Parsed, Tokens], None]
-"""Takes the tokens that a rule fits."""
-
+Take = Callable[[Parsed, Tokens], None]  # takes the tokens that a rule fits
 _SPAN = r"(?:[nAY][fh]?[uU][fh]?(?:&?n[uU])*|[oO][uU]|[uU][fh]?|H)"
 
 
@@ -100,6 +99,7 @@ def _rules() -> tuple[tuple[re.Pattern[str], Take], ...]:
         (f"e{_SPAN}|{_SPAN}G", _every_span),
         ("en$", _asks("Every what? Say it like 'every 5 minutes', or 'every day at 5'.")),
         ("e?F?[wv][r<a][wv]r?", _weekday_range),
+        ("[ej]?[Oolu][wv]i?m|nu[Ol][wv]", _nth_weekday_of),
         ("[ej]?[Oolu][wv]Be?|[ej]?[Oolu][wv](?=.*[BN])", _nth_weekday),
         ("e?[Ool]w", _alternate_weekday),
         ("e[wv](?:&?e?[wv])*|v(?:&?v)*", _repeated_weekdays),
@@ -226,6 +226,14 @@ def _nth_weekday(parsed: Parsed, tokens: Tokens) -> None:
     parsed.nth_weekday = f"L{day}" if letter == "l" else f"{day}#{which}"
     parsed.of_month = "B" in tokens.letters or parsed.of_month
     parsed.repeats |= "e" in tokens.letters
+
+
+def _nth_weekday_of(parsed: Parsed, tokens: Tokens) -> None:
+    """ "last friday of december", 12月最后一个周五."""
+    if tokens.letters[0] == "n" and (tokens.language not in ("zh", "ja") or tokens.values[1] != "m1"):
+        raise UnknownWord(tokens.values[0])
+    parsed.nth_month = tokens.values[0] if tokens.letters[0] == "n" else tokens.of("m")[0]
+    _nth_weekday(parsed, tokens.between(2, 4) if tokens.letters[0] == "n" else tokens)
 
 
 def _alternate_weekday(parsed: Parsed, tokens: Tokens) -> None:

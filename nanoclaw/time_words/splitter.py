@@ -13,8 +13,7 @@ from nanoclaw.time_words.lexer import leading_kinds, spoken_in
 from nanoclaw.time_words.lexicon import LANGUAGES
 from nanoclaw.time_words.readings import At, Cron, Every, Result, Unclear
 
-WORDS_OF_A_TIME, MOST_WORDS = 12, 1_000
-"""So many are looked at, and of a whole text."""
+WORDS_OF_A_TIME, MOST_WORDS = 12, 1_000  # so many are looked at, and of a whole text
 _TO = re.compile(r"(?:^|\s)(?:to|that|about)\s+", re.IGNORECASE)
 _QUOTED = re.compile(r"""(["'])(.+?)\1\s+(?=\S)""")
 _DASH = re.compile(r"(?:[-–—,;]+\s+)+")

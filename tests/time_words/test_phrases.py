@@ -120,6 +120,11 @@ def test_near_midnight_and_the_change_of_clocks(words: str, now: str, read_back:
     assert said(words, at(now)) == read_back
 
 
+@pytest.mark.parametrize(("words", "read_back"), HEARD["a weekday of a month that is named is one day"])
+def test_a_weekday_of_a_month_that_is_named_is_one_day(words: str, read_back: str) -> None:
+    assert said(words) == read_back
+
+
 def test_tomorrow_said_after_midnight_asks_which_day() -> None:
     heard = read("tomorrow at 9", at("2026-11-19T00:30"), BERLIN)
     assert isinstance(heard, Unclear)

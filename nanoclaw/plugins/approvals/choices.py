@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.messages import Button
@@ -49,7 +49,7 @@ def ways(question: str) -> Mapping[str, str]:
 
 @cache
 def _texts() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    return tomllib.loads(resources.files(__package__).joinpath("choices.toml").read_text("utf-8"))
 
 
 def _by_yes_or_no(text: str, options: Sequence[str]) -> str | None:
