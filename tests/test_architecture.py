@@ -390,7 +390,13 @@ OPENERS: dict[str, tuple[str, ...]] = {
     "data of the package": (
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "bootstrap_files"),
         *("start.store_format", "plugins.claims.promises", "plugins.browse.session", "plugins.tool_search.ranking"),
-        *("plugins.schedule.requests", "plugins.memory.contradictions", "time_words.days", "installation"),
+        *(
+            "plugins.schedule.requests",
+            "plugins.memory.contradictions",
+            "plugins.approvals.choices",
+            "time_words.days",
+            "installation",
+        ),
         *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims", "plugins.heartbeat.beats"),
         *("plugins.skills.described", "yes_no", "plugins.page.server", "start.config"),
     ),
