@@ -90,6 +90,13 @@ async def test_every_kind_of_message_comes_back_equal_after_a_reopen(tmp_path: P
     store.close()
 
 
+def test_what_belongs_to_a_turn_is_found_by_an_index(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state.db")
+    for what in ("messages WHERE turn = 1", "inbox WHERE turn = 1", "turns WHERE inbox = 1"):
+        assert "USING" in str(store.rows(f"EXPLAIN QUERY PLAN SELECT id FROM {what}"))
+    store.close()
+
+
 async def test_a_turn_of_which_nothing_is_kept_can_have_been_shortened(tmp_path: Path) -> None:
     store = open_store(tmp_path / "state.db")
     session = (every := sessions(store)).of(MAIN)
