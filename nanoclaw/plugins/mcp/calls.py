@@ -31,38 +31,28 @@ async def call(connection: Connection, name: str, context: ToolContext, argument
     """The result of a call, sent as it was given. Raises ToolError."""
 
     async def work(session: Any, running: RunningCall) -> Any:
+        from nanoclaw.plugins.mcp import sdk
+
         async def progress(done: float, total: float | None, message: str | None) -> None:
             running.reset_timeout()
             known = f"{done:g} of {total:g}" if total else f"{done:g}"
             context.show(plain(message or known), done / total if total else None)
 
-        return await with_inputs(
-            session,
-            lambda responses, state: session.call_tool(
-                name,
-                arguments,
-                progress_callback=progress,
-                input_responses=responses,
-                request_state=state,
-                allow_input_required=True,
-            ),
-        )
+        def send(responses: Any, state: Any) -> Any:
+            more = {"input_responses": responses, "request_state": state, "allow_input_required": True}
+            return session.call_tool(name, arguments, progress_callback=progress, **more)
+
+        async def answer(key: str, request: Any) -> Any:
+            return await session.dispatch_input_request(
+                sdk.ClientRequestContext(session=session, request_id=key, meta=None), request
+            )
+
+        first = await send(None, None)
+        if not isinstance(first, sdk.types.InputRequiredResult):
+            return first
+        return await sdk.run_input_required_driver(first, dispatch=answer, retry=send)
 
     return await output_of(connection.name, await connection.request(work, context))
-
-
-async def with_inputs(session: Any, send: Any) -> Any:
-    """The result of a request, once what the server wants to know for it has been answered."""
-    from nanoclaw.plugins.mcp import sdk
-
-    async def dispatch(key: str, request: Any) -> Any:
-        context = sdk.ClientRequestContext(session=session, request_id=key, meta=None)
-        return await session.dispatch_input_request(context, request)
-
-    first = await send(None, None)
-    if not isinstance(first, sdk.types.InputRequiredResult):
-        return first
-    return await sdk.run_input_required_driver(first, dispatch=dispatch, retry=send)
 
 
 async def resources(session: Any) -> str:
@@ -177,16 +167,7 @@ async def asked(connection: Connection, said: str, now: datetime) -> Reply | Use
     if lacking:
         return Reply(f"It needs {' and '.join(lacking)}: {_usage(connection.name, prompt)}")
     known = prompt.name
-
-    async def work(session: Any, _: Any) -> Any:
-        return await with_inputs(
-            session,
-            lambda responses, state: session.get_prompt(
-                known, arguments, input_responses=responses, request_state=state, allow_input_required=True
-            ),
-        )
-
-    found = await connection.request(work)
+    found = await connection.request(lambda session, _: session.get_prompt(known, arguments))
     texts, images = [], []
     for message in found.messages:
         text, pictures = await contents(connection.name, [message.content])

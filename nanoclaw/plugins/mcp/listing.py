@@ -18,7 +18,6 @@ LONGEST_NAME = 64
 DESCRIPTION_CHARACTERS = 2_000
 SCHEMA_CHARACTERS = 16_000
 MOST_TOOLS = 500
-MOST_PROMPTS = 100
 _ANY = {"type": "object", "properties": {}}
 _DEEPEST = 40
 
@@ -31,7 +30,7 @@ class ListedTool(NamedTuple):
 
 
 class ListedPrompt(NamedTuple):
-    """A prompt, with the names of its arguments; those that it needs come first in `required`."""
+    """A prompt, with the names of its arguments, and of those that it needs."""
 
     name: str
     description: str
@@ -91,9 +90,9 @@ def prompts_of(given: Iterable[Any]) -> list[ListedPrompt]:
         arguments = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
         names = [each["name"] for each in arguments if isinstance(each.get("name"), str)]
         required = [each["name"] for each in arguments if each.get("required") is True and each.get("name") in names]
-        described = one.get("description") or one.get("title") or ""
-        found.append(ListedPrompt(one["name"], plain(str(described))[:300], tuple(names), tuple(required)))
-    return found[:MOST_PROMPTS]
+        described = plain(str(one.get("description") or one.get("title") or ""))[:300]
+        found.append(ListedPrompt(one["name"], described, tuple(names), tuple(required)))
+    return found[:100]
 
 
 def _called(server: str, name: str) -> str:
@@ -176,9 +175,7 @@ class KeptListings:
         try:
             kept = self._all[server]
             tools = [ListedTool(name, ToolSpec(*spec)) for name, spec in kept["tools"]]
-            prompts = [
-                ListedPrompt(name, text, tuple(names), tuple(needed)) for name, text, names, needed in kept["prompts"]
-            ]
+            prompts = [ListedPrompt(*one[:2], *map(tuple, one[2:])) for one in kept["prompts"]]
             return ServerListing(tuple(tools), tuple(prompts), bool(kept["resources"]), tuple(kept["remarks"]))
         except (KeyError, TypeError, ValueError):
             return ServerListing()
