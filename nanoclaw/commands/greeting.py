@@ -19,6 +19,7 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
     lines = [f"nanoclaw {__version__} · {model} · /help"]
     if workspace:
         lines.append(f"New here: your workspace is {workspace}.")
+        lines.append("Try: “remind me tomorrow at 9 to call Anna”, “write a list to list.txt”, /help")
     if model.startswith(LOCAL) and workspace:
         from nanoclaw.installation import start_command
 

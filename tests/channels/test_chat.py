@@ -266,7 +266,9 @@ async def test_help_names_the_terminals_own_commands(tmp_path: Path) -> None:
     question = await heard.get()
     await here.send(reply("a reminder"))
     await here.send(reply("- `/new`: start over", question.external_id))
-    assert view.seen == ["a reminder", f"- `/new`: start over\n- `/exit`: {OWN_COMMANDS['/exit']}"]
+    reminder, told = view.seen
+    assert reminder == "a reminder" and "Alt-Up fetches" in str(told)
+    assert str(told).startswith(f"- `/new`: start over\n- `/exit`: {OWN_COMMANDS['/exit']}")
     view.leave()
     await running
 

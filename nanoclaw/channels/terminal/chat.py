@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 OWN_COMMANDS = {"/exit": "leave, as Ctrl-D does"}
 """Commands that only a terminal understands, with their help."""
+_KEYS = (
+    "keys: Ctrl-C stops, Alt-Enter begins a line, Alt-Up fetches what waits, Ctrl-O opens the last result, Ctrl-G an"
+    " editor, Ctrl-R looks for what was typed; `@` completes files, `!ls` runs"
+)
 
 _LEAVE = ("/exit", "/quit")
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
@@ -149,7 +153,8 @@ class Terminal:
         text = outbound.text
         if outbound.reply_to in self._asked_help:
             self._asked_help.discard(outbound.reply_to)
-            text = "\n".join([text.rstrip(), *(f"- `{name}`: {line}" for name, line in OWN_COMMANDS.items())])
+            own = (f"`{name}`: {line}" for name, line in OWN_COMMANDS.items())
+            text = "\n- ".join([text.rstrip(), *own, _KEYS])
         if text.strip():
             self._view.say(text, outbound.reply_to)
         for path in outbound.files:

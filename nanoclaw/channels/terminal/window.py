@@ -428,7 +428,8 @@ class Window:
         if self._bar:
             lines.append(self._bar)
         elif self._since is not None and not self._tools:
-            lines.append(f"{frame} {'thinking… ' if self._thinking else ''}{time.monotonic() - self._since:.0f} s")
+            at_work = "thinking… " if self._thinking else "the model is at work… " * (not self._blocks.tail)
+            lines.append(f"{frame} {at_work}{time.monotonic() - self._since:.0f} s")
         lines += [cut(line, self._columns()) for text in self._status.values() for line in printable(text).splitlines()]
         lines += [one_line(PROMPT + typed.text, 200) for typed in self._queued[-3:]]
         return [("class:dim", "\n".join(lines))] if lines else []

@@ -173,7 +173,7 @@ class Ways:
         effects, done = self._effects(said.conversation, one.turn), self._done_since(said.conversation, one.turn)
         if done and words[1:] != ["yes"]:
             files = sorted({effect.target for effect in effects if _is_file(effect)}) if self._host.get("undo") else []
-            how = f"`/rewind {one.number} yes` goes back" + f", and so do {', '.join(files)}" * bool(files)
+            how = f"`/rewind {one.number} yes` goes back" + f", and puts back {', '.join(files)}" * bool(files)
             return _named_first(done, f"{how}. The rest stays done.")
         became = self._put_back(effects, tx)
         self._host.conversations.take_back(said.conversation, one.turn, tx)

@@ -144,7 +144,7 @@ async def test_a_rewind_lists_messages_and_goes_back_with_the_files(tmp_path: Pa
         await program.ask("write it")
         assert "- 2, 2026-03-06, " in (said := await program.ask("/rewind")) and ": write it" in said
         said = await program.ask("/rewind 2")
-        assert "`/rewind 2 yes` goes back, and so do bird.txt" in said
+        assert "`/rewind 2 yes` goes back, and puts back bird.txt" in said
         assert (program.workspace / "bird.txt").exists()
         said = await program.ask("/rewind 2 yes")
         assert said.startswith("Back to before message 2, “write it”: 1 of your messages")
