@@ -262,6 +262,8 @@ def test_secrets_cut_at_any_byte_are_read_or_told_without_being_shown(tmp_path: 
         assert (tmp_path / "secrets.env").read_bytes() == whole[:cut]
 
 
-def test_a_key_of_an_earlier_version_is_read_over_and_told(tmp_path: Path) -> None:
-    checked(found := load(tmp_path, "[undo]\ndays = 10\n"))
-    assert ["undo.days has no effect any more" in one for one in found.warnings] == [True]
+@pytest.mark.parametrize("key", ["undo.days", "channels.email.imap_port", "channels.slack.per_hour", "guests.persona"])
+def test_a_key_of_an_earlier_version_is_read_over_and_told(tmp_path: Path, key: str) -> None:
+    table, _, name = key.rpartition(".")
+    checked(found := load(tmp_path, f"[{table}]\n{name} = 10\n"))
+    assert [f"{key} has no effect any more" in one for one in found.warnings] == [True]
