@@ -498,8 +498,7 @@ def parts(row: Row, hints: Hints, reach: Reach | None = None) -> list[Outbound]:
     elif 0 < len(files) <= hints.files and size(text, hints.units) <= hints.caption:
         return [_with_files(whole, files, hints, reach)._replace(key=f"{row.id}.1")]
     else:
-        cuts = pieces(text, hints.length, hints.units)
-        texts = [cut.strip("\n") for cut in cuts if cut.strip()]
+        texts = [cut.strip("\n") for cut in pieces(text, hints.length, hints.units) if cut.strip()]
     bare = whole._replace(text="", files=(), reply_to="", buttons=())
     outgoing = [bare._replace(text=one) for one in texts]
     while files:

