@@ -179,14 +179,16 @@ def _leads(group: str, words: list[str]) -> bool:
 @cache
 def _group(name: str) -> tuple[set[str], list[str]]:
     """The words of a group: whole ones, and beginnings of words together with what is written without spaces."""
-    words = [word for own, text in _lines() if name in (own, own.partition(".")[0]) for word in text.split()]
+    words = list[str]()
+    for line in _lines():
+        group, _, text = line.partition(" ")
+        words += text.split() if name in (group, group.partition(".")[0]) else ()
     return set(words), [f" {w[:-1]}" if w[-1] == "-" else w for w in words if w[-1] == "-" or w >= "\u3000"]
 
 
 @cache
-def _lines() -> list[tuple[str, str]]:
-    lines = Path(__file__).with_name("words.txt").read_text("utf-8").splitlines()
-    return [(group, words) for group, _, words in (line.partition(" ") for line in lines)]
+def _lines() -> list[str]:
+    return Path(__file__).with_name("words.txt").read_text("utf-8").splitlines()
 
 
 _LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl")
