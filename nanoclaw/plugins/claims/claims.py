@@ -180,15 +180,10 @@ def _leads(group: str, words: list[str]) -> bool:
 def _group(name: str) -> tuple[set[str], list[str]]:
     """The words of a group: whole ones, and beginnings of words together with what is written without spaces."""
     words = list[str]()
-    for line in _lines():
+    for line in Path(__file__).with_name("words.txt").read_text("utf-8").splitlines():
         group, _, text = line.partition(" ")
         words += text.split() if name in (group, group.partition(".")[0]) else ()
     return set(words), [f" {w[:-1]}" if w[-1] == "-" else w for w in words if w[-1] == "-" or w >= "\u3000"]
-
-
-@cache
-def _lines() -> list[str]:
-    return Path(__file__).with_name("words.txt").read_text("utf-8").splitlines()
 
 
 _LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl")
