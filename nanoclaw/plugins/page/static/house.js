@@ -11,7 +11,7 @@ export function house({ status, findings = [], spent, models, context, grants, b
       acts: [{ label: "Check everything", command: "doctor", show: checked, wait: "Models, channels and files are asked, for up to 90 s …" }] },
     status && { title: "Channels", rows: status.channels.map(channel) },
     { title: "The last 30 days", plot: spent?.plot, empty: !spent ? "It is being added up …" : spent.plot.length ? "" : "No model was asked yet." },
-    ...Object.entries(spent?.by || {}).map(([what, rows]) => rows.length && { title: `By ${what}`, rows: rows.map((one) => cost(what, one, titleOf)) }),
+    ...Object.entries(spent?.by || {}).map(([what, rows]) => rows.length && { title: `Cost by ${what}`, rows: rows.map((one) => cost(what, one, titleOf)) }),
     models && { title: "Models", rows: ofModels(models.data) },
     context && { title: "What the model is sent", html: context.html },
     grants && { title: "What it may do without asking", html: grants.html },

@@ -158,6 +158,7 @@ export function talk(main, key, app, place) {
     log.querySelector(".welcome")?.remove();
     if (item.kind === "tool" && before?.open !== undefined && item.state !== "running") item.wasOpen = before.open;
     const drawn = draw(item, own);
+    drawn.began = Date.now();
     if (!drawn.dataset.row && before?.dataset.row && item.kind === "said") drawn.dataset.row = before.dataset.row;
     if (item.wasOpen) drawn.open = true;
     if (before?.isConnected) before.replaceWith(drawn);
@@ -270,7 +271,7 @@ export function talk(main, key, app, place) {
     const was = wait.hidden;
     wait.hidden = document.hidden || !seconds || (lost.hidden && !runs);
     if (wait.hidden) return;
-    wait.textContent = lost.hidden ? `${what} … ${seconds} s` : `The assistant cannot be reached since ${clock(newsAt)}. All goes on by itself as soon as it can.`;
+    wait.textContent = lost.hidden ? `${what} … ${tool && !done ? Math.round((Date.now() - tool.began) / 1000) : seconds} s` : `The assistant cannot be reached since ${clock(newsAt)}. All goes on by itself as soon as it can.`;
     if (was && follows) toEnd();
   }
   const ticking = setInterval(tick, 1000);
