@@ -159,6 +159,7 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
     ("arguments", "told"),
     [
         (("frobnicate",), "there is no command 'frobnicate'; nanoclaw --help and nanoclaw help list them."),
+        (("agenda",), "there is no command 'agenda'; a table [calendar] in config.toml brings it."),
         (("docter",), "nanoclaw: there is no command 'docter'; did you mean 'doctor'?"),
         (("help", "recepits"), "nanoclaw: there is no command 'recepits'; did you mean 'receipts'?"),
         (("-m",), "expected one argument"),

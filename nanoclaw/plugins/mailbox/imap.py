@@ -137,7 +137,8 @@ class PersonsMailbox:
         try:
             box = kinds[security](host, port, timeout=SECONDS, **secure)
         except (OSError, imaplib.IMAP4.error, ImapToolsError) as error:
-            raise ToolError(f"{host}:{port} cannot be reached: {error}.") from None
+            why = "what is there speaks no TLS: look at port and security" if "WRONG_VERSION" in str(error) else error
+            raise ToolError(f"{host}:{port} cannot be reached: {why}.") from None
         try:
             box.login(user, password, initial_folder=None)
         except (OSError, imaplib.IMAP4.error, ImapToolsError):

@@ -123,6 +123,7 @@ async def test_what_is_wrong_is_one_sentence(tmp_path: Path, port: int) -> None:
     for settings, told in (
         (SETTINGS.format(port, "wrong", 1), "refuses the login: look at user and password in [mailbox]"),
         (SETTINGS.format(1, PASSWORD, 1), "127.0.0.1:1 cannot be reached"),
+        (SETTINGS.format(port, PASSWORD, 1).replace('"none"', '"tls"'), "speaks no TLS: look at port and security"),
     ):
         async with running(tmp_path, ScriptedProvider(), settings=settings) as made:
             assert told in (await use(made, "find_mails")).text
