@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 
 from nanoclaw.plugins.card.losses import WATCHED, Judge, is_remade
-from nanoclaw.plugins.card.plugin import TRUSTED_SECONDS
 from nanoclaw.snapshots.copies import FileCopies
 from nanoclaw.snapshots.listing import FileLister, FileListing
 from nanoclaw.spawn import Bounds, run_process
@@ -51,7 +50,7 @@ async def measure(folder: Path, rounds: int) -> None:
     lister = FileLister(is_remade, WATCHED)
 
     def look() -> FileListing:
-        listing = lister.scan([workspace], (), TRUSTED_SECONDS)
+        listing = lister.scan([workspace])
         copies.update(listing, 10.0)
         return listing
 

@@ -26,8 +26,6 @@ class FileListing(NamedTuple):
     folders: Mapping[str, os.stat_result]
     marks: Mapping[str, os.stat_result]
     tops: tuple[str, ...]
-    at: int = 0
-    """Nanoseconds since 1970; 0 if nothing was taken over from a listing before."""
 
 
 class Changes(NamedTuple):
@@ -56,16 +54,10 @@ class FileLister:
     def __init__(self, skips: Skips = NOTHING, marks: Collection[str] = (), most: int = MOST) -> None:
         self._skips, self._marks, self._most = skips, marks, most
         self._last: dict[str, _Folder] = {}
-        self._looked, self._trusts = 0, False
 
-    def scan(self, tops: Iterable[Path], closed: Iterable[Path] = (), trusted_seconds: float = 0) -> FileListing:
+    def scan(self, tops: Iterable[Path], closed: Iterable[Path] = ()) -> FileListing:
         """List what is below some folders, except what is `closed` or skipped. `marks` are names of files in folders
-        that are skipped, which are looked at all the same. A folder with more than `most` entries is left out. Within
-        `trusted_seconds` of the last list, files are taken from that where a folder has the same entries; `changes`
-        leaves out what was written meanwhile."""
-        now = time.time_ns()
-        self._trusts = now - self._looked < trusted_seconds * 1e9
-        self._looked = self._looked if self._trusts else now
+        that are skipped, which are looked at all the same. A folder with more than `most` entries is left out."""
         files, folders, marked = dict[str, os.stat_result](), dict[str, os.stat_result](), dict[str, os.stat_result]()
         whole, known = list[str](), dict[str, _Folder]()
         avoided = frozenset(os.path.realpath(one) for one in closed)
@@ -84,7 +76,7 @@ class FileLister:
                 with suppress(OSError):
                     marked[path] = os.lstat(path)
         self._last = known
-        return FileListing(files, folders, marked, tuple(whole), now if self._trusts else 0)
+        return FileListing(files, folders, marked, tuple(whole))
 
     def _walk(
         self, top: str, found: dict[str, _Folder], inner: dict[str, os.stat_result], avoided: Collection[str]
@@ -117,7 +109,7 @@ class FileLister:
         last = self._last.get(path)
         if last and last.settled and is_same(last.status, os.lstat(path)):
             try:
-                other = {} if self._trusts else _changed(last.files)
+                other = _changed(last.files)
                 return last._replace(files=last.files | other) if other else last
             except (FileNotFoundError, NotADirectoryError):
                 pass  # it has changed since
@@ -129,15 +121,17 @@ class FileLister:
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_SETTLED_NS, _TICK_NS = 100_000_000, 10_000_000
-"""After that a folder's time tells every later change; so far the time of a file may lag behind the clock."""
+_SETTLED_NS = 100_000_000
 
 
 def _changed(files: Mapping[str, os.stat_result]) -> dict[str, os.stat_result]:
     """Those of some files that are others by now. Raises FileNotFoundError."""
-    lstat = os.lstat
-    both = ((path, old, lstat(path)) for path, old in files.items())
-    return {path: new for path, old, new in both if new.st_ctime_ns != old.st_ctime_ns or new.st_size != old.st_size}
+    found, lstat = dict[str, os.stat_result](), os.lstat
+    for path, old in files.items():
+        new = lstat(path)
+        if new.st_ctime_ns != old.st_ctime_ns or new.st_ino != old.st_ino or new.st_size != old.st_size:
+            found[path] = new
+    return found
 
 
 def _scanned(path: str, at: int, last: Mapping[str, os.stat_result]) -> _Folder:
@@ -162,13 +156,13 @@ def changes(before: FileListing, after: FileListing) -> Changes:
     if before.tops != after.tops:
         tops = tuple(f"{one}/" for one in before.tops if one in after.tops)
         was, now = ({path: one for path, one in many.items() if path.startswith(tops)} for many in (was, now))
-    gone, changed, begun = list[str](), list[str](), before.at - _TICK_NS
+    gone, changed = list[str](), list[str]()
     for path, old in was.items():
         if (new := now.get(path)) is old:
             continue
         if new is None:
             gone.append(path)
-        elif not is_same(old, new) and not (new.st_ino == old.st_ino and new.st_ctime_ns < begun):
+        elif not is_same(old, new):
             changed.append(path)
     new_ones = [path for path in now if path not in was] if len(now) + len(gone) != len(was) else []
     return Changes(gone, changed, new_ones)

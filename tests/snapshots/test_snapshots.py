@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.snapshots import listing as listings
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies, name_of
-from nanoclaw.snapshots.listing import Changes, FileLister, FileListing, changes
+from nanoclaw.snapshots.listing import FileLister, FileListing, changes
 
 
 @pytest.fixture
@@ -124,21 +123,3 @@ def test_what_is_kept_in_memory_is_made_again_with_its_rights_and_links_as_links
         places.restore(str(root), path, one)
     assert {path: places.kept(str(root), path) for path in paths} == was
     assert not (root.parent / "b").exists()
-
-
-def test_what_was_written_before_files_were_taken_from_the_last_list_is_no_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listings, "_SETTLED_NS", 0)
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.write_text("1" * 10), two.write_text("2" * 10)
-    lister = FileLister()
-    lister.scan([tmp_path])
-    one.write_text("")
-    before = lister.scan([tmp_path], trusted_seconds=60)
-    assert before.files[str(one)].st_size == 10 and before.at
-    written = one.stat().st_ctime_ns
-    while two.stat().st_ctime_ns <= written:
-        two.write_text("")
-    before = before._replace(at=written + 1 + listings._TICK_NS)
-    assert changes(before, lister.scan([tmp_path])) == Changes([], [str(two)], [])

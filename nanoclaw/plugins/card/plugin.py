@@ -42,10 +42,6 @@ BACK = "After that /undo brings the files back."
 NOT_DONE = "(Noted for your yes, but the turn ended before I could ask, so none of it was done:\n{})"
 
 
-TRUSTED_SECONDS = 20.0
-"""So long what is there after a command is taken to be there before the next, but for folders with other entries."""
-
-
 class PlanCard(Plugin):
     name = "card"
     hears: Mapping[str, Hears] = {
@@ -134,7 +130,7 @@ class PlanCard(Plugin):
             return None
         is_awaited = call.name == "exec" and not call.arguments.get("background")
         paths = await self._watch.named(str(call.arguments.get("command" if call.name == "exec" else "text") or ""))
-        listing = await self._watch.snapshot(TRUSTED_SECONDS) if is_awaited or paths else None
+        listing = await self._watch.snapshot() if is_awaited or paths else None
         if listing and is_awaited:
             known.before[call.id] = listing
         paths = [one for one in paths if one not in known.made]

@@ -54,23 +54,23 @@ class CommandWatch:
         found = await asyncio.to_thread(named_by, command, root)
         return [one for one in found if one.startswith(tops) and not is_in_remade(one, root)]
 
-    async def snapshot(self, trusted_seconds: float = 0) -> FileListing:
-        """List what is there, with copies of it; see `FileLister.scan`."""
+    async def snapshot(self) -> FileListing:
+        """List what is there, with copies of it."""
         async with self._one_at_a_time:
-            return await asyncio.to_thread(self._look, self._held(), trusted_seconds)
+            return await asyncio.to_thread(self._look, self._held())
 
     async def compare(self, before: FileListing, made: set[str], after: FileListing | None = None) -> Losses:
         """Judge what happened since, or until `after`."""
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._compare, before, made, after)
 
-    def _look(self, held: Collection[str], trusted_seconds: float) -> FileListing:
-        listing = self._list(trusted_seconds)
+    def _look(self, held: Collection[str]) -> FileListing:
+        listing = self._list()
         self._copies.update(listing, COPYING_SECONDS, held)
         return listing
 
-    def _list(self, trusted_seconds: float = 0) -> FileListing:
-        return self._lister.scan(self._reach.writable, self._reach.closed, trusted_seconds)
+    def _list(self) -> FileListing:
+        return self._lister.scan(self._reach.writable, self._reach.closed)
 
     def _compare(self, before: FileListing, made: set[str], after: FileListing | None) -> Losses:
         return Judge(before, after or self._list(), self._copies, made).losses()
