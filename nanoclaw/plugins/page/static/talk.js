@@ -7,6 +7,7 @@ import { compare, listen, watch } from "./stream.js";
 import { recorder } from "./voice.js";
 
 const BLOCKS = new Set("P UL OL LI PRE BLOCKQUOTE TABLE TBODY TR TD H1 H2 H3 H4 H5 H6 DIV".split(" "));
+const TRIES = ["Remind me tomorrow at 9 to call Anna", "Write a shopping list to list.txt", "What is in my workspace?"];
 const NEAR = 600; // pixels from an end of what is loaded, at which more is
 
 /** Show the conversation `key` in an element, from the row `place` on if there is one; returns what takes it away. */
@@ -142,6 +143,7 @@ export function talk(main, key, app, place) {
 
   const welcome = () => make("div.welcome", {}, make("h2", {}, "What can I do for you?"),
     make("p", {}, "Ask, or give me something to do. I remember, remind you on time, and act with tools. ", make("code", {}, "/help"), " lists what you can say."),
+    make("div.tries", {}, ...TRIES.map((words) => make("button", { type: "button", onclick: () => ((field.value = words), fit(), field.focus()) }, words))),
     app.isSmall ? make("p.quiet", {}, "A small model on this machine answers: good for notes, files, reminders and short commands, and slow. ", make("code", {}, "nanoclaw init"), " sets up a better one.") : "",
     app.projects().length ? make("div.projects", {}, make("p", {}, "Or begin in a project:"),
       ...app.projects().map(({ name }) => make("button", { type: "button", onclick: () => say(`/project ${name}`) }, name))) : "");
@@ -149,8 +151,9 @@ export function talk(main, key, app, place) {
   function put(item, instead) {
     newsAt = Date.now();
     wait.hidden = true;
-    done = item.id === "notice" && typeof item.fraction === "number" ? `${item.text} ${Math.round(item.fraction * 100)} %` : "";
-    if (done) return;
+    const isProgress = item.id === "notice" && typeof item.fraction === "number";
+    done = isProgress && item.fraction < 1 ? `${item.text} ${Math.round(item.fraction * 100)} %` : "";
+    if (isProgress) return;
     if (item.id === "notice" || item.what === "status") elements.get(item.id)?.remove();
     if (item.what === "status" && !item.text) return;
     const before = elements.get(item.id) || (instead && elements.get(instead));
