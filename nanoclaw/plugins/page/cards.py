@@ -140,21 +140,19 @@ class Cards:
     async def _spent(self) -> dict[str, Any]:
         today = self._host.now().date()
         days = [(today - timedelta(days=number)).isoformat() for number in reversed(range(DAYS))]
-        price, spent = (
-            cache(self._host.models.cost),
-            list(self._host.records.spent(today - timedelta(days=DAYS - 1), 0)),
-        )
+        price = cache(self._host.models.cost)
+        spent = list(self._host.records.spent(today - timedelta(days=DAYS - 1), 0))
 
         def sums(place: int) -> list[Total]:
             return totals(((str(row[place]), row[5], row[6], True, row[4]) for row in spent), price)
 
-        by = {"day": 1, "conversation": 3, "model": 5, "origin": 2}
-        summed = {name: await run_in_threadpool(sums, at) for name, at in by.items()}
+        places = (("day", 1), ("conversation", 3), ("model", 5), ("origin", 2))
+        summed = {name: await run_in_threadpool(sums, place) for name, place in places}
         by_day = defaultdict(lambda: Total(""), {one.key: one for one in summed.pop("day")})
         plot = [(day, float(by_day[day].tokens), _cost(by_day[day])) for day in days] if spent else []
         most = max(1, sum(one.tokens for one in by_day.values()))
-        rows = {name: [(one.key, _cost(one), one.tokens / most) for one in found[:8]] for name, found in summed.items()}
-        return {"plot": plot, "by": rows}
+        by = {name: [(one.key, _cost(one), one.tokens / most) for one in found[:8]] for name, found in summed.items()}
+        return {"plot": plot, "by": by}
 
     async def _test(self, model: str) -> Reply:
         """Ask a model for one word. Raises NanoclawError with the reason that it does not answer."""

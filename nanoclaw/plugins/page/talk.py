@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -16,7 +15,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from nanoclaw.beneath.paths import open_for_reading
-from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, AssistantMessage, Attachment, Message, ToolCall, ToolResult
 from nanoclaw.core.plugin import Said, Tx
 from nanoclaw.escapes import one_line
@@ -57,10 +55,7 @@ class Talk:
         ]
 
     async def _start(self, request: Request) -> Response:
-        only, model = browser_of(request).only, ""
-        with suppress(NanoclawError):  # of a model, which is told when it is asked
-            model = "" if only else self._host.models.of("").model
-        return JSONResponse({"at": self._channel.stream.at, "only": only, "model": model})
+        return JSONResponse({"at": self._channel.stream.at, "only": browser_of(request).only})
 
     async def _stream(self, request: Request) -> Response:
         browser = browser_of(request)

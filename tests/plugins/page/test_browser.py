@@ -122,6 +122,8 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
             found = (await axe.run(page)).response["violations"]
             assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], name
 
+        await page.get_by_role("button", name="What is in my workspace?").click()
+        assert await page.locator("textarea").input_value() == "What is in my workspace?"
         await check("an empty conversation")
         await say(page, "Write bird.txt", "That is all.")
         await page.locator(".tool summary").click()

@@ -28,7 +28,6 @@ async def test_a_message_runs_a_tool_streams_its_answer_and_is_there_after_a_rel
         assert shown[2]["html"] == "<p>It is in <em>bird.txt</em>.</p>"
     async with serving(tmp_path) as served, served.browser() as browser:
         assert [one["kind"] for one in (await browser.talk(KEY))["items"]] == ["said", "tool", "text"]
-        assert (await browser.get("/api/start"))["model"] == "scripted/model"
         (listed,) = (await browser.get("/api/talks"))["talks"]
         assert listed["title"] == "Write the word pelican to bird.txt"
 

@@ -24,7 +24,7 @@ async function begin() {
     await ask("/api/login", { code }).catch((problem) => (wrong = problem.message));
   }
   try {
-    ({ only, model } = await ask("/api/start"));
+    ({ only } = await ask("/api/start"));
     document.body.classList.toggle("guest", Boolean(only));
   } catch (problem) {
     if (problem.status === 401) return signIn(wrong);
@@ -38,7 +38,8 @@ async function begin() {
   addEventListener("hashchange", show);
   addEventListener("keydown", keyed);
   document.addEventListener("visibilitychange", () => isStale && refresh());
-  await refresh();
+  const named = only || ask("/api/do", { command: "model" }).then(({ data }) => (model = data.model)).catch(() => {}); // its plugin may be off
+  await Promise.all([refresh(), named]);
   const waiting = !only && !location.hash && waits(await ask("/api/view/today").catch(() => ({})));
   if (isShown) return; // the person was quicker
   if (waiting) history.replaceState(null, "", "#/today");
