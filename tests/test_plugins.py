@@ -187,7 +187,7 @@ async def test_quiet_hours_hold_what_nobody_asked_for_until_the_morning_over_a_r
     async with running(tmp_path, ScriptedProvider("It is early."), clock=clock) as program:
         assert await program.ask("And now?") == "It is early."
         clock.now += timedelta(minutes=1)
-        program.app.delivery.wake_all()
+        program.app.delivery.wake()
         assert await program.answer() == "A task has ended."
 
 

@@ -547,7 +547,7 @@ class Attachable:
         return {**told, **dict.fromkeys(of_chats, chats), **dict.fromkeys(of_jobs, jobs)}
 
     def arrived(self) -> None:
-        self._app.delivery.wake_all()
+        self._app.delivery.wake()
 
     def hand_over(self) -> None:
         self._app.is_terminated = True

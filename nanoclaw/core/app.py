@@ -113,8 +113,7 @@ class App:
 
     def committed(self, tx: Transaction) -> None:
         """Handle new rows of the inbox and the outbox."""
-        for outbound in tx.sent:
-            self.delivery.wake(outbound.address.channel)
+        self.delivery.committed(tx)
         for row, inbound in tx.delivered:
             if not self.router.is_frozen:
                 self.conversations.enqueue(row, inbound)
@@ -272,7 +271,7 @@ class App:
         asyncio.get_running_loop().call_soon(self.router.resume, self.resumes)  # before plugins bring anything new
         if self._wakes:
             self.start_work()
-        self.delivery.wake_all()
+        self.delivery.wake()
 
     async def findings(self, *, deep: bool = False) -> list[tuple[str, Finding]]:
         """Reports of plugins about themselves, each with the plugin's name."""

@@ -218,6 +218,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.news, self.caught_up = asyncio.Event(), asyncio.Event()
+        self.fresh: dict[Address, Row] | None = None  # all that waits, as it was written; None: the store has it
         self.busy: set[Address] = set()
         self.paused: datetime | None = None  # until when it is left alone
         self.limited: set[str] = set()  # chats for which it asked to wait since it took a message
@@ -249,15 +250,24 @@ class Delivery:
         self._refused: dict[Address, datetime] = {}  # chats that take nothing, and when the owner was told
         self._unnoted: dict[int, list[str]] = {}  # by row: ids of what is out, which the store could not take
 
-    def wake(self, channel: str) -> None:
-        """Start sending: there is a new row for the channel."""
-        if channel in self._lines:
-            self._lines[channel].news.set()
+    def committed(self, tx: Transaction) -> None:
+        """Start sending what a transaction has written."""
+        for outbound, is_reply in tx.sent:
+            chat = outbound.address
+            if line := self._lines.get(chat.channel):
+                row, taken = Row(int(outbound.key), outbound, 0, tx.now, is_reply), {*line.busy, *(line.fresh or ())}
+                if line.fresh is not None and chat not in taken and self._may_go(row, self._frozen_at):
+                    line.fresh[chat] = row
+                else:
+                    line.fresh = None
+                line.news.set()
 
-    def wake_all(self) -> None:
-        """Start sending what was frozen."""
-        for line in self._lines.values():
-            line.news.set()
+    def wake(self, *channels: str) -> None:
+        """Look in the store for what can be sent on these channels, on all without any."""
+        for name, line in self._lines.items():
+            if name in channels or not channels:
+                line.fresh = None
+                line.news.set()
 
     async def run(self) -> None:
         """Deliver until cancelled. Raises StoreError if the store cannot be read."""
@@ -274,6 +284,7 @@ class Delivery:
     async def flush(self, channel: str) -> None:
         """Try once to deliver everything that is due on a channel. Within a chat the order is kept."""
         if found := self._channels.get(channel):
+            self._lines[channel].fresh = None
             await self._serve(found, stays=False)
 
     async def catch_up(self, channel: str) -> None:
@@ -302,21 +313,26 @@ class Delivery:
 
     def _start(self, channel: Channel, line: _Line, group: asyncio.TaskGroup) -> datetime | None:
         """Start sending what is due, the oldest first. Returns when to check again."""
+        fresh, line.fresh = line.fresh, None
         if pause := self._pause(line):
             return pause
-        now, free, due = self._clock(), (1 if line.is_down else SENDERS) - len(line.busy), None
-        rows: Iterable[Row] = self._waiting(channel.name, line)
+        now, due, begun, most = self._clock(), None, 0, (1 if line.is_down else SENDERS) - len(line.busy)
+        is_known = fresh is not None and len(fresh) <= most
+        rows: Iterable[Row] = fresh.values() if fresh is not None and is_known else self._waiting(channel.name, line)
         if line.tried:  # one that gets no answer must not keep the others from being tried
             rows = sorted(rows, key=lambda row: (line.tried.get(row.id, NEVER), row.id))
         for row in rows:
-            if not free:
+            if begun >= most:
                 break  # whoever is done looks again
             if row.due > now:
                 due = min(due or row.due, row.due)
                 continue
-            free -= 1
+            begun += 1
             line.busy.add(row.outbound.address)
             group.create_task(self._deliver(channel, line, row))
+        else:
+            if is_known or self._outbox.waiting(channel.name) == begun:  # no other row waits
+                line.fresh = {}
         return due
 
     def _waiting(self, channel: str, line: _Line) -> Iterator[Row]:
@@ -346,11 +362,11 @@ class Delivery:
         return self._channels.reaches(row.outbound) and (frozen is None or (row.is_reply and row.id > frozen))
 
     async def _deliver(self, channel: Channel, line: _Line, row: Row) -> None:
-        is_known, sent = row.id in self._unnoted, self._unnoted.get(row.id, list(row.sent))
+        is_known, sent, is_gone = row.id in self._unnoted, self._unnoted.get(row.id, list(row.sent)), False
         try:
             if going := await self._judged(row, self._judge) if self._judge else row:
                 self._unnoted.pop(row.id, None)
-                await self._send(channel, line, going, sent)
+                is_gone = await self._send(channel, line, going, sent)
         except StoreError as error:  # what is out must not go out again, whenever this can be noted
             if not is_known:
                 from nanoclaw.log import logger
@@ -360,6 +376,8 @@ class Delivery:
             line.paused = self._clock() + timedelta(seconds=FULL_SECONDS)
         finally:
             line.busy.discard(row.outbound.address)
+            if not is_gone:
+                line.fresh = None
             line.news.set()
 
     async def _judged(self, row: Row, judge: Judge) -> Row | None:
@@ -374,8 +392,8 @@ class Delivery:
             self._held[row.id] = max(said.at, self._clock() + timedelta(seconds=TROUBLE_SECONDS))
         return None
 
-    async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> None:
-        """Send the parts that were not sent yet, and add their ids to `sent`."""
+    async def _send(self, channel: Channel, line: _Line, row: Row, sent: list[str]) -> bool:
+        """Send the parts that were not sent yet, and add their ids to `sent`; whether all are out."""
         whole = row if sent or row.outbound.at is None else self._with_lateness(row, row.outbound.at)
         outgoing = parts(whole, channel.hints, self._reach)
         if len(sent) > len(row.sent):
@@ -383,7 +401,7 @@ class Delivery:
         while len(sent) < len(outgoing):
             part, began = outgoing[len(sent)], self._clock()
             if sent and not self._may_go(row, self._frozen_at):
-                return
+                return False
             try:
                 if not (identity := await channel.send(part)):  # without one nobody knows that it was sent
                     raise ChannelError(f"{channel.name} gave no id for the message")
@@ -393,13 +411,14 @@ class Delivery:
                     outgoing[len(sent)] = _instead(part, part.files, str(error))
                     continue
                 await self._failed(channel, line, row, error, began)
-                return
+                return False
             await self._is_back(channel, line)
             line.limited.clear()
             if len(sent) < len(outgoing):
                 row = await self._outbox.partly(row, sent)
         line.tried.pop(row.id, None)
         await self._outbox.delivered(row, " ".join(sent))
+        return True
 
     def _with_lateness(self, row: Row, at: datetime) -> Row:
         """The text with a note how late a message for a certain time is."""

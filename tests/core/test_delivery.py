@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.message_split import size
+from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.opening import open_store
-from tests.program import NOON, FakeChannel, HandClock
+from tests.program import MAIN, NOON, FakeChannel, HandClock, running
 
 CHAT, OTHER = Address("chat", "1"), Address("chat", "2")
 SMALL = Hints(length=21, caption=12, file_bytes=1000, units="utf-16")
@@ -362,3 +364,30 @@ def test_without_an_id_of_the_platform_nothing_counts_as_delivered(office: Offic
     for pause in RETRY_SECONDS:
         office.flush(after=pause)
     assert failures(office.store) == [("chat:1", "hello", "chat gave no id for the message")]
+
+
+# --- what was just written -------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_goes_out_as_it_was_written_and_nothing_of_the_outbox_is_read(tmp_path: Path) -> None:
+    async with running(tmp_path / "home", ScriptedProvider("One.", "Two \udcff.")) as program:
+        await program.ask("first")
+        read: list[str] = []
+        program.app.store.db.set_trace_callback(lambda sql: read.append(sql) if "FROM outbox" in sql else None)
+        await program.say("second")
+        sent = await program.channel.sent.get()
+        await program.app.conversations.idle()
+        program.app.store.db.set_trace_callback(None)
+        assert sent.text == "Two ?."
+        assert read == []
+        (kept,) = program.app.outbox.shown_since(sent.address, sent.row - 1)
+        assert sent == kept
+
+
+async def test_what_is_written_while_another_message_to_its_chat_is_under_way_comes_after_it(tmp_path: Path) -> None:
+    async with running(tmp_path / "home", ScriptedProvider("One.")) as program:
+        await program.ask("first")
+        texts = [f"number {one}" for one in range(30)]
+        for one in texts:
+            await program.app.transactions.write(partial(Transaction.send, outbound=Outbound(MAIN, one)))
+        assert [await program.answer() for _ in texts] == texts

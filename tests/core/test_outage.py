@@ -14,7 +14,7 @@ from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
 from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery, Outbox, counts
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.db import Flags, Transactions
+from nanoclaw.core.store.db import Flags, Transaction, Transactions
 from nanoclaw.start.opening import open_store
 from tests.program import NOON, AtOnce, FakeChannel
 from tests.virtual_time import passed, virtual_time
@@ -72,9 +72,8 @@ class Post:
         return self.mine
 
     def enter(self, *_: object) -> None: ...
-    def committed(self, tx: object) -> None:
-        for channel in ("chat", "mail"):
-            self.delivery.wake(channel)
+    def committed(self, tx: Transaction) -> None:
+        self.delivery.committed(tx)
 
     def send(self, address: Address, text: str, at: datetime | None = None) -> None:
         self.transactions.write_now(lambda tx: tx.send(Outbound(address, text, at=at)))

@@ -183,7 +183,7 @@ class Transaction:
     def __init__(self, db: sqlite3.Connection, now: datetime, follower: Follower | None = None) -> None:
         self.db, self.now, self._follower = db, now, follower
         self.delivered: list[tuple[int, Inbound]] = []
-        self.sent: list[Outbound] = []
+        self.sent: list[tuple[Outbound, bool]] = []
         self._after: list[Callable[[], object]] = []
         self._undo: list[Callable[[], object]] = []
 
@@ -201,7 +201,8 @@ class Transaction:
         came = outbound.came.isoformat() if outbound.came else ""
         rows = self.execute(f"{sql} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id", *values, buttons, at, came)
         row = int(rows[0][0])
-        self.sent.append(outbound)
+        kept = outbound._replace(text=text, files=tuple(outbound.files), key=str(row), outside="")
+        self.sent.append((kept, inbox is not None))
         is_news = is_news and (inbox is None or bool(remark))
         if is_news and self._follower and (outbound.text.strip() or outbound.files):
             self._follower.enter(self, row, outbound, remark)

@@ -162,7 +162,7 @@ async def test_a_finished_helper_and_what_the_model_says_of_it_wait_and_nothing_
         await program.app.delivery.flush("telegram")
         assert [one.text for one in server.posted][-1] == "I have begun."
         there.clock.now = EVENING
-        program.app.delivery.wake_all()
+        program.app.delivery.wake()
         digest = (await there.last()).text
         assert "2 messages that could wait" in digest and "Under the bed." in digest and "It was found." in digest
 
@@ -180,7 +180,7 @@ async def test_the_end_of_a_background_process_waits_with_what_the_model_says_of
         await program.app.conversations.idle()
         assert await looked(program) == []
         clock.now = EVENING
-        program.app.delivery.wake_all()
+        program.app.delivery.wake()
         digest = await program.answer()
         assert "2 messages that could wait" in digest and "exit status 0" in digest and "Tell them: built." in digest
 

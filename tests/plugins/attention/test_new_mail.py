@@ -50,7 +50,7 @@ async def test_new_mail_comes_with_the_digest_once(tmp_path: Path, port: int) ->
         assert await looked(made) == []
         assert "New in your mailbox: 2" in await made.ask("/inbox")
         clock.now = EVENING
-        made.app.delivery.wake_all()
+        made.app.delivery.wake()
         (told,) = await looked(made)
         assert told.startswith("New in your mailbox: 2\n[INBOX/") and "Lunch?" in told and "Invoice" in told
         assert getattr(made.history[-2], "outside", "") == "mailbox"
