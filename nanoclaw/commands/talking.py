@@ -57,7 +57,7 @@ def chat(config: Config, options: Options) -> int:
         return _answer_once(config, options, attach.question(options.message, piped))
     if options.json:
         raise ConfigError("--json goes with -m TEXT (or text on stdin)")
-    return _talk(config, options)
+    return run(TerminalChat(config, options).talk())
 
 
 def _answer_once(config: Config, options: Options, text: str) -> int:
@@ -150,10 +150,6 @@ def _kind(mode: int) -> str:
 # --- the terminal ----------------------------------------------------------------------------------------------------
 
 
-def _talk(config: Config, options: Options) -> int:
-    return run(TerminalChat(config, options).talk())
-
-
 class TerminalChat:
     """A chat in a terminal, with whichever process owns the home: another one, this one, and another again."""
 
@@ -178,10 +174,9 @@ class TerminalChat:
                     began, self._told = time.monotonic(), ""
                     self._gone, self._waits_until = str(ended), began + ended.seconds
                 except NanoclawError as error:
-                    is_late = time.monotonic() - began > _BUSY_SECONDS
-                    if self._relay is None and (is_late or not isinstance(error, StoreBusy)):
-                        raise
-                    if is_late or not isinstance(error, StoreBusy):
+                    if not isinstance(error, StoreBusy) or time.monotonic() - began > _BUSY_SECONDS:
+                        if self._relay is None:
+                            raise
                         self._tell(f"{self._gone}, and nobody can answer yet: {error}")
                         seconds = _TRY_AGAIN_SECONDS
                 if self._relay is None:
@@ -240,6 +235,8 @@ class TerminalChat:
             else:
                 app.inherits = True
                 self._tell(f"{self._gone}; this terminal continues on its own. {lack}".rstrip())
+                for missed in app.outbox.shown_since(self._relay.address, self._relay.seen):
+                    await self._relay.send(missed)
             terminals = listen(app, self._relay)
             app.spawn(_load_ahead(config, model), "core")
             await app.run(wakes=True, after=_DRAWN_SECONDS)
