@@ -69,7 +69,7 @@ class PersonsMailbox:
         files = [f"Files: {', '.join(one_line(plain(each.filename or 'unnamed'), 60) for each in one.attachments)}"]
         people = {"To": one.to, "Cc": one.cc, "Bcc": one.bcc, "Reply-To": one.reply_to}
         names = {"From": one.from_, **{name: ", ".join(all) for name, all in people.items()}, "Subject": one.subject}
-        head = [f"{name}: {one_line(plain(value), 300)}" for name, value in names.items() if value]
+        head = [f"{name}: {one_line(plain(value), MOST_TEXT)}" for name, value in names.items() if value]
         return "\n".join([*head, f"Date: {one.date}", *(files if one.attachments else []), "", plain(text)[:MOST_TEXT]])
 
     def message(self, id_: str) -> MailMessage:
@@ -111,10 +111,9 @@ class PersonsMailbox:
         one = self.message(id_)
         if "\\Draft" not in one.flags:
             raise ToolError(f"{id_} is no draft.")
-        if one.obj.is_multipart() or len(one.text) > MOST_TEXT:
-            raise ToolError(
-                f"{id_} has files, HTML or a very long text, which cannot be shown whole: send it yourself."
-            )
+        is_plain = one.obj.get_content_type() == "text/plain" and not one.attachments
+        if not is_plain or max(map(len, (one.text, *map(str, one.obj.values())))) > MOST_TEXT:
+            raise ToolError(f"{id_} has files, HTML or a very long text, which isn't shown whole: send it yourself.")
         return DraftMail(id_, one.obj.as_bytes())
 
     def remove(self, id_: str) -> None:

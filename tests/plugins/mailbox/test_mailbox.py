@@ -128,3 +128,24 @@ async def test_what_is_wrong_is_one_sentence(tmp_path: Path, port: int) -> None:
         async with running(tmp_path, ScriptedProvider(), settings=settings) as made:
             assert told in (await use(made, "find_mails")).text
             assert (await use(made, "draft_mail", to="a@b.c", subject="x", text="y")).is_error
+
+
+async def test_the_question_shows_each_word_and_everybody_and_what_it_cannot_show_is_not_sent(
+    tmp_path: Path, port: int
+) -> None:
+    from imap_tools import MailBoxUnencrypted
+
+    people = [f"somebody.with.a.long.name.{number}@lab.test" for number in range(20)]
+    page = b"From: anna@lab.test\nTo: bob@lab.test\nContent-Type: text/html\n\n<a href='https://a.example'>lab.test</a>"
+    with MailBoxUnencrypted("127.0.0.1", port).login(USER, PASSWORD) as box:
+        box.append(page, "Sent", flag_set=["\\Draft"])
+        box.folder.set("Sent")
+        page_id = f"Sent/{box.uids()[-1]}"
+    model = ScriptedProvider()
+    async with running(tmp_path, model, settings=SETTINGS.format(port, PASSWORD, 1)) as made:
+        told = await use(made, "draft_mail", to=", ".join(people), subject="Hallo " * 60, text="Freitag\n" * 1_000)
+        drafts = (page_id, told.text.split()[3][:-1])
+        model.add([call("send_draft", {"draft": one}) for one in drafts])
+        asked = await made.ask("send them")
+        assert all(one in asked for one in people) and (asked.count("Hallo"), asked.count("Freitag")) == (60, 1_000)
+        assert "HTML" in model.requests[-1].history[-1].text
