@@ -255,19 +255,17 @@ class Delivery:
         for outbound, is_reply in tx.sent:
             chat = outbound.address
             if line := self._lines.get(chat.channel):
-                row, taken = Row(int(outbound.key), outbound, 0, tx.now, is_reply), {*line.busy, *(line.fresh or ())}
-                if line.fresh is not None and chat not in taken and self._may_go(row, self._frozen_at):
-                    line.fresh[chat] = row
-                else:
+                if line.fresh is None or chat in line.busy or chat in line.fresh:
                     line.fresh = None
+                else:
+                    line.fresh[chat] = Row(int(outbound.key), outbound, 0, tx.now, is_reply)
                 line.news.set()
 
-    def wake(self, *channels: str) -> None:
-        """Look in the store for what can be sent on these channels, on all without any."""
-        for name, line in self._lines.items():
-            if name in channels or not channels:
-                line.fresh = None
-                line.news.set()
+    def wake(self) -> None:
+        """Look in the store for what can be sent."""
+        for line in self._lines.values():
+            line.fresh = None
+            line.news.set()
 
     async def run(self) -> None:
         """Deliver until cancelled. Raises StoreError if the store cannot be read."""
@@ -317,8 +315,8 @@ class Delivery:
         if pause := self._pause(line):
             return pause
         now, due, begun, most = self._clock(), None, 0, (1 if line.is_down else SENDERS) - len(line.busy)
-        is_known = fresh is not None and len(fresh) <= most
-        rows: Iterable[Row] = fresh.values() if fresh is not None and is_known else self._waiting(channel.name, line)
+        known = fresh if fresh is not None and len(fresh) <= most else None
+        rows: Iterable[Row] = self._waiting(channel.name, line) if known is None else known.values()
         if line.tried:  # one that gets no answer must not keep the others from being tried
             rows = sorted(rows, key=lambda row: (line.tried.get(row.id, NEVER), row.id))
         for row in rows:
@@ -327,12 +325,14 @@ class Delivery:
             if row.due > now:
                 due = min(due or row.due, row.due)
                 continue
+            if known and not self._may_go(row, self._frozen_at):
+                continue
             begun += 1
             line.busy.add(row.outbound.address)
             group.create_task(self._deliver(channel, line, row))
         else:
-            if is_known or self._outbox.waiting(channel.name) == begun:  # no other row waits
-                line.fresh = {}
+            if begun == (self._outbox.waiting(channel.name) if known is None else len(known)):
+                line.fresh = {}  # no other row waits
         return due
 
     def _waiting(self, channel: str, line: _Line) -> Iterator[Row]:

@@ -101,6 +101,7 @@ class ConversationStore:
             tx.execute("DELETE FROM inbox WHERE id = ?", row)
         tx.execute("DELETE FROM outbox WHERE channel = ? AND chat = ? AND state = 'delivered'", *conversation)
         tx.execute("DELETE FROM sessions WHERE id = ?", session.id)
+        tx.after(self._app.delivery.wake)  # what was written with it and is gone isn't sent either
         return [text for _, text in rows]
 
     async def stop(self, conversation: Address) -> None:
@@ -138,8 +139,7 @@ class PluginHost:
         self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), partial(about, app), app.outbox.sent
         self.write, self.write_now = app.transactions.write, app.transactions.write_now
         self.show, self.channel, self.deliver = app.channels.show, app.channels.get, app.deliver
-        self.watch = app.channels.watch
-        self.serves, self.is_gateway = app.resumes, lambda: app.is_gateway
+        self.watch, self.serves, self.is_gateway = app.channels.watch, app.resumes, lambda: app.is_gateway
         self.is_frozen, self.plugins = lambda: app.router.is_frozen, lambda: app.plugins
         self.copies, self.drop_bytes = partial(all_copies, app.store.path), partial(drop_bytes, app.store)
         self.tools = lambda profile, *, anew=False: {one.name: one for one in app.chain.tools(profile, anew=anew)}

@@ -15,10 +15,11 @@ from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.delivery import RETRY_SECONDS, Delivery, Judge, Outbox, Row, failures, parts
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.messages import Address, Button, Outbound
+from nanoclaw.core.messages import Address, Button, Inbound, Outbound, UserMessage
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.message_split import size
 from nanoclaw.providers.scripted import ScriptedProvider
+from nanoclaw.start.host import ConversationStore
 from nanoclaw.start.opening import open_store
 from tests.program import MAIN, NOON, FakeChannel, HandClock, running
 
@@ -391,3 +392,16 @@ async def test_what_is_written_while_another_message_to_its_chat_is_under_way_co
         for one in texts:
             await program.app.transactions.write(partial(Transaction.send, outbound=Outbound(MAIN, one)))
         assert [await program.answer() for _ in texts] == texts
+
+
+async def test_an_answer_that_is_erased_as_it_is_written_is_not_sent(tmp_path: Path) -> None:
+    async with running(tmp_path / "home", ScriptedProvider("One.", "Two.")) as program:
+        await program.ask("first")
+
+        def write_and_erase(tx: Transaction) -> None:
+            asked = Inbound(MAIN, "me", "asked", UserMessage("And?", NOON), conversation=MAIN)
+            tx.send(Outbound(MAIN, "Never."), inbox=tx.accept(asked, "done"))
+            ConversationStore(program.app).erase(MAIN, tx)
+
+        await program.app.transactions.write(write_and_erase)
+        assert await program.ask("second") == "Two."

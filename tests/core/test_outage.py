@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
-from nanoclaw.core.delivery import BEHIND, IN_A_ROW, SENDERS, Delivery, Outbox, counts
-from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
+from nanoclaw.core.delivery import BEHIND, IN_A_ROW, RETRY_SECONDS, SENDERS, Delivery, Outbox, counts
+from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
-from nanoclaw.core.store.db import Flags, Transaction, Transactions
+from nanoclaw.core.plugin import Later
+from nanoclaw.core.store.db import PANIC, Flags, Transaction, Transactions
 from nanoclaw.start.opening import open_store
 from tests.program import NOON, AtOnce, FakeChannel
 from tests.virtual_time import passed, virtual_time
@@ -59,14 +62,23 @@ class Post:
     def __init__(self, root: Path) -> None:
         self.store = open_store(root / "state.db")
         self.store.committer = AtOnce()
-        self.transactions = Transactions(self.store, clock, self)
+        self.ahead = 0.0
+        self.transactions = Transactions(self.store, self.clock, self)
         self.outbox = Outbox(self.transactions, lambda: 1.0)
         self.chat, self.mail = Platform(), Platform("mail")
         self.mine = [Address("mail", "me"), chat(1)]
         self.channels = Channels([self.chat, self.mail], clock)
+        self.flags, self.later, self.away = Flags(self.store, clock), set[str](), set[Address]()
+        self.chat.serves = lambda outbound: outbound.address not in self.away  # type: ignore[method-assign]
         self.delivery = Delivery(
-            self.outbox, self.channels, Flags(self.store, clock), self.transactions, Reach(root), self.owners_chats
+            self.outbox, self.channels, self.flags, self.transactions, Reach(root), self.owners_chats, self.judge
         )
+
+    def clock(self) -> datetime:
+        return clock() + timedelta(seconds=self.ahead)
+
+    def judge(self, outbound: Outbound, why: str, tx: Transaction) -> Outbound | Later | str:
+        return Later(self.clock()) if outbound.text in self.later else outbound
 
     def owners_chats(self) -> list[Address]:
         return self.mine
@@ -74,6 +86,18 @@ class Post:
     def enter(self, *_: object) -> None: ...
     def committed(self, tx: Transaction) -> None:
         self.delivery.committed(tx)
+
+    def freeze(self) -> None:
+        if self.flags.get(PANIC) is None:
+            self.flags.set(PANIC, str(self.outbox.last()))
+
+    def thaw(self) -> None:
+        self.flags.clear(PANIC)
+        self.delivery.wake()
+
+    def arrive(self) -> None:
+        self.away.clear()
+        self.delivery.wake()
 
     def send(self, address: Address, text: str, at: datetime | None = None) -> None:
         self.transactions.write_now(lambda tx: tx.send(Outbound(address, text, at=at)))
@@ -337,3 +361,87 @@ async def test_the_owner_is_told_on_a_channel_that_can_be_reached_before_one_tha
         office.mail.trouble = lambda outbound: None
         await asyncio.sleep(5)
         assert office.mail.texts == ["good morning", "Could not be delivered to chat:1: “good night” (blocked)."]
+
+
+# -- what was just written
+
+
+@virtual_time
+async def test_what_is_written_as_the_clock_is_set_back_goes_out_when_that_has_caught_up(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.send(chat(1), "one")
+        await asyncio.sleep(1)
+        office.send(chat(1), "two")
+        office.ahead = -2.0
+        await asyncio.sleep(1)
+        office.send(chat(1), "three")
+        await asyncio.sleep(2)
+        assert office.chat.taken == [(0.0, "one"), (3.0, "two"), (3.0, "three")]
+
+
+@virtual_time
+async def test_what_is_frozen_or_left_alone_before_it_is_begun_waits(tmp_path: Path) -> None:
+    async with post(tmp_path) as office:
+        office.send(chat(1), "one")
+        await asyncio.sleep(1)
+        office.send(chat(1), "two")
+        office.freeze()
+        await asyncio.sleep(1)
+        office.thaw()
+        await asyncio.sleep(1)
+        office.send(chat(1), "three")
+        office.away.add(chat(1))
+        await asyncio.sleep(1)
+        office.arrive()
+        await asyncio.sleep(1)
+        assert office.chat.taken == [(0.0, "one"), (2.0, "two"), (4.0, "three")]
+
+
+@virtual_time
+@pytest.mark.parametrize("seed", range(20))
+async def test_whatever_happens_meanwhile_all_goes_out_once_or_is_given_up(tmp_path: Path, seed: int) -> None:
+    async with post(tmp_path) as office:
+        chance, kept = Random(seed), list[str]()
+        errors = (ConnectionError(), Unreachable("no route"), ChannelUnavailable("502"), ChannelError("", 5))
+
+        def write(tx: Transaction, texts: list[str]) -> None:
+            for text in texts:
+                tx.send(Outbound(chat(int(text) % chance.choice((3, 12))), text))
+
+        def be_full(is_full: bool) -> None:
+            office.store.db.execute(f"PRAGMA query_only = {is_full}")
+
+        happens: list[tuple[int, Callable[[], object]]] = [
+            (4, lambda: setattr(office, "ahead", office.ahead - chance.choice((0.001, 2)))),
+            (4, lambda: setattr(office.chat, "trouble", lambda _: chance.choice((None, None, *errors)))),
+            (4, lambda: setattr(office.chat, "trouble", lambda _: None)),
+            (4, lambda: office.chat.seconds.update({chat(chance.randrange(3)): chance.choice((0, 5))})),
+            (2, lambda: office.later.update(kept[-2:])),
+            (4, office.later.clear),
+            (2, office.freeze),
+            (4, office.thaw),
+            (2, lambda: office.away.add(chat(chance.randrange(3)))),
+            (4, office.arrive),
+            (2, lambda: be_full(True)),
+            (4, lambda: be_full(False)),
+        ]
+        for number in range(0, 500, 5):
+            texts = [str(number + more) for more in range(chance.choice((1, 1, 1, 2, 5)))]
+            with suppress(StoreError):
+                office.transactions.write_now(partial(write, texts=texts))
+                kept += texts
+            with suppress(StoreError):
+                chance.choices([act for _, act in happens], [weight for weight, _ in happens])[0]()
+            if chance.random() < 0.7:
+                await asyncio.sleep(chance.choice((0, 0, 0.5, 10, 700)))
+        be_full(False)
+        office.later.clear()
+        office.chat.trouble = lambda _: None
+        if office.away or office.flags.get(PANIC):
+            office.thaw()
+            office.arrive()
+        await asyncio.sleep(DAY)
+        rows = office.store.rows("SELECT text, state, attempts FROM outbox WHERE channel = 'chat'")
+        assert sorted(text for text, *_ in rows if not text.startswith("Could")) == sorted(kept)
+        assert sorted(text for text, state, _ in rows if state == "delivered") == sorted(office.chat.texts)
+        assert {tries for *_, state, tries in rows if state != "delivered"} <= {1 + len(RETRY_SECONDS)}
