@@ -285,7 +285,7 @@ class Contract:
             await here.tries()
             await there.come_back()
             here.clock.now += BACK
-            here.program.app.delivery.wake(there.name)
+            here.program.app.delivery.wake()
             await here.sees(ANNA, texts[-1])
             shown = re.findall(r"number \d+\.", "\n".join(one.text for one in there.shown(ANNA)))
             assert shown == texts
@@ -362,7 +362,7 @@ class Contract:
                     clock.now, hours = clock.now + timedelta(hours=1), hours + 1
             async with scene(there, tmp_path) as here:
                 here.clock.now = clock.now
-                here.program.app.delivery.wake(there.name)
+                here.program.app.delivery.wake()
                 await here.sees(ANNA, "Kept for you.")
 
     async def test_a_wrong_secret_is_told_in_a_sentence_without_it(self, tmp_path: Path) -> None:

@@ -170,5 +170,5 @@ async def test_discords_wish_to_wait_is_kept_and_the_answer_comes_after_it(tmp_p
         await here.says(ANNA, "hurry")
         await here.until(lambda: not there.server.refusals["POST /channels"], "it asked")
         here.clock.now += timedelta(seconds=3)
-        here.program.app.delivery.wake("discord")
+        here.program.app.delivery.wake()
         await here.sees(ANNA, "At last.")
