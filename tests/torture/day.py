@@ -222,8 +222,7 @@ class Live:
                 await asyncio.sleep(0)
             full = self.clock.now + timedelta(seconds=FULL_SECONDS)
             self.clock.now = max(full, min(row.due for row in pending))  # what was refused is due again
-            for channel in self.channels:
-                app.delivery.wake()
+            app.delivery.wake()
         self.ledger.note("undelivered")
 
 
