@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
 
-_END_SECONDS = 4.0  # in which a gateway ends by itself
+_END_SECONDS, _ENDED = 4.0, "nanoclaw gateway: ended."  # in which a gateway ends by itself, and what it says
 _DRAWN_SECONDS = 0.2  # until the prompt is drawn
 _BUSY_SECONDS = 2.0  # in which one that starts listens
 _TRY_SECONDS, _TRY_AGAIN_SECONDS = 0.1, 2.0  # between two looks for a process that answers
@@ -342,7 +342,7 @@ def gateway(config: Config, options: Options) -> int:
         raise
     if failed:
         raise ChannelError(failed[0])
-    print("nanoclaw gateway: ended.")
+    print(_ENDED)
     return 0
 
 
@@ -404,7 +404,7 @@ def _give_memory_back() -> None:
 def _end_gateway(app: App, serving: asyncio.Task[Any]) -> None:
     """End without waiting for what hangs: all that must not be lost is on disk."""
     app.terminate(serving)
-    asyncio.get_running_loop().call_later(_END_SECONDS, os._exit, 0)
+    asyncio.get_running_loop().call_later(_END_SECONDS, lambda: (print(_ENDED, flush=True), os._exit(0)))
 
 
 # --- in this process, or by way of another ---------------------------------------------------------------------------

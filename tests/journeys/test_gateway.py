@@ -227,6 +227,19 @@ def test_a_gateway_ends_cleanly_and_leaves_its_turn_to_the_next(
     start().expect("All of it.")
 
 
+def test_a_gateway_says_that_it_has_ended_also_where_something_hangs(
+    home: Home, server: ModelServer, start: Start
+) -> None:
+    (home.root / "plugins").mkdir()
+    work = "async def run(self):\n        await __import__('asyncio').to_thread(__import__('time').sleep, 60)\n"
+    plugin = f"from nanoclaw.core.plugin import Plugin\nclass Hang(Plugin):\n    name = 'hang'\n    {work}"
+    (home.root / "plugins/hang.py").write_text(plugin)
+    home.configure(server.base, more='[plugins]\nenabled = ["hang"]\nunpinned = "load"\n')
+    gateway = start("gateway")
+    gateway.process.terminate()
+    assert gateway.ended() == 0 and "nanoclaw gateway: ended." in gateway.text
+
+
 def test_a_home_with_a_long_path_can_be_attached_to(tmp_path: Path, server: ModelServer) -> None:
     home = Home(tmp_path / ("long" * 40))
     home.configure(server.base)
