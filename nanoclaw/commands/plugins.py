@@ -71,15 +71,12 @@ async def reply(app: App, command: str, *, as_json: bool) -> str | None:
         import difflib
 
         from nanoclaw.commands.arguments import COMMANDS
-        from nanoclaw.start.build import FOR_SETTINGS
 
         near = difflib.get_close_matches(
             wanted, [*(one.split()[0] for one in COMMANDS), *app.commands.open_to("person")], 1
         )
-        hint = f"did you mean {near[0]!r}?" if near else "nanoclaw --help and nanoclaw help list them."
-        if (table := {"agenda": "calendar", "inbox": "attention"}.get(wanted, wanted)) in FOR_SETTINGS:
-            hint = f"a table [{table}] in config.toml brings it."
-        raise ConfigError(f"there is no command {wanted!r}; {hint}")
+        hint = f"; did you mean {near[0]!r}?" if near else "; nanoclaw --help and nanoclaw help list them."
+        raise ConfigError(f"there is no command {wanted!r}{app.commands.brings.get(wanted, hint)}")
     if not found.cli:
         return None
     said = await app.commands.for_said(name, Said(argument, MAIN, MAIN, "owner", "owner", shell=start_command()))

@@ -39,7 +39,7 @@ RESTART_SECONDS = 5.0  # pause before background work of a plugin that failed is
 
 
 class AppSettings(NamedTuple):
-    """The configuration as far as the core itself reads it; `problem` says what is wrong with it, in safe mode."""
+    """What the core reads of the configuration; `problem`, in safe mode, is what is wrong, `brings` as in Commands."""
 
     home: Path
     workspace: Path
@@ -50,6 +50,7 @@ class AppSettings(NamedTuple):
     queue: Literal["steer", "followup"]
     problem: str
     change: Callable[[Mapping[str, Any]], Path | None]
+    brings: Mapping[str, str]
 
 
 class App:
@@ -98,7 +99,7 @@ class App:
         self.delivery = Delivery(
             self.outbox, self.channels, self.flags, self.transactions, reach, self.owners_chats, judge
         )
-        self.commands = Commands(self._commands(), self.transactions, self.redact)
+        self.commands = Commands(self._commands(), self.transactions, self.redact, settings.brings)
         policy = QueuePolicy(settings.queue)
         self.conversations = Actors(self.runner, self.commands, self.channels, policy)
         self.router = Router(self.runner, self.conversations, self.commands, self.channels, self.flags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import cast
 
@@ -14,7 +14,7 @@ from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx, profile_of
 from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.redaction import within
+from nanoclaw.redaction import Redactor, within
 
 NOT_NOW = "I can't do that just now."
 """For guests: only the owner is told what went wrong."""
@@ -70,10 +70,10 @@ class Commands:
     """All commands by name: the core's own, then those of plugins, in their order; asked for when one is given."""
 
     def __init__(
-        self, commands: Iterable[Command], transactions: Transactions, redact: Callable[[str], str] = str
+        self, commands: Iterable[Command], transactions: Transactions, redact: Redactor, brings: Mapping[str, str]
     ) -> None:
-        """`redact` hides known secrets in what commands say."""
-        self._all, self._transactions, self._redact = commands, transactions, redact
+        """`redact` hides known secrets in what commands say; `brings` says of some that lack which table has them."""
+        self._all, self._transactions, self._redact, self.brings = commands, transactions, redact, brings
 
     @cached_property
     def _commands(self) -> dict[str, Command]:
@@ -169,9 +169,7 @@ class Commands:
         profile: the owner may command in a group, but for commands that are `private`."""
         if inbound.role != "owner":
             return "" if "guest" in found.open_to else "Only the owner can do that."
-        if inbound.is_group and found.private:
-            return "Others can read this: ask me in private."
-        return ""
+        return "Others can read this: ask me in private." if inbound.is_group and found.private else ""
 
     def _unknown(self, name: str) -> str:
         import difflib
@@ -179,7 +177,8 @@ class Commands:
         if name in ("exit", "quit"):
             return f"/{name} leaves a chat in the terminal; here there is nothing to leave."
         near = difflib.get_close_matches(name, self.open_to("person"), 1)
-        return f"There is no command /{name}." + (f" Did you mean /{near[0]}?" if near else " /help lists them.")
+        hint = f". Did you mean /{near[0]}?" if near else ". /help lists them."
+        return f"There is no command /{name}{self.brings.get(name, hint)}"
 
 
 def _said(given: Given, inbound: Inbound) -> Said:

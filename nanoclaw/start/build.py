@@ -84,7 +84,8 @@ BUILT_IN: dict[str, str] = {
 }
 """The built-in plugins, in the order of every chain. Removing a line and its folder removes the capability."""
 
-FOR_SETTINGS = ("calendar", "mailbox", "knowledge", "health", "attention", "voice")  # where config.toml names them
+_ALIKE = {one: one for one in ("mailbox", "knowledge", "health", "voice")}
+FOR_SETTINGS = {"calendar": "agenda", "attention": "inbox", **_ALIKE}  # with a command; where config.toml names them
 
 NARROWED = (
     *("on_message", "before_turn", "make_room", "before_model", "after_model", "stream", "before_tool"),
@@ -144,6 +145,7 @@ def build(
 def _settings_of_core(config: Config) -> AppSettings:
     model, limits = config.model, config.limits
     off = [name for name, wanted in config.context.sections.items() if not wanted]
+    lacks = FOR_SETTINGS.keys() - {*_names(config)}
     return AppSettings(
         config.home,
         config.workspace_path,
@@ -154,6 +156,7 @@ def _settings_of_core(config: Config) -> AppSettings:
         config.session.queue,
         config.problem,
         partial(change_settings, config),
+        {FOR_SETTINGS[one]: f"; a table [{one}] in config.toml brings it." for one in lacks},
     )
 
 

@@ -169,6 +169,8 @@ async def test_without_a_calendar_there_are_no_tools(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(), settings="[calendar]\n") as made:
         assert "write url, user and password into [calendar]" in await made.ask("/agenda")
         assert "agenda" not in {one.name for one in made.app.chain.tools()}
+    async with running(tmp_path / "none", ScriptedProvider()) as made:
+        assert await made.ask("/agenda") == "There is no command /agenda; a table [calendar] in config.toml brings it."
 
 
 def stored(*lines: str) -> list[StoredEvent]:
