@@ -39,7 +39,7 @@ RESTART_SECONDS = 5.0  # pause before background work of a plugin that failed is
 
 
 class AppSettings(NamedTuple):
-    """What the core reads of the configuration; `problem`, in safe mode, is what is wrong, `brings` as in Commands."""
+    """Settings that the core itself reads; `problem` is what is wrong with them, in safe mode; `brings`: Commands."""
 
     home: Path
     workspace: Path

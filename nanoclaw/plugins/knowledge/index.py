@@ -56,10 +56,10 @@ class Library:
     def refresh(self, tell: Callable[[str], None] = lambda text: None) -> None:
         """Read what changed since the last time, and forget what is gone. `tell` hears how far it is."""
         with self._lock, closing(self._opened()) as db:
-            known = {
-                path: (id_, changed, size)
-                for id_, path, changed, size in db.execute("SELECT id, path, changed, size FROM files")
-            }
+            known = {path: tuple(rest) for path, *rest in db.execute("SELECT path, id, changed, size FROM files")}
+            if not all(path.startswith(tuple(os.path.join(one, "") for one in self.folders)) for path in known):
+                db.executescript(f"DROP TABLE passages; DROP TABLE files; VACUUM; {_TABLES}")  # a folder was taken out
+                known = {}
             found = dict(islice(self._listed(), MOST_FILES))
             with db:
                 for path in known.keys() - found.keys():

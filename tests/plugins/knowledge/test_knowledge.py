@@ -60,6 +60,9 @@ async def test_the_model_finds_a_passage_with_its_place_and_it_counts_as_others_
         assert "[Manuals/heating.md#Bleeding a radiator]\n## Bleeding a radiator" in result.text
         assert "Manuals/heating.md#Bleeding a radiator" in result.outside
         assert str(docs) in str(model.requests[0].system)
+    (index,) = (tmp_path / "home").rglob("index.db")
+    async with running(tmp_path / "home", ScriptedProvider(), settings="\n"):
+        assert not index.exists()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,9 @@ def test_what_changes_is_read_again_and_what_is_gone_is_forgotten(tmp_path: Path
     assert found(index, "Dvorak") == ["Manuals/notes.txt:1"]
     (docs / "notes.txt").unlink()
     assert found(index, "Dvorak") == []
-    assert found(Library(tmp_path / "index.db", []), "rent") == []
+    (tmp_path / "Other").mkdir()
+    assert found(Library(tmp_path / "index.db", [tmp_path / "Other"]), "rent") == []
+    assert b"third" not in (tmp_path / "index.db").read_bytes()
 
 
 def test_hidden_ignored_linked_and_closed_files_are_left_out(tmp_path: Path, docs: Path) -> None:
