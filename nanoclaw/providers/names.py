@@ -163,7 +163,7 @@ def _endpoint(
 
 def _split(model: str, api_base: str) -> tuple[str, str]:
     prefix, slash, name = model.strip().partition("/")
-    if slash and prefix and name:
+    if slash and prefix and name and name.isprintable():
         return prefix.lower(), name
     if api_base and model.strip() and not slash:
         return "", model.strip()
