@@ -78,10 +78,9 @@ class Transcript:
         """A remark on the newest turn, if it was broken off."""
         if not (found := self.last(key)):
             return None
-        turn = found[0].turn
-        reason = self._host.records.reasons([turn]).get(turn, "")
-        messages = (one for one in self.last(key, SHOWN) if one.turn == turn)
-        return _broken(turn, reason, sum(isinstance(one.message, ToolResult) for one in messages), is_last=True)
+        reason = self._host.records.reasons([turn := found[0].turn]).get(turn, "")
+        tools = [one for one in self.last(key, SHOWN) if one.turn == turn and isinstance(one.message, ToolResult)]
+        return _broken(turn, reason, len(tools), True, isinstance(found[0].message, AssistantMessage))
 
     def _rows(self, key: str) -> list[tuple[int, int, int, str, str]]:
         return [one for one in self._host.records.asked(conversation_of(key)) if one[2] > 0]
@@ -142,7 +141,7 @@ def items(
     def end(turn: int, row: int, is_last: bool = False) -> None:
         if reasons.get(turn) == "failed":  # first why
             tell_besides(row, "said")
-        if turn in begun and (broken := _broken(turn, reasons.get(turn, ""), ran[turn], is_last)):
+        if turn in begun and (broken := _broken(turn, reasons.get(turn, ""), ran[turn], is_last, turn in answered)):
             found.append(broken)
 
     turn = 0
@@ -185,12 +184,13 @@ def items(
     return found
 
 
-def _broken(turn: int, reason: str, tools: int, is_last: bool) -> Item | None:
+def _broken(turn: int, reason: str, tools: int, is_last: bool, has_text: bool) -> Item | None:
     if reason not in BROKEN:
         return None
+    is_cut = reason == "cancelled" or has_text  # one that a crash cut off has the text that says so
     done = f", {tools} tool{'s' * (tools != 1)} had run" if tools else ""
-    told = f"Interrupted{done}: this is not complete." if reason == "cancelled" else f"This failed{done}."
-    acts: list[Any] = [["Go on", "Go on."]] if is_last and (tools or reason == "cancelled") else []
+    told = f"Interrupted{done}: this is not complete." if is_cut else f"This failed{done}."
+    acts: list[Any] = [["Go on", "Go on."]] if is_last and (tools or is_cut) else []
     return {"id": f"b{turn}", "kind": "broken", "text": told, "acts": acts, "retry": is_last}
 
 

@@ -63,6 +63,19 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         assert (await browser.get("/api/talks", words="write"))["found"] == []
 
 
+async def test_what_two_restarts_broke_off_says_so_and_goes_on(tmp_path: Path) -> None:
+    async with serving(tmp_path, first := Hang("half a")) as served, served.browser() as browser:
+        await browser.say(KEY, "write it")
+        await first.reached.wait()
+    async with serving(tmp_path, second := Hang("half b")):
+        await second.reached.wait()
+    async with serving(tmp_path) as served, served.browser() as browser:
+        await served.app.conversations.idle()
+        said, broken = (await browser.talk(KEY))["items"][-2:]
+        assert "Shall I go on?" in said["html"] and broken["acts"] == [["Go on", "Go on."]]
+        assert broken["text"] == "Interrupted: this is not complete."
+
+
 async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was_asked(tmp_path: Path) -> None:
     risky = call("exec", {"command": "rm *.txt"})
     async with serving(tmp_path, "One.", risky, "Noted.", "Kept.") as served, served.browser() as browser:
