@@ -200,12 +200,12 @@ class Attention(Plugin):
 
     def banner(self) -> str:
         waiting = self._waiting() if self._times else ()
-        return f"{self._wait(len(waiting))}: /inbox" if waiting else ""
+        return f"{self._wait(waiting)}: /inbox" if waiting else ""
 
-    def _wait(self, count: int) -> str:
-        now = self._host.now()
-        until = short_time(self._due(now), now)
-        return f"{count} message{'s wait' if count > 1 else ' waits'} for the digest at {until}"
+    def _wait(self, waiting: Sequence[CollectedMessage]) -> str:
+        now, first = self._host.now(), self._due(min(one.came for one in waiting))
+        wait = ("s wait" if len(waiting) > 1 else " waits") + " until your chat can be reached, or" * (first <= now)
+        return f"{len(waiting)} message{wait} for the digest at {short_time(self._due(now), now)}"
 
     def commands(self) -> Iterable[Command]:
         told = "what waits for the next digest, and all that the last one told: /inbox 21 goes on there"
@@ -216,7 +216,7 @@ class Attention(Plugin):
         known = {one.row for one in waiting}
         told = [one for _, one in self._told() if one.row not in known]
         first = max(1, int(said.argument)) if said.argument.isdecimal() else 1
-        lines = [f"{self._wait(len(waiting))}." if waiting else "Nothing waits for a digest."]
+        lines = [f"{self._wait(waiting)}." if waiting else "Nothing waits for a digest."]
         for number, one in list(enumerate([*waiting, *told], 1))[first - 1 :][:PAGE]:
             lines += ["In the last digest:"] * (number == len(waiting) + 1)
             lines.append(self._shown(number, one, one.text, str(said.address)))

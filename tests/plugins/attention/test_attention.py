@@ -79,7 +79,7 @@ async def test_what_could_not_be_sent_stays(tmp_path: Path, broken: Exception) -
         clock.now += timedelta(minutes=1)
         if isinstance(broken, Undeliverable):
             await ring(program, "Bob")
-            assert "2 messages wait" in await program.ask("/inbox")
+            assert "2 messages wait until your chat can be reached, or for" in await program.ask("/inbox")
             clock.now += timedelta(days=1)
             assert [one.count("door: ") for one in await looked(program)] == [2]
         else:
