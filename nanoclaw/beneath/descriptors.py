@@ -1,36 +1,27 @@
-"""Opens what is below a folder and follows no link on the way: by one call of the kernel, else step by step."""
+"""Opens what is below a folder, name by name, and follows no link on the way."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import sys
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-OPENAT2 = 437
-"""Number of the system call, the same on all processors of Linux but Alpha."""
-
-_NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
+_WAY = FOLDER | getattr(os, "O_PATH", 0)  # a folder on the way need not be readable
 
 
 def open_beneath(root: str | int, parts: Sequence[str], flags: int) -> int:
-    """Open root/parts without following a link at any step; raises OSError (ELOOP, ENOTDIR or EXDEV at a link)."""
+    """Open root/parts without following a link at any step; raises OSError (ELOOP or ENOTDIR at a link)."""
     folder = os.open(root, FOLDER) if isinstance(root, str) else os.dup(root)
     if not parts:
         return folder
     try:
-        if sys.platform == "linux" and len(parts) > 1:  # a single name is looked up at once by any call
-            try:
-                return _at_once(folder, parts, flags | _PLAIN)
-            except OSError as error:
-                if error.errno not in _UNKNOWN:
-                    raise
-        return _by_steps(folder, parts, flags | _PLAIN)
+        for part in parts[:-1]:
+            inner = _step(folder, part, _WAY | os.O_NOFOLLOW)
+            os.close(folder)
+            folder = inner
+        return _step(folder, parts[-1], flags | _PLAIN)
     finally:
         os.close(folder)
 
@@ -40,39 +31,6 @@ def open_folder_beneath(root: str | int, parts: Sequence[str]) -> int:
 
 
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_UNKNOWN = (errno.ENOSYS, errno.EPERM)  # an older kernel; a container that forbids calls it doesn't know
-
-
-def _at_once(folder: int, parts: Sequence[str], flags: int) -> int:
-    """The kernel looks every name up by itself, so nothing can be swapped between two of them."""
-    import ctypes  # here, as it costs a start too much
-
-    how = (ctypes.c_uint64 * 3)(flags, 0, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH)
-    path, size = os.fsencode("/".join(parts)), ctypes.c_size_t(ctypes.sizeof(how))
-    opened = _library().syscall(ctypes.c_long(OPENAT2), folder, path, ctypes.byref(how), size)
-    if opened < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return int(opened)
-
-
-@cache
-def _library() -> Any:
-    import ctypes
-
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _by_steps(folder: int, parts: Sequence[str], flags: int) -> int:
-    at = os.dup(folder)
-    try:
-        for part in parts[:-1]:
-            inner = _step(at, part, FOLDER | os.O_NOFOLLOW)
-            os.close(at)
-            at = inner
-        return _step(at, parts[-1], flags)
-    finally:
-        os.close(at)
 
 
 def _step(folder: int, name: str, flags: int) -> int:

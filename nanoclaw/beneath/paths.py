@@ -255,7 +255,7 @@ def _failed(path: str, error: OSError | ValueError) -> PathError:
         return error
     if not isinstance(error, OSError):
         return PathRefused(f"{path[:80]!r} is not a usable path: {error}.")
-    if error.errno in (errno.ELOOP, errno.EXDEV):
+    if error.errno == errno.ELOOP:
         return PathRefused(f"{path!r} leads through a link that changed or goes in a circle: refused.")
     if error.errno == errno.ENOTDIR:
         return PathError(f"{path!r} is not in a folder, or not a folder itself.", look=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.beneath import descriptors
 from nanoclaw.beneath.paths import (
     PathError,
     PathMissing,
@@ -34,14 +33,6 @@ from tests.examples import examples
 PATHS = examples(__file__, "paths.jsonl")
 
 LEAVING = PATHS["leaving"]
-
-
-@pytest.fixture(params=["by the kernel", "by steps"], autouse=True)
-def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test runs with both ways of opening; a kernel says of a call that it doesn't have that it doesn't."""
-    if request.param == "by steps":
-        monkeypatch.setattr(descriptors, "OPENAT2", -1)
-    return str(request.param)
 
 
 @pytest.fixture
