@@ -89,9 +89,9 @@ class Ways:
 
     def open(self, conversation: Address, said: Said, tx: Tx) -> Reply:
         if said.address.channel != "terminal" or conversation.channel != "terminal":
-            raise NanoclawError(f"only a terminal can go to a conversation of the terminal; {_how(conversation)}")
-        what = f"is “{self.title(conversation)}”" if self.title(conversation) else "has no title"
-        return self._opened(said, conversation, what, {}, tx)
+            raise NanoclawError(f"only a terminal can go to a conversation of the terminal. {_how(conversation)}")
+        title = self.title(conversation)
+        return self._opened(said, conversation, f"is “{title}”" if title else "has no title", {}, tx)
 
     def _new(self, said: Said, turns: Sequence[Sequence[Message]], tx: Tx) -> Address:
         """A conversation with a name that is not taken."""
@@ -269,5 +269,5 @@ def _named_first(done: Sequence[str], how: str) -> Reply:
     return Reply(f"This was done since then: {'; '.join(done[:10])}{more}. {how} /undo takes back.", {"done": done})
 
 
-def _how(conversation: Address) -> str:
-    return f"`nanoclaw -r {conversation.chat}` goes on with it in a terminal."
+def _how(one: Address) -> str:
+    return f"{f'`nanoclaw -r {one.chat}`' if one.channel == 'terminal' else 'The page'} goes on with it."

@@ -95,8 +95,10 @@ async def test_a_chat_app_is_told_how_a_branch_is_reached(tmp_path: Path) -> Non
         await program.ask("hello")
         said = Said("", MAIN, Address("chat", "555"), "me", "owner")
         done = await program.app.commands.for_said("branch", said)
-        assert "`nanoclaw -r main-2` goes on with it in a terminal" in done.text and not opened(program)
+        assert "`nanoclaw -r main-2` goes on with it." in done.text and not opened(program)
         assert done.data == {"conversation": "terminal:main-2", "opened": "terminal:main-2", "message": 1}
+        done = await program.app.commands.for_said("branch", said._replace(address=Address("page", "abc")))
+        assert done.text.endswith("The page goes on with it.")
 
 
 async def test_a_retry_asks_again_and_the_old_answer_leaves_what_the_model_sees(tmp_path: Path) -> None:
