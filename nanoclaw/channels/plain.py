@@ -17,6 +17,7 @@ from nanoclaw.core.events import (
     Event,
     Notice,
     Reason,
+    ReasoningDelta,
     Receipt,
     StatusLines,
     ToolFinished,
@@ -27,6 +28,7 @@ from nanoclaw.core.events import (
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, Usage, UserMessage, is_stop
 from nanoclaw.escapes import json_line, printable
 
+_SILENT_SECONDS = 0.8  # until a person is told what is waited for
 _ANSWER_SECONDS = 2.0  # from the end of the turn until its answer must have come through the outbox
 
 
@@ -71,7 +73,7 @@ class Plain:
         self._bar = ""
         self.id = os.urandom(8).hex()
         self._over = asyncio.Event()
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._turning = self._is_own_turn = False
         self._was_for_code = False
         """It has its answer by code, and a turn runs that this began again, as after an answer to a question."""
@@ -85,7 +87,7 @@ class Plain:
             await deliver(self.question)
             await self._over.wait()
         finally:
-            self._stop_giving_up()
+            self._stop_timer()
             self._clear_bar()
             if not self._question.as_json:
                 self._flow.end_line()
@@ -116,7 +118,7 @@ class Plain:
 
     async def send(self, outbound: Outbound) -> str:
         self._clear_bar()
-        self._stop_giving_up()
+        self._stop_timer()
         if outbound.reply_to in ("", self.id) or self._was_for_code:
             self._say(outbound)
         else:  # accepted by an earlier run, and answered in this one
@@ -132,6 +134,8 @@ class Plain:
         if address != self._address or self._repeated(event):
             return
         self._lacks_something |= isinstance(event, Notice) and event.is_failure
+        if not self._ended and not isinstance(event, StatusLines | ReasoningDelta):
+            self._stop_timer()  # it is silent no more
         match event:
             case Notice(_, float()):
                 self._show_progress(event)
@@ -146,7 +150,7 @@ class Plain:
                     self.reason = "answered"
                 if event.reason == "answered" and not event.answer:  # there is nothing to say, or a tool has said it
                     self._over.set()
-                self._giving_up = asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up, event)
+                self._timer = asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._give_up, event)
             case ToolFinished(call, refused=by):
                 self._turning = True
                 self._tools.append(_tool(event))
@@ -157,6 +161,8 @@ class Plain:
                 return
             case TurnBegan(reply_to):
                 self._turning, self._is_own_turn = True, reply_to == self.id
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(_SILENT_SECONDS, self._note, "· the model is at work")
             case TurnPaused() if self._was_for_code:
                 self._over.set()
             case StatusLines():  # the lines of its calls tell the same
@@ -182,9 +188,9 @@ class Plain:
         self._say(Outbound(self._address, ended.answer))
         self._over.set()
 
-    def _stop_giving_up(self) -> None:
-        if self._giving_up:
-            self._giving_up.cancel()
+    def _stop_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
 
     def _note(self, line: str) -> None:
         if self._err.isatty:

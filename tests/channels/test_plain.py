@@ -70,6 +70,22 @@ def test_a_terminal_sees_the_answer_as_it_comes_and_once() -> None:
     assert err == "✓ read_file a.md · 0.01 s, 3 B\n"
 
 
+@virtual_time
+async def test_a_person_is_told_within_a_second_what_is_waited_for() -> None:
+    for tty, told in ((True, "· the model is at work\n"), (False, "")):
+        plain = Plain(OneQuestion("hi"), now, stdout=Stream(tty), stderr=(err := Stream(tty)))
+
+        async def deliver(inbound: Inbound, plain: Plain = plain) -> None:
+            plain.show(HERE, TurnBegan(plain.id))
+            await asyncio.sleep(1)
+            plain.show(HERE, TextDelta("Hello."))
+            plain.show(HERE, TurnEnded("Hello.", "answered"))
+            await plain.send(Outbound(HERE, "Hello.", reply_to=plain.id))
+
+        await asyncio.wait_for(plain.run(deliver), 10)
+        assert err.getvalue() == told
+
+
 def test_an_answer_that_is_not_what_streamed_is_told_too() -> None:
     events = (TextDelta("Half an ans"), TurnEnded("The connection broke.", "failed"))
     out, err, _ = ask(events, tty=True)
