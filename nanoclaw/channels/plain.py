@@ -20,7 +20,10 @@ from nanoclaw.core.events import (
     ReasoningDelta,
     Receipt,
     StatusLines,
+    TextDelta,
     ToolFinished,
+    ToolProgress,
+    ToolStarted,
     TurnBegan,
     TurnEnded,
     TurnPaused,
@@ -167,9 +170,7 @@ class Plain:
                 self._over.set()
             case StatusLines():  # the lines of its calls tell the same
                 return
-            case Notice():
-                pass
-            case _:
+            case TextDelta() | ReasoningDelta() | ToolStarted() | ToolProgress() | TurnPaused():
                 self._turning = True
         self._clear_bar()
         if not self._question.as_json or isinstance(event, ToolFinished | Notice):

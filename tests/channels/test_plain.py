@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.plain import OneQuestion, Plain
-from nanoclaw.core.events import Event, Notice, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded, TurnPaused
+from nanoclaw.core.events import (
+    Event,
+    Joined,
+    Notice,
+    Queued,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnBegan,
+    TurnEnded,
+    TurnPaused,
+)
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 from tests.virtual_time import passed, virtual_time
 
@@ -109,6 +120,21 @@ def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
 
     asyncio.run(plain.run(deliver))
     assert out.getvalue() == "on it\na.pdf\ndone\n"
+
+
+@pytest.mark.parametrize("event", [Queued("another"), Joined(("another",))])
+def test_it_ends_with_its_answer_whatever_is_told_of_other_messages_before_that(event: Event) -> None:
+    out, err = Stream(False), Stream(False)
+    plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=err)
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, TurnBegan(inbound.external_id))
+        plain.show(HERE, TurnEnded("yes", "answered"))
+        plain.show(HERE, event)
+        await plain.send(Outbound(HERE, "yes", reply_to=inbound.external_id))
+
+    asyncio.run(asyncio.wait_for(plain.run(deliver), 10))
+    assert out.getvalue() == "yes\n"
 
 
 def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> None:

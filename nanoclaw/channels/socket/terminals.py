@@ -21,7 +21,19 @@ from nanoclaw.channels.socket.frames import ClientLine, ClientRefused, Frame, fi
 from nanoclaw.channels.text import FOOTER
 from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import ConfigError, NanoclawError
-from nanoclaw.core.events import Event, GoTo, Joined, Notice, Receipt, StatusLines, TurnBegan, TurnEnded, TurnPaused
+from nanoclaw.core.events import (
+    Event,
+    GoTo,
+    Joined,
+    Notice,
+    Queued,
+    Receipt,
+    Settled,
+    StatusLines,
+    TurnBegan,
+    TurnEnded,
+    TurnPaused,
+)
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 from nanoclaw.home_socket import LONGEST, NAME, in_reach
@@ -197,7 +209,7 @@ class Terminals:
                     lines[key] = event
                 elif not lines:
                     del self._status[address]
-            case Notice() | Receipt() | GoTo():
+            case Notice() | Receipt() | GoTo() | Queued() | Settled():
                 pass
             case _:
                 self._turning.setdefault(address, "")
