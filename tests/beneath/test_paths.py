@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from nanoclaw.beneath.descriptors import open_beneath
 from nanoclaw.beneath.paths import (
     PathError,
     PathMissing,
@@ -319,3 +320,13 @@ def test_a_folder_swapped_for_a_link_while_reading_never_shows_the_outside(root:
         done.set()
         thread.join()
     assert [path.name for path in secret.iterdir()] == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    "parts", [["..", "secret.txt"], ["inner", "..", "..", "secret.txt"], ["inner/../../secret.txt"]]
+)
+def test_no_part_of_a_way_leads_up_or_is_a_way_itself(tmp_path: Path, parts: list[str]) -> None:
+    (tmp_path / "root" / "inner").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("secret")
+    with pytest.raises(OSError, match="Invalid cross-device link"):
+        open_beneath(str(tmp_path / "root"), parts, os.O_RDONLY)
