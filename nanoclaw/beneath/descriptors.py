@@ -14,7 +14,7 @@ _WAY = FOLDER | getattr(os, "O_PATH", 0)  # a folder on the way need not be read
 def open_beneath(root: str | int, parts: Sequence[str], flags: int) -> int:
     """Open root/parts without following a link at any step. Raises OSError (ELOOP or ENOTDIR at a link, EXDEV for a
     part that isn't one name)."""
-    if any(part == ".." or "/" in part for part in parts):
+    if ".." in parts or "/" in "".join(parts):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     folder = os.open(root, FOLDER) if isinstance(root, str) else os.dup(root)
     if not parts:
