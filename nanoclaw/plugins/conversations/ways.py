@@ -88,8 +88,11 @@ class Ways:
         return await self._host.write(change)
 
     def open(self, conversation: Address, said: Said, tx: Tx) -> Reply:
-        if said.address.channel != "terminal" or conversation.channel != "terminal":
-            raise NanoclawError(f"only a terminal can go to a conversation of the terminal. {_how(conversation)}")
+        """Go there. Of one of a chat app or the page all so far, as what is said in a terminal can't go out there."""
+        if said.address.channel != "terminal":
+            raise NanoclawError(f"only a terminal can go to a conversation. {_how(conversation)}")
+        if conversation.channel != "terminal":
+            return self.branch(said._replace(conversation=conversation, argument=""), tx)
         title = self.title(conversation)
         return self._opened(said, conversation, f"is “{title}”" if title else "has no title", {}, tx)
 

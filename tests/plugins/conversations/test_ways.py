@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.core.events import GoTo
-from nanoclaw.core.messages import Address, UserMessage
+from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Reply, Said
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from tests.program import MAIN, Program, assert_legal, running
+from tests.program import MAIN, NOON, Program, assert_legal, running
 
 WRITES = call("write_file", {"path": "bird.txt", "content": "a pelican"})
 NAMES = '[models]\nsummaries = "scripted/sums"'
@@ -99,6 +99,20 @@ async def test_a_chat_app_is_told_how_a_branch_is_reached(tmp_path: Path) -> Non
         assert done.data == {"conversation": "terminal:main-2", "opened": "terminal:main-2", "message": 1}
         done = await program.app.commands.for_said("branch", said._replace(address=Address("page", "abc")))
         assert done.text.endswith("The page goes on with it.")
+
+
+async def test_a_terminal_goes_on_with_all_that_was_said_on_the_page(tmp_path: Path) -> None:
+    model = ScriptedProvider("Hi.", "Two.", "Three.")
+    async with running(tmp_path, model) as program:
+        page = Address("page", "abc")
+        for text in ("hello", "and two?"):
+            await program.app.deliver(Inbound(page, "owner", text, UserMessage(text, NOON), role="owner"))
+            await program.app.conversations.idle()
+        done = await program.ask("/sessions open page:abc")
+        assert done.startswith("`page-abc-2` has all up to message 2, “and two?”, and its answer. You are there now")
+        assert opened(program) == [GoTo("page-abc-2")]
+        await program.ask("and three?", "page-abc-2")
+        assert said_to(model) == ["hello", "Hi.", "and two?", "Two.", "and three?"]
 
 
 async def test_a_retry_asks_again_and_the_old_answer_leaves_what_the_model_sees(tmp_path: Path) -> None:
