@@ -67,7 +67,7 @@ def open_named(root: Path, name: str) -> BinaryIO:
 
 def open_again(path: str | Path) -> BinaryIO:
     """A plain file by its real path, as it was found earlier: a link that came since is not followed."""
-    parts = tuple(os.fspath(path).strip("/").split("/"))
+    parts = tuple(os.path.normpath(path).strip("/").split("/"))
     return _Place(Reach(Path("/")), "/", parts, False).opened(os.fspath(path))
 
 
