@@ -132,8 +132,8 @@ def build(
         if state is None:
             homes.check_writable(config.workspace_path)
             remove_drafts(homes.places_of_drafts(config, store))
-            if not config.get("knowledge.folders"):  # what was read of folders that were taken out
-                (config.home / "plugins/knowledge/index.db").unlink(missing_ok=True)
+            for one in FOR_SETTINGS.keys() - _names(config):  # derived by a plugin whose table was taken out
+                (config.home / "plugins" / one / "index.db").unlink(missing_ok=True)
         app.is_gateway = channels is None
         app.plug(_made(app, kinds))
         app.assemble(_models(app, provider, model, forced), channels or ())

@@ -66,6 +66,8 @@ class Knowledge(Plugin):
         """Read the folders before the first question comes."""
         if self._folders:
             await asyncio.to_thread(self._index.refresh)
+        else:  # what was read of folders that were taken out
+            (self._host.program_home / "plugins" / self.name / "index.db").unlink(missing_ok=True)
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         gone = (one for one in self._folders if not one.is_dir())
