@@ -164,8 +164,9 @@ class Plain:
                 return
             case TurnBegan(reply_to):
                 self._turning, self._is_own_turn = True, reply_to == self.id
-                loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(_SILENT_SECONDS, self._note, "· the model is at work")
+                if not self._ended:  # else it may be that of an earlier turn, whose answer is still to come
+                    loop = asyncio.get_running_loop()
+                    self._timer = loop.call_later(_SILENT_SECONDS, self._note, "· the model is at work")
             case TurnPaused() if self._was_for_code:
                 self._over.set()
             case StatusLines():  # the lines of its calls tell the same

@@ -137,6 +137,24 @@ def test_it_ends_with_its_answer_whatever_is_told_of_other_messages_before_that(
     assert out.getvalue() == "yes\n"
 
 
+@virtual_time
+async def test_a_turn_that_begins_before_the_answer_of_an_earlier_one_is_out_is_not_given_up_for_it() -> None:
+    out, err = Stream(False), Stream(False)
+    plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=err)
+
+    async def deliver(inbound: Inbound) -> None:
+        plain.show(HERE, TurnBegan("from the last run"))
+        plain.show(HERE, TurnEnded("old", "answered"))
+        plain.show(HERE, TurnBegan(inbound.external_id))
+        await plain.send(Outbound(HERE, "old", reply_to="from the last run"))
+        await asyncio.sleep(10)
+        plain.show(HERE, TurnEnded("new", "answered"))
+        await plain.send(Outbound(HERE, "new", reply_to=inbound.external_id))
+
+    await plain.run(deliver)
+    assert out.getvalue() == "new\n"
+
+
 def test_an_answer_to_an_earlier_message_is_neither_this_answer_nor_lost() -> None:
     out, err = Stream(False), Stream(False)
     plain = Plain(OneQuestion("hi", as_json=True), now, stdout=out, stderr=err)
