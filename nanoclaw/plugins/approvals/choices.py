@@ -42,9 +42,10 @@ def option_of(text: str, options: Sequence[str]) -> str | None:
 
 
 def ways(question: str) -> Mapping[str, str]:
-    """The texts that say how a question is answered, in its language."""
+    """The texts that say how a question is answered, in its language; in English where two may be it."""
     found = {name: len(re.findall(texts["words"], question.casefold())) for name, texts in _texts().items()}
-    return _texts()[max(found, key=found.__getitem__)]
+    best = [name for name, count in found.items() if count == max(found.values())]
+    return _texts()[best[0] if len(best) == 1 else "en"]
 
 
 @cache

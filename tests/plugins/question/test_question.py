@@ -352,6 +352,7 @@ async def test_a_task_asks_the_owner_in_their_chat(tmp_path: Path) -> None:
             "(Rispondi con una di queste o, da ovunque, con «/answer 1 …» e parole tue. Alle 13:00 scelgo",
         ),
         ("Qual hotel você quer?", "(Responda com uma delas ou, de qualquer lugar, com “/answer 1 …” e suas próprias"),
+        ("Lo mando oggi?", "(Answer with one of them, or with “/answer 1 …”"),  # Spanish by as many words
         ("订哪家酒店？", "(请选一项回答，或者在任何地方用“/answer 1 …”加上你自己的话。到13:00还没有回答就选“red”。)"),
         (
             "どのホテルにしますか？",
