@@ -406,7 +406,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("home_socket", "__main__"),  # the second: the empty device
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
-        *("snapshots.saved", "plugins.mcp.listing"),
+        "plugins.mcp.listing",
         *("plugins.memory.index_file", "channels.telegram.menu"),
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",

@@ -178,13 +178,6 @@ def name_of(found: os.stat_result) -> str:
     )
 
 
-def status_of(name: str) -> os.stat_result:
-    """The status of a file whose copy is called so, as far as the name says it."""
-    device, inode, size, changed, status_changed, mode = (int(part, 16) for part in name.split("-"))
-    times = {"st_mtime_ns": changed, "st_ctime_ns": status_changed}
-    return os.stat_result((mode, inode, device, 1, 0, 0, size, 0, changed // 10**9, status_changed // 10**9), times)
-
-
 def _said_by(name: str) -> tuple[int, int, int]:
     """Size, time and mode of the file whose copy is called so."""
     parts = [int(part, 16) for part in name.split("-")]

@@ -42,21 +42,6 @@ class KeptFile(NamedTuple):
     mode: int
     content: bytes
 
-    def says(self, other: KeptFile | None) -> bool:
-        """True if both say the same, whatever their rights."""
-        return other is not None and stat.S_IFMT(self.mode) == stat.S_IFMT(other.mode) and self.content == other.content
-
-
-def kept(top: str, path: str) -> KeptFile | None:
-    """A file or link with its content; None if there is none. Raises OSError."""
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if stat.S_ISLNK(mode):
-        return KeptFile(mode, os.fsencode(os.readlink(path)))
-    return KeptFile(mode, (content(top, path) or b"") if stat.S_ISREG(mode) else b"")
-
 
 def restore(top: str, path: str, was: KeptFile, changed_ns: int | None = None) -> None:
     """Make a file or link what it was: whole or not at all. A folder in its way gets another name. Raises OSError."""

@@ -110,16 +110,3 @@ def test_a_damaged_copy_is_not_put_back(root: Path) -> None:
     with pytest.raises(OSError, match="damaged"):
         copies.put_back(name, str(root), str(root / "one"))
     assert (root / "one").read_text() == "one" * 10
-
-
-def test_what_is_kept_in_memory_is_made_again_with_its_rights_and_links_as_links(root: Path) -> None:
-    (root / "one").chmod(0o750)
-    (root / "link").symlink_to("a/two")
-    paths = [str(root / name) for name in ("one", "link", "a/b/three")]
-    was = {path: places.kept(str(root), path) for path in paths}
-    os.system(f"cd {root} && rm -r one a link && echo > link && ln -sfn {root.parent} a")
-    for path, one in was.items():
-        assert one is not None and not one.says(places.kept(str(root), path))
-        places.restore(str(root), path, one)
-    assert {path: places.kept(str(root), path) for path in paths} == was
-    assert not (root.parent / "b").exists()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from nanoclaw.core.errors import NanoclawError
@@ -41,27 +40,12 @@ class HeldCommand(NamedTuple):
     held: tuple[HeldBack, ...]
 
 
-class PutBack(NamedTuple):
-    """The outcome for a command's losses, in words: those that could not be restored are `left`; without `is_kept`
-    nobody can be asked about the others."""
-
-    words: str
-    left: list[str]
-    is_kept: bool
-
-
 class HeldCommands:
     """The table. A restart puts back what is in it, as a crash may have come while that, or carrying it out, was half
     done."""
 
     def __init__(self, host: Host, watch: Callable[[], CommandWatch]) -> None:
         self._host, self._watch = host, watch
-
-    @staticmethod
-    def digest(commands: Iterable[HeldCommand]) -> str:
-        """The hash of all that a yes is to."""
-        said = json.dumps([(one.id, one.held) for one in commands], ensure_ascii=False)
-        return sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
 
     def of(self, turn: int) -> list[HeldCommand]:
         rows = self._host.read("SELECT id, command, words, held FROM card_held WHERE turn = ? ORDER BY id", turn)
@@ -76,13 +60,14 @@ class HeldCommands:
         return {name for (held,) in rows for one in json.loads(held) for name in (one[1], one[3])}
 
     async def put_back(
-        self, turn: int, command: str, who: str, lost: Sequence[Lost], beside: Sequence[Lost], *, asks: bool
-    ) -> PutBack:
-        """Restore what a command took away, and keep what a yes would do where somebody `asks` for one. What that needs
-        is on disk before: a crash leaves nothing half done."""
+        self, turn: int, command: str, lost: Sequence[Lost], beside: Sequence[Lost], *, asks: bool
+    ) -> tuple[list[str], bool]:
+        """Restore what a command took away, and keep what a yes would do where somebody `asks` for one; the paths that
+        could not be restored, and whether the others are kept. What that needs is on disk before: a crash leaves
+        nothing half done."""
         watch = self._watch()
         held = await watch.hold_back([*lost, *beside])
-        words, row = step_words(who, lost, {one.path for one in held}, watch.name), 0
+        words, row = step_words(command, lost, {one.path for one in held}, watch.name), 0
         try:
             row = await self._host.write(partial(_insert, turn, command, words, held))
         except NanoclawError as error:  # a full disk
@@ -92,15 +77,11 @@ class HeldCommands:
         is_kept = bool(row and asks and back)
         if row and not is_kept:
             await self._host.write(partial(self.drop, [row]))
-        return PutBack(words, [watch.name(one.path) for one in (*lost, *beside) if one.path not in back], is_kept)
+        return [watch.name(one.path) for one in (*lost, *beside) if one.path not in back], is_kept
 
     def drop(self, rows: Collection[int], tx: Tx) -> None:
         for row in rows:
             tx.execute("DELETE FROM card_held WHERE id = ?", row)
-
-    def adopt(self, process: int, turn: int, tx: Tx) -> None:
-        """Make what a process was held back from that of a turn that knows of its end."""
-        tx.execute("UPDATE card_held SET turn = ? WHERE turn = ?", turn, -process)
 
 
 def _insert(turn: int, command: str, words: str, held: Sequence[HeldBack], tx: Tx) -> int:

@@ -1,9 +1,7 @@
-"""Judges by the disk what a command took away: files that are gone, or are much shorter than they were."""
+"""Judges by the disk what a command took away: files that are gone, or have less than half of what they had."""
 
 from __future__ import annotations
 
-import hashlib
-import mmap
 import os
 import stat
 from collections.abc import Collection
@@ -12,12 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from nanoclaw.beneath.paths import open_again
 from nanoclaw.snapshots.copies import FileCopies, name_of
 from nanoclaw.snapshots.listing import FileListing, changes, identity
 
-SMALL = 200
-"""Bytes; a file with less may shrink, but many of them only as far as to a quarter."""
 _REMADE_WORDS = (
     "node_modules __pycache__ .venv venv .tox .nox .pytest_cache .mypy_cache .ruff_cache .next .nuxt .gradle"
     " .parcel-cache .turbo .eggs .ipynb_checkpoints bower_components .cache .tmp tmp .git"
@@ -53,11 +48,6 @@ class Lost(NamedTuple):
     left: int | None
     copy: str
 
-    @property
-    def is_deleted(self) -> bool:
-        """True for what counts as one deletion: a file that is gone, or a small one of which little is left."""
-        return self.left is None or self.size <= SMALL
-
 
 def is_remade(name: str, beside: Collection[str]) -> bool:
     """True for a folder that isn't looked into: tools make it again."""
@@ -77,15 +67,9 @@ def is_in_remade(path: str, root: Path) -> bool:
     return False
 
 
-def is_memory(name: str) -> bool:
-    """True for a path within the workspace of what the assistant remembers: the facts, or a daily note."""
-    folder, _, file = name.casefold().rpartition("/")
-    return (not folder and file == "memory.md") or (folder == "memory" and file.endswith(".md"))
-
-
 def shrinks(old: int, new: int) -> bool:
     """True if a file of `old` bytes loses more than half."""
-    return old > SMALL and new * 2 < old
+    return new * 2 < old
 
 
 class Losses(NamedTuple):
@@ -95,11 +79,6 @@ class Losses(NamedTuple):
     lost: list[Lost]
     beside: list[Lost]
     altered: list[Lost]
-
-    @property
-    def deletions(self) -> int:
-        """Number of those that count as one."""
-        return sum(one.is_deleted for one in self.lost)
 
 
 class Judge:
@@ -195,18 +174,13 @@ class Judge:
         if name.endswith(_BUILT_FILES) or (name in _LOCKS and path in self._after.files):
             return True
         content = self._content(path)
-        if content is None:
-            return False
-        return content.startswith(_PROGRAMS) or any(
-            has_blob(git, content) for git in self._moved_on if path.startswith(f"{git.removesuffix('.git')}")
-        )
+        return (content is not None and content.startswith(_PROGRAMS)) or path.startswith(self._moved_on)
 
     @cached_property
-    def _moved_on(self) -> list[str]:
-        """Repositories in which git did something."""
+    def _moved_on(self) -> tuple[str, ...]:
+        """Folders in which git did something."""
         was, now = self._before.marks, self._after.marks
-        known = {path.rpartition("/.git/")[0] for path, one in was.items() if _differs(one, now.get(path))}
-        return [f"{one}/.git" for one in known]
+        return tuple(f"{path.rpartition('/.git/')[0]}/" for path, one in was.items() if _differs(one, now.get(path)))
 
     def _content(self, path: str) -> bytes | None:
         found = self._before.files[path]
@@ -221,33 +195,11 @@ def _is_cut(was: os.stat_result, now: os.stat_result) -> bool:
     """True for a file that is another one by now, with much less in it."""
     if not stat.S_ISREG(was.st_mode):
         return False
-    left = now.st_size if stat.S_ISREG(now.st_mode) else 0
-    return shrinks(was.st_size, left) or left * 4 < was.st_size
+    return shrinks(was.st_size, now.st_size if stat.S_ISREG(now.st_mode) else 0)
 
 
 def _differs(one: os.stat_result, other: os.stat_result | None) -> bool:
     return other is not None and one.st_ctime_ns != other.st_ctime_ns
-
-
-def has_blob(git: str, content: bytes) -> bool:
-    """True if a repository has a content among its objects. Git isn't asked: a repository's settings can have it run
-    programs."""
-    name = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-    objects = Path(os.path.realpath(git), "objects")
-    return (objects / name[:2] / name[2:]).is_file() or any(
-        _has_name(one, bytes.fromhex(name)) for one in objects.glob("pack/*.idx")
-    )
-
-
-def _has_name(index: Path, name: bytes) -> bool:
-    """True if the index of a pack has an object's name."""
-    with (
-        suppress(OSError, ValueError),
-        open_again(index) as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as names,
-    ):
-        return names.find(name) >= 0
-    return False
 
 
 def _read(path: str) -> bytes | None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls, Outbound, ToolCall, ToolResult, Verdict
-from nanoclaw.core.plugin import Answer, Draft, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
+from nanoclaw.core.plugin import Answer, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.plugins.card.wording import by, exact_losses, files_named, lost_words, named, numbered, quoted, size
+from nanoclaw.plugins.card.wording import exact_losses, files_named, lost_words, named, numbered, quoted
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.card.background import BackgroundCommands, CardTurn
-    from nanoclaw.plugins.card.held import HeldCommand, HeldCommands
+    from nanoclaw.plugins.card.held import HeldCommands
     from nanoclaw.plugins.card.watch import CommandWatch
     from nanoclaw.snapshots.listing import FileListing
 
@@ -46,7 +45,7 @@ class PlanCard(Plugin):
     name = "card"
     hears: Mapping[str, Hears] = {
         **dict.fromkeys(("before_tool", "after_tool"), Hears(changes=True)),
-        **dict.fromkeys(("before_turn", "before_answer", "on_end"), Hears(origins=("process",), changes=True)),
+        **dict.fromkeys(("before_answer", "on_end"), Hears(origins=("process",), changes=True)),
     }
     migrations = (
         "",
@@ -57,12 +56,13 @@ class PlanCard(Plugin):
         DROP TABLE IF EXISTS card_losses;
         CREATE TABLE card_held (                    -- gone with the turn, or when it is carried out
             id INTEGER PRIMARY KEY AUTOINCREMENT,
-            turn INTEGER NOT NULL,                  -- or a process that ended and of which no turn knows yet, as -id
+            turn INTEGER NOT NULL,
             command TEXT NOT NULL,
             words TEXT NOT NULL,                    -- as the person reads it
             held TEXT NOT NULL                      -- JSON: path, copy, was and left of each
         ) STRICT;
         """,
+        "DELETE FROM card_held WHERE turn < 0",  # of commands in the background, which are asked about no more
     )
     seconds = 120.0  # many files may have to be put back
 
@@ -74,7 +74,7 @@ class PlanCard(Plugin):
     def public(self) -> BackgroundCommands:
         from nanoclaw.plugins.card.background import BackgroundCommands
 
-        return BackgroundCommands(self._host, self._held, self._turns, lambda: self._watch)
+        return BackgroundCommands(self._host, self._turns, lambda: self._watch)
 
     @cached_property
     def _held(self) -> HeldCommands:
@@ -99,15 +99,6 @@ class PlanCard(Plugin):
 
     def reload(self) -> None:
         self._watch.forget()
-        self.public.forget()
-
-    # --- a message ---------------------------------------------------------------------------------------------------
-
-    async def before_turn(self, draft: Draft, turn: Turn) -> None:
-        """Take up what a command in the background was held back from: its end begins this turn, or joins it."""
-        if turn.id and draft.inbound:
-            process = int(draft.inbound.external_id.rpartition("-")[2])
-            turn.later(partial(self._held.adopt, process, turn.id))
 
     # --- a call ------------------------------------------------------------------------------------------------------
 
@@ -120,8 +111,9 @@ class PlanCard(Plugin):
             return await self._before_command(call, known)
         if call.name == FILE_CHANGES:
             return self._question(call, turn)
-        words = far(call, turn, self._host)
-        return Ask(f"{words}?") if words else None
+        if call.name == "message" and _is_to_new_person(call, self._host):
+            return Ask(f"Write to {quoted(str(call.arguments['to']))}, to whom you have not written before?")
+        return None
 
     async def _before_command(self, call: CheckedCall, known: CardTurn) -> Verdict:
         """Look what is there before a command, and ask about one that names files of which there is no copy."""
@@ -146,9 +138,6 @@ class PlanCard(Plugin):
             return None
         if (before := known.before.pop(call.id, None)) is not None:
             result = await self._after_command(call, result, known, before)
-            known.others.clear()
-        if call.name == "process" and call.arguments.get("id"):  # its result may tell the end
-            turn.later(partial(self._held.adopt, int(call.arguments["id"]), turn.id))
         if known.before and call.reach != "none":  # others of the same answer begin with what is there by now
             known.before = dict.fromkeys(known.before, await self._watch.snapshot())
         return result
@@ -164,28 +153,26 @@ class PlanCard(Plugin):
             asked, only = self._asked(turn), turn.profile.only
             is_open = self._can_ask(turn) and (only is None or FILE_CHANGES in only)
             why = SAID_NO if any(one.id in asked for one in self._held.of(turn.id)) else "" if is_open else NOBODY
-            who = by(command, [*self.public.names, *known.others])
-            done = await self._held.put_back(turn.id, command, who, losses.lost, losses.beside, asks=not why)
-            known.gone += done.left
-            why = why or ("" if done.is_kept else NOBODY)
-            told = f" Not put back, as there is no copy: {named(done.left)}. Tell the person." if done.left else ""
-            did = f"{who.replace(quoted(command), 'this command', 1)} {lost_words(losses.lost, self._watch.name)}"
+            lost, beside = losses.lost, losses.beside
+            left, is_kept = await self._held.put_back(turn.id, command, lost, beside, asks=not why)
+            known.gone += left
+            why = why or ("" if is_kept else NOBODY)
+            told = f" Not put back, as there is no copy: {named(left)}. Tell the person." if left else ""
+            did = f"this command {lost_words(lost, self._watch.name)}"
             text = f"{result.text}\n[put back as it was: {did}.{told} {why or NOTED}]"
             result = result._replace(text=text, is_error=bool(why))
-            if len(done.left) < len(losses.lost) + len(losses.beside):
+            if len(left) < len(lost) + len(beside):
                 result = result._replace(refused="owner" if why == SAID_NO else "nobody" if why else "later")
         else:
-            known.deleted += losses.deletions
+            known.deleted += len(losses.lost)
         if undo := self._host.get("undo"):
             for effect in await self._watch.undoable(losses.altered, command):
                 turn.later(partial(undo.record, effect=effect, conversation=turn.conversation, turn=turn.id))
         return result
 
-    async def _file_changes(self, context: ToolContext, steps: list[int], sha256: str, what: str = "") -> str:
+    async def _file_changes(self, context: ToolContext, steps: list[int], what: str = "") -> str:
         """Make the file changes that commands were kept from making."""
-        commands = self._shown(context.turn, steps)
-        if self._held.digest(commands) != sha256:
-            raise ToolError(CHANGED)
+        commands = [one for one in self._held.of(context.turn) if one.id in steps]
         told = [await self._watch.carry_out(one.held, one.command, context.report) for one in commands]
         await self._host.write(partial(self._held.drop, steps))
         return "\n".join(told)
@@ -199,7 +186,7 @@ class PlanCard(Plugin):
         if not (waiting := [one for one in self._held.of(turn.id) if one.id not in asked]):
             return None
         what = "; ".join(one.command for one in waiting)  # for whoever sees the call
-        arguments = {"what": what, "steps": [one.id for one in waiting], "sha256": self._held.digest(waiting)}
+        arguments = {"what": what, "steps": [one.id for one in waiting]}
         return MakeCalls((ToolCall(f"card-{waiting[0].id}", FILE_CHANGES, json.dumps(arguments)),))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
@@ -220,17 +207,12 @@ class PlanCard(Plugin):
         return ended._replace(outbound=ended.outbound._replace(text=text), text=text)
 
     async def _after_stop(self, address: Address, known: CardTurn) -> None:
-        """Restore what a command that was stopped took away, where that is more than a turn may."""
-        before = next(iter(known.before.values()))
-        losses = await self._watch.compare(before, known.made)
-        if not self._watch.goes_far(losses, DELETIONS - known.deleted):
-            return
-        done = await self._held.put_back(known.turn.id, "", "", losses.lost, losses.beside, asks=False)
-        names = [self._watch.name(one.path) for one in losses.lost]
-        back = [one for one in names if one not in done.left]
-        told = [f"The command that was stopped had deleted or cut {named(back)}: put back."] if back else []
-        told += [NOT_PUT_BACK.format(named(done.left, 10))] if done.left else []
-        await self._host.write(lambda tx: tx.send(Outbound(address, "\n".join(told))) if told else None)
+        """Have /undo bring back what a command that was stopped took away."""
+        losses = await self._watch.compare(next(iter(known.before.values())), known.made)
+        call = next(one for one in known.turn.calls if one.id in known.before)
+        command, free = str(json.loads(call.arguments)["command"]), DELETIONS - known.deleted
+        if told := await self.public.let_go(losses, command, known.turn.conversation, free):
+            await self._host.write(lambda tx: tx.send(Outbound(address, f"The command was stopped. {told}")))
 
     # --- the question ------------------------------------------------------------------------------------------------
 
@@ -242,16 +224,9 @@ class PlanCard(Plugin):
         made = (json.loads(one.arguments) for one in turn.calls if one.name == FILE_CHANGES and one.id[:5] == "card-")
         return {row for one in made for row in one["steps"]}
 
-    def _shown(self, turn: int, steps: Sequence[int]) -> list[HeldCommand]:
-        return [one for one in self._held.of(turn) if one.id in steps]
-
     def _question(self, call: CheckedCall, turn: Turn) -> Verdict:
-        commands = self._shown(turn.id, call.arguments["steps"])
-        if (
-            not commands
-            or call.id != f"card-{commands[0].id}"
-            or self._held.digest(commands) != call.arguments["sha256"]
-        ):
+        commands = [one for one in self._held.of(turn.id) if one.id in call.arguments["steps"]]
+        if not commands or call.id != f"card-{commands[0].id}":
             return Refuse(CHANGED)
         back = BACK if self._host.get("undo") else CANT
         exact = "\n".join(exact_losses(one, self._watch.name) for one in commands)
@@ -269,36 +244,6 @@ class PlanCard(Plugin):
         known = self._turns[turn.id]
         known.turn = turn  # another object after a pause
         return known
-
-
-def far(call: CheckedCall, turn: Turn, host: Host) -> str:
-    """The question about a call, in words; '' for nothing."""
-    if call.name in ("write_file", "edit_file"):
-        return _overwrite(call, turn, host)
-    if call.name == "message" and _is_to_new_person(call, host):
-        return f"Write to {quoted(str(call.arguments['to']))}, to whom you have not written before"
-    return ""
-
-
-def _overwrite(call: CheckedCall, turn: Turn, host: Host) -> str:
-    """The words for one that writes a file again, with much less in it."""
-    from nanoclaw.beneath.paths import resolve
-    from nanoclaw.plugins.card.losses import shrinks
-
-    path, arguments = str(call.arguments.get("path", "")), call.arguments
-    made = {one.target for one in turn.effects if one.kind == "file" and one.before == ""}
-    try:
-        place = resolve(host.reach, path, for_writing=True)
-        old = place.stat().st_size if place.is_file() else 0
-    except (OSError, ValueError):
-        return ""  # the tool says what is wrong with it
-    left = len(str(arguments.get("content", arguments.get("new", ""))).encode())
-    if call.name == "edit_file":
-        left += max(0, old - len(str(arguments.get("old", "")).encode()))
-    if not shrinks(old, left) or path.removeprefix("./") in made:
-        return ""
-    back = " (/undo brings it back)" if host.get("undo") else ""
-    return f"Overwrite {quoted(path)}: {size(old)} become {size(left)}{back}"
 
 
 def _is_to_new_person(call: CheckedCall, host: Host) -> bool:

@@ -18,7 +18,7 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Host
 from nanoclaw.plugins.card.held import HeldBack
-from nanoclaw.plugins.card.losses import SMALL, WATCHED, Judge, Losses, Lost, is_in_remade, is_memory, is_remade
+from nanoclaw.plugins.card.losses import WATCHED, Judge, Losses, Lost, is_in_remade, is_remade
 from nanoclaw.plugins.card.wording import quoted
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies, name_of
@@ -88,12 +88,8 @@ class CommandWatch:
             return False
 
     def goes_far(self, losses: Losses, free: int) -> bool:
-        """True for more than `free` deletions, and for what goes too far by itself: a file that is cut short, a memory
-        file with more than a few words, a repository."""
-        return losses.deletions > max(0, free) or any(
-            not one.is_deleted or one.path.endswith("/.git") or (one.size > SMALL and is_memory(self.name(one.path)))
-            for one in losses.lost
-        )
+        """True for more than `free` losses, and for a repository."""
+        return len(losses.lost) > max(0, free) or any(one.path.endswith("/.git") for one in losses.lost)
 
     def forget(self) -> None:
         self._copies.forget()
@@ -190,10 +186,8 @@ class CommandWatch:
         return await asyncio.to_thread(self._undoable, altered, command, undo.keep_copy) if undo and altered else []
 
     def _undoable(self, altered: Sequence[Lost], command: str, keep_copy: Callable[[bytes, str], str]) -> list[Effect]:
-        found = list[Effect]()
-        for one in altered:
-            if len(found) == MOST_CHANGES:
-                return [one for one in found if not one.after]  # those that are gone come first
+        found, gone = list[Effect](), [one for one in altered if one.left is None]
+        for one in gone if len(altered) > max(MOST_CHANGES, len(gone)) else altered:
             if one.copy and _is_sayable(one.path):
                 old, now = self._copies.read(one.copy), places.content(self._top(one.path), one.path)
                 if now != old:

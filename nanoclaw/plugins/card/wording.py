@@ -53,14 +53,9 @@ def lost_words(lost: Sequence[Lost], name: Callable[[str], str]) -> str:
     return "; ".join(parts)
 
 
-def by(command: str, others: Sequence[str]) -> str:
-    """A command as the one that did something, with those that may have been it."""
-    return quoted(command) + (f", or {' or '.join(others)} meanwhile," if others else "")
-
-
 def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: Callable[[str], str]) -> str:
     """Say what a yes does: of a command's losses those that are back, and which are gone whatever the answer."""
-    words = f"{command} {lost_words([one for one in lost if one.path in back], name)}"
+    words = f"{quoted(command)} {lost_words([one for one in lost if one.path in back], name)}"
     gone = [name(one.path) for one in lost if one.path not in back]
     return f"{words} (already gone, as no copy was kept: {named(gone)})" if gone else words
 

@@ -74,7 +74,7 @@ class RunningProcess:
         self.row, self.process, self.output = row, process, output
         self.ended = asyncio.Event()
         self.outcome, self.stopped_by = "", ""
-        self.losses = ""  # files that were put back, in words
+        self.losses = ""  # files that it took away, in words
         self.claims, self.is_told = 0, False
 
 
@@ -103,7 +103,7 @@ class Processes:
             row = await self._host.write(partial(self._insert, context, command, path))
             try:
                 if card := self._host.get("card"):
-                    await card.began(row.id, row.command, context.turn, context.call)
+                    await card.began(row.id, context.turn, context.call)
                 # last: nobody but the process owns what keeps it in the sandbox
                 arguments, environment, keeper = await given.prepare(command, is_beyond=is_beyond)
                 process = Process(
@@ -208,8 +208,7 @@ class Processes:
         self.serves = True
         try:
             if left:
-                losses = [await self._losses(row, asks=_begins_turn(row)) for row in left]
-                await self._host.write(partial(self._tell_left, left, losses))
+                await self._host.write(partial(self._tell_left, left))
             await asyncio.Event().wait()
         finally:
             self.serves = False
@@ -233,7 +232,9 @@ class Processes:
         was_stopped = ended.why == "stopped"
         outcome = f"was ended {one.stopped_by}".strip() if was_stopped else end_in_words(ended, bounds())
         outcome = "; ".join(filter(None, (outcome, ended.remark)))
-        one.losses = await self._losses(one.row, asks=bool(one.claims) or not was_stopped)
+        row = one.row
+        if card := self._host.get("card"):
+            one.losses = await card.ended(row.id, row.command, row.talk)
         while True:
             try:
                 await self._host.write(partial(self._end, one, outcome, begins_turn=not was_stopped))
@@ -247,11 +248,6 @@ class Processes:
         self._ended.append(one)
         one.outcome = outcome
         one.ended.set()
-
-    async def _losses(self, row: ProcessRow, *, asks: bool) -> str:
-        """Files that it took away and that were put back, in words; `asks`: a turn will know of its end."""
-        card = self._host.get("card")
-        return await card.ended(row.id, row.command, row.talk, asks=asks) if card else ""
 
     def _end(self, one: RunningProcess, outcome: str, tx: Tx, *, begins_turn: bool) -> None:
         """Its end, told where no call waits to do that."""
@@ -287,10 +283,10 @@ class Processes:
         if tx.deliver(inbound, self._host.profile("person")) is not None:
             tx.send(Outbound(address, text, came=now), is_news=False)
 
-    def _tell_left(self, left: list[ProcessRow], losses: list[str], tx: Tx) -> None:
-        for row, lost in zip(left, losses, strict=True):
+    def _tell_left(self, left: list[ProcessRow], tx: Tx) -> None:
+        for row in left:
             outcome = _LEFT if row.state == "running" else row.outcome
-            self._tell(tx, row, outcome, losses=lost, begins_turn=_begins_turn(row))
+            self._tell(tx, row, outcome, begins_turn=_begins_turn(row))
 
     @contextmanager
     def _claimed(self, one: RunningProcess, context: ToolContext) -> Iterator[None]:

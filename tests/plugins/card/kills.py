@@ -16,14 +16,8 @@ ALL = 6
 """Files that the model deletes."""
 LOST = [f"{number}.txt" for number in range(ALL)]
 """Files that a command takes away, of which there are copies."""
-STEPS: dict[str, list[Say]] = {
-    "a command": [call("exec", {"command": "r=rm; $r *.txt"})],
-    "a command in the background": [
-        call("exec", {"command": "r=rm; $r *.txt", "background": True}),
-        call("process", {"action": "wait", "id": 1}),
-    ],
-}
-"""How the model deletes all: with one command, with one that runs beside the talk."""
+STEPS: dict[str, list[Say]] = {"a command": [call("exec", {"command": "r=rm; $r *.txt"})]}
+"""How the model deletes all."""
 
 
 def begun(kind: str, root: Path, watch: Watch | None) -> AbstractAsyncContextManager[Program]:
@@ -53,12 +47,9 @@ async def broken(kind: str, answer: str, root: Path, kills: int) -> list[str]:
     async with begun(kind, root, None) as program:
         steps, cards = len(program.rows("SELECT 1 FROM card_held")), len(program.rows("SELECT 1 FROM approvals_asks"))
     found = _of_command(root, kills, cards, answer == "yes")
-    if kind == "a command in the background" and kills < 2 and not (answer == "yes" and cards):
-        found += different(kept=(_kept(root), ALL))
     return found + different(
         steps=(steps, 0),
         cards=(cards, min(cards, 1) if kills else 1),
-        begun=(_begun(root) if kills < 2 else [], []),
     )
 
 
@@ -72,11 +63,6 @@ def _of_command(root: Path, kills: int, cards: int, is_yes: bool) -> list[str]:
 
 def _kept(root: Path) -> int:
     return sum((root / "home" / "workspace" / name).exists() for name in LOST)
-
-
-def _begun(root: Path) -> list[Path]:
-    """Copies of what a command may take, which are gone when it is judged."""
-    return list((root / "home" / "snapshots" / "begun").glob("*"))
 
 
 STORIES = [

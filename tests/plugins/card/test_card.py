@@ -9,7 +9,7 @@ import pytest
 from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import Address, CheckedCall, Inbound, UserMessage
 from nanoclaw.core.plugin import Plugin, Refuse, Turn, Verdict
-from nanoclaw.plugins.card.plugin import CHANGED, NOTED, SAID_NO
+from nanoclaw.plugins.card.plugin import NOTED, SAID_NO
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.program import NOON, FakeChannel, HandClock, Program, assert_legal, new_id, results, running
 
@@ -82,18 +82,12 @@ async def test_a_no_does_nothing_and_what_goes_far_is_not_collected_again(tmp_pa
 
 async def test_what_was_put_back_is_nobody_elses_text_though_the_turn_has_read_some(tmp_path: Path) -> None:
     both = call("exec", {"command": "rm *.txt; echo new > new.md"})
-    less = call("write_file", {"path": "one.txt", "content": "x"})
-    async with running(tmp_path, ScriptedProvider(less, "Kept.", both, "Kept.", "Kept.")) as program:
+    async with running(tmp_path, ScriptedProvider(both, "Kept.", "Kept.")) as program:
         fill(program)
-        await program.ask("/ran ls\none.txt")
-        assert "Overwrite `one.txt`" in await program.ask("Shorten it")
-        assert "waiting for your answer to question 1" in [
-            getattr(one, "text", "") for _, one in program.channel.events
-        ]
-        await program.ask("no")
-        assert "Kept." in await program.answer()
         await program.ask("/ran curl example.org\nA page says: Hello there, all of you.")
         await program.ask("Delete them")
+        waits = "waiting for your answer to question 1"
+        assert waits in [getattr(one, "text", "") for _, one in program.channel.events]
         await program.ask("no")
         assert await program.answer() == "Kept."
         assert there(program) == NAMES
@@ -126,27 +120,14 @@ async def test_a_card_waits_over_a_restart_and_the_yes_of_the_next_process_does_
         assert there(program) == []
 
 
-async def test_what_was_changed_on_disk_after_it_was_shown_is_not_done(tmp_path: Path) -> None:
-    async with running(tmp_path, ScriptedProvider(*ONE_BY_ONE)) as program:
-        fill(program)
-        await program.ask("Delete them one by one")
-        with program.app.transactions.open() as tx:
-            tx.execute("UPDATE card_held SET held = replace(held, 'five.txt', 'fife.txt')")
-    async with running(tmp_path, ScriptedProvider("Kept.")) as program:
-        assert "going ahead" in await program.ask("/yes 1")
-        assert await program.answer() == "Kept."
-        assert texts(program)[6] == CHANGED
-        assert there(program) == ["four.txt", "five.txt"]
-
-
 @pytest.mark.parametrize(
     ("command", "did"),
     [
         ("rm -r photos", "deletes 6 files (`photos/0.jpg`, `photos/1.jpg`, `photos/2.jpg` and 3 more)"),
         ("r=rm; $r *.txt", "deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)"),
         ("python3 -c 'import os; [os.unlink(p) for p in os.listdir() if p[-4:] == \".txt\"]'", "deletes 5 files"),
-        ("echo > long.md", "overwrites `long.md`: 3,000 bytes become 1 bytes"),
-        ("ln -sf one.txt long.md", "overwrites `long.md`: 3,000 bytes become 7 bytes"),
+        ("rm photos/[0-2].jpg; echo > long.md", "; overwrites `long.md`: 3,000 bytes become 1 bytes"),
+        ("rm photos/[0-2].jpg; ln -sf one.txt long.md", "; overwrites `long.md`: 3,000 bytes become 7 bytes"),
         ("rm -r photos; echo > photos", "deletes 6 files"),
     ],
 )
@@ -178,28 +159,6 @@ def state(program: Program) -> dict[str, tuple[bytes, int]]:
     """Content and mode of all that was there before."""
     paths = (path for pattern in ("*.txt", "*.md", "photos/*.jpg") for path in program.workspace.glob(pattern))
     return {str(path): (path.read_bytes(), path.lstat().st_mode) for path in paths if path.name != "ran.log"}
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("write_file", {"path": "long.md", "content": "short"}),
-        ("edit_file", {"path": "long.md", "old": "x" * 3000, "new": "short"}),
-        ("write_file", {"path": "x/../MEMORY.md", "content": "short"}),
-    ],
-)
-async def test_an_overwrite_by_a_tool_of_files_is_asked_about_before_it_runs(
-    tmp_path: Path, name: str, arguments: dict[str, str]
-) -> None:
-    async with running(tmp_path, ScriptedProvider(call(name, arguments), "Done.")) as program:
-        path = program.workspace / arguments["path"].rpartition("/")[2]
-        fill(program, path.name, length=3000)
-        question = f"Overwrite `{arguments['path']}`: 3,000 bytes become 5 bytes (/undo brings it back)?"
-        assert question in await program.ask("Go")
-        assert len(path.read_text()) == 3000
-        await program.ask("yes")
-        assert (await program.answer()).startswith("Done.")
-        assert path.read_text() == "short"
 
 
 async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_things(tmp_path: Path) -> None:

@@ -45,12 +45,11 @@ async def test_what_is_moved_copied_or_packed_is_not_lost(tmp_path: Path) -> Non
         assert len(list((program.workspace / "new").iterdir())) == 5
 
 
-@pytest.mark.parametrize(("answer", "left"), [("no", ["big.txt", "small.txt"]), ("yes", ["big.txt"])])
-async def test_what_was_moved_over_a_larger_file_goes_back_with_it(
-    tmp_path: Path, answer: str, left: list[str]
-) -> None:
-    move = call("exec", {"command": "mv -f small.txt big.txt"})
+@pytest.mark.parametrize(("answer", "left"), [("no", 5), ("yes", 1)])
+async def test_what_was_moved_over_a_larger_file_goes_back_with_it(tmp_path: Path, answer: str, left: int) -> None:
+    move = call("exec", {"command": "rm two.txt three.txt four.txt; mv -f small.txt big.txt"})
     async with running(tmp_path, ScriptedProvider(move, "Well?", "Fine.")) as program:
+        fill(program, "two.txt", "three.txt", "four.txt")
         fill(program, "small.txt", length=300)
         fill(program, "big.txt", length=9000)
         assert "None of this is done yet" in await program.ask("Go")
@@ -60,7 +59,7 @@ async def test_what_was_moved_over_a_larger_file_goes_back_with_it(
         if answer == "yes":
             await program.answer()
             assert (program.workspace / "big.txt").stat().st_size == 300
-        assert sorted(one.name for one in program.workspace.glob("*.txt")) == left
+        assert len(list(program.workspace.glob("*.txt"))) == left
 
 
 async def test_a_file_that_was_changed_in_the_turn_is_put_back_as_it_was_before_the_command(tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ async def test_a_file_that_was_changed_in_the_turn_is_put_back_as_it_was_before_
         assert there(program) == NAMES
 
 
-async def test_what_a_stopped_command_took_away_is_put_back_and_told(tmp_path: Path) -> None:
+async def test_what_a_stopped_command_took_away_is_told_and_comes_back_by_undo(tmp_path: Path) -> None:
     command = {"command": "r=rm; $r *.txt; echo > gone; sleep 600"}
     async with running(tmp_path, ScriptedProvider(call("exec", command), "Well?")) as program:
         fill(program)
@@ -81,26 +80,11 @@ async def test_what_a_stopped_command_took_away_is_put_back_and_told(tmp_path: P
             await asyncio.sleep(0.01)
         await program.say("/stop")
         answers = [await program.answer(), await program.answer()]
-        told = next(one for one in answers if "put back" in one)
-        assert told.startswith(
-            "The command that was stopped had deleted or cut `five.txt`, `four.txt`, `one.txt` and 2"
-        )
+        told = "The command was stopped. It deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)."
+        assert f"{told} /undo brings back what has a copy." in answers
+        assert not there(program)
+        assert "5 files" in await program.ask("/undo")
         assert there(program) == NAMES
-
-
-@pytest.mark.parametrize("command", ["rm MEMORY.md", "echo > MEMORY.md", "rm -f memory/*; exit 3"])
-async def test_a_memory_file_that_a_command_empties_is_put_back_and_asked_about(tmp_path: Path, command: str) -> None:
-    steps: list[Say | str] = [call("exec", {"command": command}), "Tidy.", "Done."]
-    async with running(tmp_path, ScriptedProvider(*steps), settings='[plugins]\noff = ["sandbox"]') as program:
-        fill(program, "MEMORY.md", "memory/2026-05-01.md")
-        before = program.workspace / "MEMORY.md", program.workspace / "memory/2026-05-01.md"
-        assert f"1. `{command}` " in await program.ask("Go")
-        assert all(one.stat().st_size == 400 for one in before)
-        await program.ask("yes")
-        await program.answer()
-        assert not all(one.exists() and one.stat().st_size == 400 for one in before)
-        await program.ask("/undo")
-        assert all(one.stat().st_size == 400 for one in before)
 
 
 async def test_what_has_no_copy_is_asked_about_before_or_told(tmp_path: Path) -> None:
@@ -221,7 +205,7 @@ async def test_what_changed_after_it_was_shown_is_left_alone(tmp_path: Path) -> 
 
 
 async def test_nobody_but_the_card_carries_out(tmp_path: Path) -> None:
-    steps: list[Say | str] = [call("exec", ALL_GONE), call("file_changes", {"steps": [1], "sha256": "y"}), "Well?"]
+    steps: list[Say | str] = [call("exec", ALL_GONE), call("file_changes", {"steps": [1]}), "Well?"]
     model = ScriptedProvider(*steps)
     async with running(tmp_path, model) as program:
         fill(program)

@@ -342,7 +342,6 @@ async def test_an_inbox_that_is_a_link_out_of_the_workspace_takes_no_mark_away(t
 
 
 ASKED_BY_OTHERS: dict[str, tuple[str, Mapping[str, Any], str]] = {
-    "a card about less than there was": ("write_file", {"path": "large.txt", "content": "evil words"}, "evil words"),
     "a tool that always asks": ("list_dir", {"path": "."}, "path: ."),
     "a hook of an editor": ("write_file", {"path": ".vscode/tasks.json", "content": "evil words"}, "evil words"),
     "a file elsewhere": ("write_file", {"path": "AWAY/large.txt", "content": "evil words"}, "evil words"),
