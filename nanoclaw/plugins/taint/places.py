@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import islice
@@ -23,15 +23,10 @@ INBOXES = ("media", "downloads", "outputs")
 MOST_MARKS, MOST_ENTRIES, MOST_WORDS = 300, 100_000, 5_000
 """Paths that one command marks, and what is looked through for them: else all of a folder is; words of a command."""
 
-MOST_FILES, MOST_BYTES, LEAST = 20_000, 2_000_000, 12
-"""Files with others' text and bytes of them, the newest, that are compared with what a command printed; characters of
-a line that says where it comes from."""
-
 EVERYTHING = "."
 IsAgain = Callable[[str, os.stat_result], bool]
 """True for a file that has again what it had."""
 _OWN_OUTPUTS = "outputs/exec-"
-_OUTPUTS_OF_COMMANDS = (_OWN_OUTPUTS, "outputs/process-")
 
 
 class Places:
@@ -142,29 +137,45 @@ class Places:
     # --- what a command reads ----------------------------------------------------------------------------------------
 
     def named_in(self, command: str, besides: Mapping[str, str]) -> list[str]:
-        """Sources of the places that words of a command name: a path in one, a folder above, a pattern that fits.
-        `besides` are further ones."""
-        above = dict[str, list[str]]()
-        for place, source in {**besides, **self.of_others()}.items():
-            for one in () if place.startswith("/") else _above(place):
-                above.setdefault(one, []).append(source)
+        """Sources of the places that words of a command name: a path in one, a folder above, a pattern that fits. One
+        that looks through folders and names none reads all. `besides` are further ones."""
+        places, looks = {**besides, **self.of_others()}, _LOOKS_THROUGH.search(command)
+        names = list(dict.fromkeys(one for one in self._names_in(command) if looks or one not in ("", "/")))
+        if looks and not any(Path(self._top, one).is_dir() for one in names):
+            names.append("")
         found = [self.all().get(EVERYTHING, "")]
-        for name in self._names_in(command):
-            found += [self.source(name) or _of_inbox(name), *above.get(f"{name}/", ())]
+        for name in names:
+            found += [self.source(name) or _of_inbox(name), *self._below(name, places)]
         return list(dict.fromkeys(filter(None, found)))
 
+    def _below(self, name: str, places: Mapping[str, str]) -> Iterator[str]:
+        """Sources of what is in a folder."""
+        folder = f"{name.rstrip('/')}/" if name else ""
+        has_all = f"{self._top}/".startswith(folder)
+        yield from (source for one, source in places.items() if one.startswith(folder) or (has_all and one[0] != "/"))
+        yield from (f"files in {one}/" for one in INBOXES if has_all and self._has_files(one))
+
+    def _has_files(self, inbox: str) -> bool:
+        with suppress(OSError):
+            return any(_is_in_inbox(f"{inbox}/{one.name}") for one in Path(self._top, inbox).iterdir())
+        return False
+
     def _names_in(self, command: str) -> Iterator[str]:
-        """Paths that the words of a command may be; in the place of a pattern what fits it."""
+        """Paths that the words of a command may be; in the place of a pattern what fits it, of * files alone."""
         from nanoclaw.shell_words import words_in
 
         parts = (part for word in words_in(command) for part in (word, *re.split(r"[^\w./~*?\[\]$+@-]+", word)) if part)
         for word in islice(dict.fromkeys(parts), MOST_WORDS):
             fits: Iterable[str] = [word]
             if glob.has_magic(word):
-                names = glob.iglob(self._expanded(word), root_dir=self._top)  # noqa: PTH207
-                fits = islice(names, MOST_MARKS) if word.strip("./") != "*" else ()
+                names = islice(glob.iglob(self._expanded(word), root_dir=self._top), MOST_MARKS)  # noqa: PTH207
+                fits = names if word.strip("./") != "*" else (one for one in names if Path(self._top, one).is_file())
             with suppress(ValueError, re.error):
-                yield from (name for name in map(self._name, fits) if name not in ("", "/"))
+                yield from map(self._name, fits)
+
+    def has_any(self) -> bool:
+        """True where the workspace has others' text."""
+        return any(self._below("", self.of_others()))
 
     def shown_in(self, text: str) -> list[str]:
         """Sources of the files whose paths stand in a listing of their folder, or before lines that were found."""
@@ -173,37 +184,6 @@ class Places:
         found += [self.source(one) for one in re.findall(rf"(?:^|[\s/])((?:{'|'.join(INBOXES)})/[^\s:]+)", text)]
         found += [self.source_of_folder(one) for one in re.findall(_HEADING, text)]
         return list(dict.fromkeys(filter(None, found)))
-
-    async def repeated_in(self, text: str, command: str = "") -> list[str]:
-        """Sources of the files of which a text repeats a line: marked ones, those of inboxes, and for a `command` that
-        looks around those of folders, as the owner's own programs have lines of a repository's."""
-        import asyncio
-
-        lines = {part for line in text.splitlines() for part in _parts(line) if len(part) >= LEAST}
-        if not lines:
-            return []
-        looks, places = _LOOKS_AROUND.search(command), self.of_others()
-        files = [one for one in places if one[-1] != "/" and one != EVERYTHING]
-        folders = [*INBOXES, *(one for one in places if one[-1] == "/" and (looks or one in self._downloads))]
-        found = await asyncio.to_thread(self._repeating, lines, files, folders)
-        return list(dict.fromkeys(filter(None, map(self.source, found))))
-
-    def _repeating(self, lines: Set[str], files: Sequence[str], folders: Sequence[str]) -> list[str]:
-        """Those of the files, and of the newest of the folders, that have one of the lines; none of a folder that is a
-        link, and none that commands of ours printed."""
-        tops = [os.path.join(self._top, one.rstrip("/")) for one in folders]  # noqa: PTH118
-        plain = [Path(one) for one in tops if os.path.realpath(one) == one]
-        inner = FileLister(lambda name, beside: name == ".git", most=MOST_FILES).scan(plain).files
-        newest = sorted(inner, key=lambda path: inner[path].st_mtime, reverse=True)
-        found, left = list[str](), MOST_BYTES
-        for name in (*files, *(path.removeprefix(f"{self._top}/") for path in newest)):
-            if left <= 0:
-                break
-            if not name.startswith(_OUTPUTS_OF_COMMANDS):
-                left -= len(text := _text(os.path.join(self._top, name), left))  # noqa: PTH118
-                if "\0" not in text[:1000] and not lines.isdisjoint(map(str.strip, text.splitlines())):
-                    found.append(name)
-        return found
 
     # --- marks -------------------------------------------------------------------------------------------------------
 
@@ -266,8 +246,8 @@ class Places:
 _HEADING = re.compile(rf"(?m)^(?:\./)?((?:{'|'.join(INBOXES)})(?:/[^\n]*)?):$")
 """A folder above its files, as `ls -R` shows it."""
 
-_LOOKS_AROUND = re.compile(
-    r"\b(?:find|fd|rg|ag|ack|xargs|tar|rsync|walk|glob|rglob|for)\b|\$\(|`|\bgrep\b[^|;&\n]*\s-(?:-\w*recursive|\w*[rR])"
+_LOOKS_THROUGH = re.compile(
+    r"\b(?:find|fd|rg|ag|ack|walk|r?glob)\b|\bls\b[^|;&\n]*\s-\w*R|\bgrep\b[^|;&\n]*\s-(?:-\w*recursive|\w*[rR])"
 )
 
 
@@ -312,12 +292,6 @@ def _text(path: str, most: int = 1_000_000) -> str:
             return file.read(most).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
-
-
-def _parts(line: str) -> Iterator[str]:
-    yield line.strip()
-    if found := re.match(r"(?:[^:\n]*?[:-])?\s*\d+[:\t -]|[^:\n]*?:", line):
-        yield line[found.end() :].strip()
 
 
 def _was_fetched(path: str) -> bool:

@@ -263,16 +263,14 @@ class Taint(Plugin):
             named = [*ran.named, *self._remembered(result.text)]
             if not call.arguments.get("background"):  # its result is the program's own words
                 named += self.public.files.named_in(command, {}) + self.public.files.shown_in(result.text)
-                named += await self.public.files.repeated_in(result.text, command)
             if not named and re.search(_NET, command) and await self._has_network():
                 return [_BY_NETWORK]
             return list(dict.fromkeys(named))
         if call.name == "process":
             if call.arguments.get("action") not in ("output", "wait") or result.is_error:
                 return []
-            is_others = await self._has_network()
-            process = [f"process {call.arguments.get('id')}"]
-            return process if is_others else await self.public.files.repeated_in(result.text)
+            is_others = self.public.files.has_any() or await self._has_network()
+            return [f"process {call.arguments.get('id')}"] * is_others
         if call.name in ("read_file", *_LISTS):
             await self.public.files.refresh()
         if call.name == "read_file" and not result.is_error:
