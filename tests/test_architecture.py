@@ -74,7 +74,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "Crypto": ("channels.matrix",),
     "mcp": ("plugins.mcp",),
     "mcp_types": ("plugins.mcp",),
-    "anyio": ("plugins.mcp", "providers.http"),
+    "anyio": ("plugins.mcp",),
+    "h11": ("providers.direct",),
     "icalendar": ("plugins.calendar",),
     "recurring_ical_events": ("plugins.calendar",),
 }

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from nanoclaw.clock import pause
 from nanoclaw.core.errors import ProviderError, ProviderUnavailable
@@ -19,6 +20,7 @@ from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.provider import OnEvent
 from nanoclaw.net.loopback import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx as httpx
+from nanoclaw.providers.direct import Direct
 from nanoclaw.providers.failures import (
     CHECK_NET,
     WAIT_LIMIT,
@@ -91,7 +93,7 @@ class ModelClient:
                     raise await self._failure(reply, response)
                 return await read(reply, on_event)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, UnicodeError, ExceptionGroup) as error:
-            # a group: what anyio makes of an impossible port
+            # a group: what anyio makes of an impossible port of a proxy
             raise network_error(self.endpoint, timeout_seconds, error) from None
 
     async def _failure(self, reply: HttpReply, response: httpx.Response) -> ProviderError:
@@ -114,12 +116,9 @@ class ModelClient:
         return self._client
 
     def load(self) -> None:
-        """Load the authorities, and what httpx imports with its first request."""
-        import anyio.lowlevel  # what httpx waits with
-
+        """Load the authorities."""
         with suppress(OSError):  # told by the request
             _tls(self.endpoint.url)
-        anyio.run(anyio.lowlevel.checkpoint)
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -334,7 +333,8 @@ def open_client(url: str) -> httpx.AsyncClient:
 
     A proxy never stands between two ends of one machine.
     """
-    return httpx.AsyncClient(verify=_tls(url), follow_redirects=False, trust_env=not leads_to_loopback(url))
+    tls, proxies = _tls(url), {} if leads_to_loopback(url) else getproxies()
+    return httpx.AsyncClient(verify=tls, trust_env=bool(proxies), transport=None if proxies else Direct(tls))
 
 
 _contexts: dict[bool, ssl.SSLContext] = {}
