@@ -6,6 +6,7 @@ files that the audit log names are whose it says.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -104,7 +105,7 @@ class BackgroundCommands:
     async def let_go(self, losses: Losses, command: str, conversation: Address, free: int) -> str:
         """Have /undo bring back what a command took away; words about it where it is more than is `free`."""
         undo, watch = self._host.get("undo"), self._watch()
-        if undo and (effects := await watch.undoable(losses.lost, command)):
+        if undo and (effects := await asyncio.to_thread(watch.undoable, losses.lost, command)):
             await self._host.write(
                 lambda tx: [undo.record(tx, effect=one, conversation=conversation) for one in effects]
             )

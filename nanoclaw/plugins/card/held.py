@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -66,13 +67,13 @@ class HeldCommands:
         could not be restored, and whether the others are kept. What that needs is on disk before: a crash leaves
         nothing half done."""
         watch = self._watch()
-        held = await watch.hold_back([*lost, *beside])
+        held = await asyncio.to_thread(watch.hold_back, [*lost, *beside])
         words, row = step_words(command, lost, {one.path for one in held}, watch.name), 0
         try:
             row = await self._host.write(partial(_insert, turn, command, words, held))
         except NanoclawError as error:  # a full disk
             self._host.log.warning("nobody can be asked about what {} deleted: {}", command, error)
-        failed = await watch.put_back(held)
+        failed = await asyncio.to_thread(watch.put_back, held)
         back = {one.path for one in held}.difference(failed)
         is_kept = bool(row and asks and back)
         if row and not is_kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 DELETIONS = 3
 """Files that one turn may delete without asking."""
+
+SMALL = 200
+"""Bytes of what is remembered in a file that may be written anew without asking."""
 
 FILE_CHANGES = "file_changes"
 """The tool that makes the file changes that commands were kept from making, after a yes; hidden from models."""
@@ -113,6 +117,8 @@ class PlanCard(Plugin):
             return self._question(call, turn)
         if call.name == "message" and _is_to_new_person(call, self._host):
             return Ask(f"Write to {quoted(str(call.arguments['to']))}, to whom you have not written before?")
+        if call.name in ("write_file", "edit_file") and _shrinks_memory(call.arguments, self._host.workspace):
+            return Ask(f"Take away more than half of {quoted(str(call.arguments['path']))}? /undo brings it back.")
         return None
 
     async def _before_command(self, call: CheckedCall, known: CardTurn) -> Verdict:
@@ -166,14 +172,14 @@ class PlanCard(Plugin):
         else:
             known.deleted += len(losses.lost)
         if undo := self._host.get("undo"):
-            for effect in await self._watch.undoable(losses.altered, command):
+            for effect in await asyncio.to_thread(self._watch.undoable, losses.altered, command):
                 turn.later(partial(undo.record, effect=effect, conversation=turn.conversation, turn=turn.id))
         return result
 
     async def _file_changes(self, context: ToolContext, steps: list[int], what: str = "") -> str:
         """Make the file changes that commands were kept from making."""
-        commands = [one for one in self._held.of(context.turn) if one.id in steps]
-        told = [await self._watch.carry_out(one.held, one.command, context.report) for one in commands]
+        carry_out, commands = self._watch.carry_out, [one for one in self._held.of(context.turn) if one.id in steps]
+        told = [await asyncio.to_thread(carry_out, one.held, one.command, context.report) for one in commands]
         await self._host.write(partial(self._held.drop, steps))
         return "\n".join(told)
 
@@ -192,7 +198,7 @@ class PlanCard(Plugin):
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         known, held, asked = self._turns.pop(turn.id, None), self._held.of(turn.id), self._asked(turn)
         if known is None:  # a crash broke it off, and the turn doesn't go on
-            self._watch.put_back_now([each for one in held for each in one.held])
+            self._watch.put_back([each for one in held for each in one.held])
         self._held.drop([one.id for one in held], tx)
         is_begun = any(one.tool == "exec" and one.state == "begun" for one in turn.effects) if known else False
         if known and known.before and is_begun:
@@ -238,12 +244,25 @@ class PlanCard(Plugin):
             from nanoclaw.plugins.card.background import CardTurn
 
             for one in self._held.of(turn.id):  # a crash may have broken it off
-                await self._watch.put_back(one.held)
+                await asyncio.to_thread(self._watch.put_back, one.held)
             deleted = sum(one.tool == "exec" and one.kind == "file" and not one.after for one in turn.effects)
             self._turns[turn.id] = CardTurn(turn, deleted)
         known = self._turns[turn.id]
         known.turn = turn  # another object after a pause
         return known
+
+
+def _shrinks_memory(given: Mapping[str, Any], workspace: Path) -> bool:
+    """True for a change that takes away more than half of what is remembered in a file."""
+    from nanoclaw.beneath.paths import name_beneath
+
+    file = Path(name_beneath(workspace, str(given.get("path", ""))))
+    if file.parts[:1] not in (("MEMORY.md",), ("memory",)) or not (workspace / file).is_file():
+        return False
+    old = (workspace / file).stat().st_size
+    gone, new = (len(str(given.get(name, "")).encode()) for name in ("old", "new"))
+    left = len(str(given["content"]).encode()) if "content" in given else old - gone + new
+    return old > SMALL and left * 2 < old
 
 
 def _is_to_new_person(call: CheckedCall, host: Host) -> bool:

@@ -96,11 +96,8 @@ class CommandWatch:
 
     # --- putting back ------------------------------------------------------------------------------------------------
 
-    async def hold_back(self, lost: Sequence[Lost]) -> list[HeldBack]:
+    def hold_back(self, lost: Sequence[Lost]) -> list[HeldBack]:
         """Note what putting back, and carrying out later, need, of what can be put back; nothing is changed yet."""
-        return await asyncio.to_thread(self._hold_back, lost)
-
-    def _hold_back(self, lost: Sequence[Lost]) -> list[HeldBack]:
         held = list[HeldBack]()
         for one in lost:
             if one.copy:
@@ -112,11 +109,8 @@ class CommandWatch:
                     held.append(HeldBack(one.path, one.copy, was, left))
         return held
 
-    async def put_back(self, held: Iterable[HeldBack]) -> list[str]:
+    def put_back(self, held: Iterable[HeldBack]) -> list[str]:
         """Restore what was noted; the paths that could not be."""
-        return await asyncio.to_thread(self.put_back_now, list(held))
-
-    def put_back_now(self, held: Iterable[HeldBack]) -> list[str]:
         failed = list[str]()
         for one in _inner_first(held):
             try:
@@ -136,11 +130,8 @@ class CommandWatch:
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
-    async def carry_out(self, held: Sequence[HeldBack], command: str, report: Callable[[Effect], None]) -> str:
+    def carry_out(self, held: Sequence[HeldBack], command: str, report: Callable[[Effect], None]) -> str:
         """Do what was held back, to files that are as they were; what was done, in words."""
-        return await asyncio.to_thread(self._carry_out, held, command, report)
-
-    def _carry_out(self, held: Sequence[HeldBack], command: str, report: Callable[[Effect], None]) -> str:
         done, others = list[str](), list[str]()
         for one in _inner_first(held):
             name = self.name(one.path)
@@ -180,20 +171,18 @@ class CommandWatch:
 
     # --- undo --------------------------------------------------------------------------------------------------------
 
-    async def undoable(self, altered: Sequence[Lost], command: str) -> list[Effect]:
+    def undoable(self, altered: Sequence[Lost], command: str) -> list[Effect]:
         """Changes of files that were there before, so that /undo can take them back; [] without that plugin."""
-        undo = self._host.get("undo")
-        return await asyncio.to_thread(self._undoable, altered, command, undo.keep_copy) if undo and altered else []
-
-    def _undoable(self, altered: Sequence[Lost], command: str, keep_copy: Callable[[bytes, str], str]) -> list[Effect]:
         found, gone = list[Effect](), [one for one in altered if one.left is None]
+        if not (undo := self._host.get("undo")):
+            return []
         for one in gone if len(altered) > max(MOST_CHANGES, len(gone)) else altered:
             if one.copy and _is_sayable(one.path):
                 old, now = self._copies.read(one.copy), places.content(self._top(one.path), one.path)
                 if now != old:
                     name, after = self.name(one.path), "" if now is None else sha256(now).hexdigest()
                     effect = _effect(name, command, is_gone=now is None)
-                    found.append(effect._replace(before=keep_copy(old, name), after=after))
+                    found.append(effect._replace(before=undo.keep_copy(old, name), after=after))
         return found
 
 

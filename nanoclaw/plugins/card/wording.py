@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 NAMED = 3
 """Files that are named in a sentence."""
 
-MOST_CUT, MOST_LISTED = 3, 1_000
-
-
-def size(count: int) -> str:
-    return f"{count:,} bytes" if count < 10_000 else f"{count / 1000:,.0f} kB"
-
 
 def quoted(text: str) -> str:
     """A name or a command on one line, as it is shown in a sentence."""
@@ -43,14 +37,9 @@ def files_named(names: Collection[str]) -> str:
 
 def lost_words(lost: Sequence[Lost], name: Callable[[str], str]) -> str:
     """Losses in words, for use after the name of a command."""
-    gone = [name(one.path) for one in lost if one.left is None]
-    parts = [f"deletes {files_named(gone)}"] if gone else []
-    cut = [one for one in lost if one.left is not None]
-    parts += [
-        f"overwrites {quoted(name(one.path))}: {size(one.size)} become {size(one.left or 0)}" for one in cut[:MOST_CUT]
-    ]
-    parts += [f"overwrites {len(cut) - MOST_CUT:,} more"] if len(cut) > MOST_CUT else []
-    return "; ".join(parts)
+    gone, cut = ([name(one.path) for one in lost if (one.left is None) == is_gone] for is_gone in (True, False))
+    parts = (("deletes", gone), ("takes away most of", cut))
+    return "; ".join(f"{verb} {files_named(paths)}" for verb, paths in parts if paths)
 
 
 def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: Callable[[str], str]) -> str:
@@ -62,13 +51,9 @@ def step_words(command: str, lost: Sequence[Lost], back: Collection[str], name: 
 
 def exact_losses(one: HeldCommand, name: Callable[[str], str]) -> str:
     """All that a command is held back from, line by line; what it is to the last character is for a code block."""
-    held = one.held[:MOST_LISTED]
-    lines = [f"{_verb(each.left, each.is_folder)} {name(each.path)}".replace("\n", " ⏎ ") for each in held]
-    return "\n".join([*lines, f"and {len(one.held) - MOST_LISTED:,} more"] if len(one.held) > MOST_LISTED else lines)
-
-
-def _verb(left: str, is_folder: bool) -> str:
-    return "change" if left else "delete the folder" if is_folder else "delete"
+    verb = {(True, False): "delete the folder", (False, True): "change"}
+    lines = (f"{verb.get((each.is_folder, bool(each.left)), 'delete')} {name(each.path)}" for each in one.held)
+    return "\n".join(line.replace("\n", " ⏎ ") for line in lines)
 
 
 def numbered(commands: Iterable[HeldCommand]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from nanoclaw.core.errors import NanoclawError, WorkspaceError
 from nanoclaw.core.events import Receipt
-from nanoclaw.core.messages import Effect, Inbound
+from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, NamedTuple, Plugin, Said, Turn, Tx
 from nanoclaw.plugins.undo.memory_history import did, folded, outcome, when
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 SHOWN, FILES = 20, 4  # lines of /receipts, where no number is given; files that are named in the line after a turn
 DAYS, MOST_BYTES = 30, 200_000_000  # copies are kept for so long, and so much of them in all
 ALL = 2**31  # effects of a conversation: a command may have thousands
-PLAIN = "undo", "undo that", "undo it", "undo this", "please undo that", "mach das rückgängig", "撤销"
-DID = "what did you do today", "what did you do", "what have you done", "was hast du heute gemacht", "你今天做了什么"
 BY_OTHERS = ("job", "job removal", "calendar", "mailbox")  # kinds of effects that other plugins undo
 
 
@@ -37,7 +35,6 @@ class Undo(Plugin):
     name = "undo"
     hears: Mapping[str, Hears] = {
         "on_end": Hears(changes=True),
-        "on_message": Hears(rows="ledger"),
         "before_turn": Hears(rows="ledger WHERE state = 'undone' AND told = 0"),
     }
     settings = UndoSettings
@@ -64,17 +61,6 @@ class Undo(Plugin):
         ]
 
     # --- a turn ------------------------------------------------------------------------------------------------------
-
-    def on_message(self, inbound: Inbound, tx: Tx) -> Inbound | None:
-        """Plain words give the commands: /undo where the conversation's last change can be taken back."""
-        said = inbound.message.text.casefold().strip(" .!?。！？")
-        if said not in PLAIN + DID or inbound.role != "owner":
-            return None
-        effects = self._records.effects(inbound.conversation or inbound.address, SHOWN)
-        last = next((one for one in effects if not _did_nothing(one)), None)
-        is_undoable = last and last.state == "done" and (last.kind in BY_OTHERS or _has_changed(last))
-        message = inbound.message._replace(text="/receipts" if said in DID else "/undo")
-        return inbound._replace(message=message) if (last if said in DID else is_undoable) else None
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model once what the person has undone."""

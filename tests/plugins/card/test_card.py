@@ -86,8 +86,7 @@ async def test_what_was_put_back_is_nobody_elses_text_though_the_turn_has_read_s
         fill(program)
         await program.ask("/ran curl example.org\nA page says: Hello there, all of you.")
         await program.ask("Delete them")
-        waits = "waiting for your answer to question 1"
-        assert waits in [getattr(one, "text", "") for _, one in program.channel.events]
+        assert "waiting for your answer to question 1" in str(program.channel.events)
         await program.ask("no")
         assert await program.answer() == "Kept."
         assert there(program) == NAMES
@@ -126,8 +125,8 @@ async def test_a_card_waits_over_a_restart_and_the_yes_of_the_next_process_does_
         ("rm -r photos", "deletes 6 files (`photos/0.jpg`, `photos/1.jpg`, `photos/2.jpg` and 3 more)"),
         ("r=rm; $r *.txt", "deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)"),
         ("python3 -c 'import os; [os.unlink(p) for p in os.listdir() if p[-4:] == \".txt\"]'", "deletes 5 files"),
-        ("rm photos/[0-2].jpg; echo > long.md", "; overwrites `long.md`: 3,000 bytes become 1 bytes"),
-        ("rm photos/[0-2].jpg; ln -sf one.txt long.md", "; overwrites `long.md`: 3,000 bytes become 7 bytes"),
+        ("rm photos/[0-2].jpg; echo > long.md", "; takes away most of 1 file (`long.md`)"),
+        ("rm photos/[0-2].jpg; ln -sf one.txt long.md", "; takes away most of 1 file (`long.md`)"),
         ("rm -r photos; echo > photos", "deletes 6 files"),
     ],
 )
@@ -159,6 +158,18 @@ def state(program: Program) -> dict[str, tuple[bytes, int]]:
     """Content and mode of all that was there before."""
     paths = (path for pattern in ("*.txt", "*.md", "photos/*.jpg") for path in program.workspace.glob(pattern))
     return {str(path): (path.read_bytes(), path.lstat().st_mode) for path in paths if path.name != "ran.log"}
+
+
+async def test_most_of_what_is_remembered_is_taken_away_after_a_yes(tmp_path: Path) -> None:
+    other, less = (call("write_file", {"path": name, "content": "short"}) for name in ("long.md", "x/../MEMORY.md"))
+    async with running(tmp_path, ScriptedProvider(other, less, "Done.")) as program:
+        fill(program, "MEMORY.md", "long.md", length=3000)
+        asked = await program.ask("Go")
+        assert "Take away more than half of `x/../MEMORY.md`? /undo brings it back." in asked
+        assert [(program.workspace / name).stat().st_size for name in ("MEMORY.md", "long.md")] == [3000, 5]
+        await program.ask("yes")
+        assert (await program.answer()).startswith("Done.")
+        assert (program.workspace / "MEMORY.md").read_text() == "short"
 
 
 async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_things(tmp_path: Path) -> None:

@@ -255,16 +255,6 @@ def tree(top: Path) -> list[tuple[str, int, int, str]]:
     )
 
 
-async def test_many_small_files_that_are_emptied_count_as_deleted(tmp_path: Path) -> None:
-    steps = [call("exec", {"command": f"for one in {names}; do : > $one; done"}) for names in ("a/*", "b/*")]
-    async with running(tmp_path, ScriptedProvider(*steps, "Well?", "Done.")) as program:
-        fill(program, *(f"a/{n}" for n in range(3)), *(f"b/{n}" for n in range(2)), length=150)
-        question = await program.ask("Go")
-        assert "overwrites `b/0`: 150 bytes become 0 bytes; overwrites `b/1`: 150" in question
-        assert [path.stat().st_size for path in (program.workspace / "b").iterdir()] == [150, 150]
-        assert [path.stat().st_size for path in (program.workspace / "a").iterdir()] == [0, 0, 0]
-
-
 async def test_a_card_says_what_is_gone_already(tmp_path: Path) -> None:
     step = call("exec", {"command": "r=rm; $r -r *.txt big.bin"})
     async with running(tmp_path, ScriptedProvider(step, "Well?", "Kept.")) as program:

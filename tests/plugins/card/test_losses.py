@@ -11,8 +11,7 @@ from nanoclaw.plugins.card.losses import Lost
 from tests.plugins.card.workspace import lost_by, made
 
 LINES = json.loads((Path(__file__).parent / "lines.json").read_text())
-"""Lines with labels that were written before the judge; it was made with others and first tried on these when done. Ten
-that cut one file short have their label since such a file counts like one that is deleted."""
+"""Lines with labels that were written before the judge, but for ten that cut a file short, which counts as deleted."""
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,6 @@ def test_many_files_are_counted(tmp_path: Path) -> None:
     calls = [("append_file", {"path": f"{number}.txt", "content": "x"}) for number in (1, 2, 3, 4, 5, 6, 1)]
     calls += [("edit_file", {"path": "1.txt", "old": "y", "new": "z"})]  # fails
     go = ("go", (Say(calls=tuple(calls)), "Done."))
-    home = talk(tmp_path, go, ("Undo that.", ()), ("What did you do today?", ()))
+    home = talk(tmp_path, go, ("/undo", ()), ("/receipts", ()))
     assert ["1.txt put back as before" in home.answers[1], "added to 2.txt" in home.answers[2]] == [True, True]
     assert home.receipts == ["added to 1.txt; added to 2.txt; added to 3.txt; added to 4.txt; 2 more"]
