@@ -50,7 +50,7 @@ def spent() -> str:
 async def bare(url: str) -> None:
     from playwright.async_api import async_playwright
 
-    from nanoclaw.plugins.browse.chromium import executable
+    from nanoclaw.plugins.browse.plugin import executable
 
     async with async_playwright() as driver:
         path = executable("", os.environ["PATH"])
@@ -64,7 +64,7 @@ async def bare(url: str) -> None:
 
 async def ours(url: str) -> None:
     from nanoclaw.net.proxy import JudgingProxy
-    from nanoclaw.plugins.browse.chromium import Chromium
+    from nanoclaw.plugins.browse.plugin import Chromium
     from nanoclaw.plugins.browse.session import BrowserSession
 
     proxy = JudgingProxy([url.removeprefix("http://").rstrip("/")])

@@ -147,7 +147,7 @@ async def browser_at(env: dict[str, str]) -> AsyncIterator[tuple[Any, str]]:
     """A page of a signed-in Chromium, and the address."""
     from playwright.async_api import async_playwright
 
-    from nanoclaw.plugins.browse.chromium import executable
+    from nanoclaw.plugins.browse.plugin import executable
 
     async with async_playwright() as driver:
         path = executable("", os.environ["PATH"])

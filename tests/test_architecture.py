@@ -54,7 +54,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "openpyxl": ("documents",),
     "pptx": ("documents",),
     "Stemmer": ("tokenizer",),
-    "yaml": ("plugins.skills.front_matter",),
+    "yaml": ("plugins.skills.skills",),
     "rank_bm25": ("plugins.tool_search.ranking", "plugins.web.passages"),
     "croniter": ("time_words.cron",),
     "imap_tools": ("channels.email", "plugins.mailbox"),
@@ -381,7 +381,7 @@ def test_importing_any_module_does_no_work(tmp_path: Path) -> None:
 
 OPENERS: dict[str, tuple[str, ...]] = {
     "they are what the others open by: by descriptors, or the folder that they are given": (
-        *("beneath.descriptors", "atomic_write", "outputs.outputs", "plugins.media.folder", "plugins.memory.notes"),
+        *("beneath.paths", "atomic_write", "outputs.outputs", "plugins.media.folder", "plugins.memory.notes"),
         *("plugins.files.editing", "plugins.browse.files", "snapshots.places", "snapshots.listing"),
     ),
     "they guard what commands do, by descriptors and without following links": (
@@ -390,7 +390,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
     ),
     "data of the package": (
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "bootstrap_files"),
-        *("start.store_format", "plugins.browse.session", "plugins.tool_search.ranking"),
+        *("start.opening", "plugins.browse.session", "plugins.tool_search.ranking"),
         *(
             "plugins.schedule.requests",
             "plugins.memory.contradictions",
@@ -398,11 +398,11 @@ OPENERS: dict[str, tuple[str, ...]] = {
             "time_words.days",
             "installation",
         ),
-        *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.claims", "plugins.heartbeat.beats"),
+        *("plugins.memory.vectors", "plugins.memory.wording", "plugins.claims.plugin", "plugins.heartbeat.beats"),
         *("plugins.skills.described", "yes_no", "plugins.page.server", "start.config"),
     ),
     "files of the home, out of reach of tools": (
-        *("start.home", "start.settings_file", "start.store_lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),
+        *("start.home", "start.secrets_file", "start.store_lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),
         *("start.opening", "channels.terminal.keyboard", "channels.attach", "channels.newest"),
         *("home_socket", "__main__"),  # the second: the empty device
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),

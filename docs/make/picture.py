@@ -156,7 +156,7 @@ def pages() -> dict[str, bytes]:
     """The page after the same talk, light and dark."""
     from playwright.sync_api import sync_playwright
 
-    from nanoclaw.plugins.browse.chromium import executable
+    from nanoclaw.plugins.browse.plugin import executable
 
     with home() as environment, sync_playwright() as driver:
         folder = environment["HOME"]

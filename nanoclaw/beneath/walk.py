@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
+from nanoclaw.beneath.paths import open_beneath, open_folder_beneath
 from nanoclaw.beneath.reach import identities, is_all_inside
 from nanoclaw.named_tuple import NamedTuple
 

@@ -30,9 +30,8 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.provider import ABLE, GO_ON, Abilities, LegalForm, OnEvent, whole
 from nanoclaw.providers.chat_answer import distinct, kept_of, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
-from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
+from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy, messages_json, object_json
 from nanoclaw.providers.repair import has_images, plain_id
-from nanoclaw.providers.wire import messages_json, object_json
 
 API_BASE = "https://api.anthropic.com"
 VERSION = "2023-06-01"

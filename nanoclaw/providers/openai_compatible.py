@@ -20,9 +20,8 @@ from nanoclaw.providers.failures import (
     too_long,
     unknown_form,
 )
-from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
+from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy, dump, messages_json, object_json
 from nanoclaw.providers.repair import digest, has_images, plain_id
-from nanoclaw.providers.wire import dump, messages_json, object_json
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]
 ToolMode = Literal["native", "json"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from nanoclaw.beneath.descriptors import open_beneath
+from nanoclaw.beneath.paths import open_beneath
 from nanoclaw.snapshots.listing import FileListing, is_same
 from nanoclaw.snapshots.places import FOLDER, KeptFile, make_folder, restore
 

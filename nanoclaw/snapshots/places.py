@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 
-from nanoclaw.beneath.descriptors import open_beneath, open_folder_beneath
+from nanoclaw.beneath.paths import open_beneath, open_folder_beneath
 from nanoclaw.named_tuple import NamedTuple
 
 FOLDER = "folder"

@@ -27,10 +27,9 @@ from nanoclaw.start import home as homes
 from nanoclaw.start.config import Config, owned_keys
 from nanoclaw.start.host import PluginHost
 from nanoclaw.start.model_facts import ModelFacts
-from nanoclaw.start.opening import open_store
+from nanoclaw.start.opening import note_version, open_store, version_of
 from nanoclaw.start.purposes import near
 from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
-from nanoclaw.start.store_format import note_version, version_of
 
 BUILT_IN: dict[str, str] = {
     "basics": "nanoclaw.plugins.basics.plugin:Basics",

@@ -8,7 +8,7 @@ from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.start import settings_file
+from nanoclaw.start import secrets_file
 from nanoclaw.start.config import Config, load, table_of
 
 
@@ -19,7 +19,7 @@ def change(check: Callable[[Config], object], config: Config, changes: Mapping[s
     import tomlkit
 
     file, draft, copy = config.file, config.home / ".config.toml.new", config.home / "config.toml.bak"
-    before = settings_file.read(file)
+    before = secrets_file.read_whole(file)
     if before:
         table_of(file, before)  # says what is wrong with it
     document = tomlkit.parse((before or b"").decode("utf-8-sig"))

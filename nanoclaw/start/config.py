@@ -14,7 +14,7 @@ from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import ABOVE_0
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.start import key_references, purposes, secrets_file, settings_file
+from nanoclaw.start import key_references, purposes, secrets_file
 from nanoclaw.start.folders import ExtraFolders
 from nanoclaw.start.key_references import KeySources, leaves
 from nanoclaw.start.purposes import Effort, Purposes, near
@@ -241,7 +241,7 @@ def _check_net(path: Path, net: Net) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    data = settings_file.read(path)
+    data = secrets_file.read_whole(path)
     if data is not None and not data.strip() and path.name != LAST_GOOD:
         _check_meant_empty(path)
     return table_of(path, data or b"")
@@ -251,7 +251,7 @@ def _check_meant_empty(path: Path) -> None:
     """Raises ConfigError for a file without a word beside a last good one with settings: a full disk, or a program that
     was cut off as it wrote, leaves that, and rules that stood there would be gone unseen."""
     copy = path.with_name(LAST_GOOD)
-    if (settings_file.read(copy) or b"").strip():
+    if (secrets_file.read_whole(copy) or b"").strip():
         raise ConfigError(f"{path} is empty, and {copy.name} is not. Delete {path.name} if it is to have no settings.")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nanoclaw.atomic_write import reason
 from nanoclaw.core.errors import StoreError
 from nanoclaw.sqlite_salvage import salvage
-from nanoclaw.start.store_format import bring_up, format_of, newest_format, note_version, version_of
+from nanoclaw.start.opening import bring_up, format_of, newest_format, note_version, version_of
 
 if TYPE_CHECKING:
     from nanoclaw.core.plugin import Plugin

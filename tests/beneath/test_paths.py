@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.beneath.descriptors import open_beneath
 from nanoclaw.beneath.paths import (
     PathError,
     PathMissing,
     PathRefused,
     open_again,
+    open_beneath,
     open_folder,
     open_for_reading,
     open_named,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.beneath.descriptors import open_folder_beneath
+from nanoclaw.beneath.paths import open_folder_beneath
 from nanoclaw.beneath.walk import matches, search, walk
 from tests.examples import examples
 

@@ -13,8 +13,7 @@ import pytest
 
 from nanoclaw.core.messages import Address
 from nanoclaw.providers.scripted import ScriptedProvider
-from nanoclaw.start.opening import open_store
-from nanoclaw.start.store_format import newest_format
+from nanoclaw.start.opening import newest_format, open_store
 from tests.examples import examples
 from tests.program import MAIN, NOON, FakeChannel, HandClock, assert_legal, running
 

@@ -20,8 +20,8 @@ from nanoclaw.atomic_write import is_draft
 from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import StoreError
 from nanoclaw.sqlite_salvage.copies import copy_database, is_whole
+from nanoclaw.start.opening import format_in_header, newest_format
 from nanoclaw.start.recovery import end_command
-from nanoclaw.start.store_format import format_in_header, newest_format
 
 if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, as of Debian 12
     from backports import tarfile  # type: ignore[no-redef]

@@ -12,9 +12,8 @@ from nanoclaw.escapes import revealed
 from nanoclaw.packages import shown
 from nanoclaw.packages.pins import PackagePin
 from nanoclaw.packages.reading import Package
-from nanoclaw.plugins.skills import front_matter
 from nanoclaw.plugins.skills.package import main_of
-from nanoclaw.plugins.skills.skills import Requirements, Skill, parsed
+from nanoclaw.plugins.skills.skills import Requirements, Skill, parse, parsed, split
 
 _HEEDED = frozenset({"name", "description", "always", "metadata", "requires", "disable-model-invocation"})
 _WORDLESS = frozenset({"license", "version", "author", "homepage", "compatibility", "keywords", "tags"})
@@ -32,7 +31,7 @@ def front_of(package: Package, name: str) -> tuple[Skill, Requirements, tuple[st
     """The skill that a package is, what it requires, and fields of its front matter that change nothing here. Raises
     SkillError."""
     skill, requires = parsed(main_of(package), Path(name) / "SKILL.md")
-    fields = front_matter.parse(front_matter.split(main_of(package))[0])
+    fields = parse(split(main_of(package))[0])
     return skill, requires, tuple(key for key in fields if key not in _HEEDED | _WORDLESS)
 
 

@@ -21,9 +21,8 @@ from nanoclaw.core.store.db import PANIC, Flags, Store, Transactions
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions, TurnJournal
-from nanoclaw.start import store_format as formats
-from nanoclaw.start.opening import open_store, read_store
-from nanoclaw.start.store_format import newest_format
+from nanoclaw.start import opening as formats
+from nanoclaw.start.opening import newest_format, open_store, read_store
 
 NOW = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 MAIN = Address("terminal", "main")

@@ -19,8 +19,7 @@ from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions
 from nanoclaw.sqlite_salvage.copies import KEPT, daily_copies, keep_daily_copy
-from nanoclaw.start.opening import PAGE_BYTES, open_store, read_store
-from nanoclaw.start.store_format import newest_format
+from nanoclaw.start.opening import PAGE_BYTES, newest_format, open_store, read_store
 from tests.core.store.test_db import MAIN, NOW, filled, history, waiting
 from tests.journeys.command import Home
 from tests.kills import die_at_step, killed

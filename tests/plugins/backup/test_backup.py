@@ -26,8 +26,7 @@ from nanoclaw.plugins.backup.archive import FORMAT
 from nanoclaw.plugins.backup.backup import restore
 from nanoclaw.start.build import build
 from nanoclaw.start.home import seed
-from nanoclaw.start.opening import read_store
-from nanoclaw.start.store_format import newest_format
+from nanoclaw.start.opening import newest_format, read_store
 from tests.core.store.test_db import filled, held
 from tests.journeys.command import Home
 from tests.kills import die_at_step, killed

@@ -22,8 +22,7 @@ import pytest
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, Inbound, ToolResult, UserMessage
 from nanoclaw.plugins.browse import session as sessions
-from nanoclaw.plugins.browse.chromium import lack
-from nanoclaw.plugins.browse.plugin import Browse
+from nanoclaw.plugins.browse.plugin import Browse, lack
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.browse.driver import does, go
 from tests.plugins.browse.site import Site, serving

@@ -10,7 +10,7 @@ from nanoclaw.core.events import Receipt, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, UserMessage
 from nanoclaw.core.plugin import Tool
 from nanoclaw.core.tool import tool
-from nanoclaw.plugins.claims.claims import unsupported
+from nanoclaw.plugins.claims.plugin import unsupported
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.examples import examples
 from tests.program import assert_legal, running, tools_plugin

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from nanoclaw.core.messages import Effect
-from nanoclaw.plugins.claims.claims import unsupported
+from nanoclaw.plugins.claims.plugin import unsupported
 from tests.examples import examples
 
 TURNS = examples(__file__, "turns.jsonl")

@@ -17,7 +17,7 @@ import pytest
 from nanoclaw.commands.plugins import reply
 from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
-from nanoclaw.plugins.browse.chromium import executable, lack
+from nanoclaw.plugins.browse.plugin import executable, lack
 from nanoclaw.plugins.page.stream import EventStream
 from nanoclaw.providers.scripted import Hang, call
 from nanoclaw.start.host import ConversationStore

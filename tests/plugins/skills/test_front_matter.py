@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nanoclaw.core.errors import SkillError
-from nanoclaw.plugins.skills.front_matter import parse, split
+from nanoclaw.plugins.skills.skills import parse, split
 from tests.examples import examples
 
 FORMS = examples(__file__, "front_matter.jsonl")
