@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
@@ -263,14 +263,6 @@ class Records(NamedTuple):
 
     def mark_told(self, tx: Any, conversation: Address) -> None:
         tx.execute("UPDATE ledger SET told = 1 WHERE state = 'undone' AND told = 0 AND address = ?", str(conversation))
-
-    def rename(self, tx: Any, hashes: Mapping[str, str]) -> None:
-        """Note that contents have changed, because words were removed from them."""
-        among = "IN (SELECT value FROM json_each(?1))"
-        sql = f"SELECT id, before, after FROM ledger WHERE before {among} OR after {among}"
-        for row, one, two in tx.execute(sql, json.dumps(list(hashes))):
-            renamed = hashes.get(one or "", one), hashes.get(two or "", two)
-            tx.execute("UPDATE ledger SET before = ?, after = ? WHERE id = ?", *renamed, row)
 
     def _effects(self, where: str, *values: object) -> list[Effect]:
         return [effect_of(row) for row in self.read(f"SELECT {COLUMNS} FROM ledger WHERE {where}", *values)]
