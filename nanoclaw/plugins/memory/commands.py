@@ -14,7 +14,7 @@ from nanoclaw.escapes import one_line, visible
 from nanoclaw.plugins.memory.contradictions import Contradiction
 from nanoclaw.plugins.memory.notes import Added, Hit, MemoryStore, plain_entry
 from nanoclaw.plugins.memory.origins import Origins
-from nanoclaw.plugins.memory.tools import MOST_HITS, Find, Found, Watch, remember, unwatched
+from nanoclaw.plugins.memory.tools import MOST_HITS, Find, Found, Watch, in_words, listed, remember, unwatched
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
@@ -35,8 +35,7 @@ def note(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -
 def _written(origins: Origins, said: Said, tx: Tx, text: str, added: Added) -> str:
     if added.is_new:
         origins.add(tx, text, ("person", said.conversation, None))
-    where = f"{'Noted' if added.is_new else 'Already noted'} in {added.file}: {visible(added.line)}"
-    return "\n".join(filter(None, (where, added.struck and f"Corrected: {visible(added.struck)}", added.remark)))
+    return in_words(added)
 
 
 def watch(host: Host, conversation: Address, tx: Tx) -> Watch:
@@ -55,11 +54,12 @@ async def find(search: Find, said: Said) -> Reply:
 
 
 def told(found: Found) -> Reply:
-    lines = [*map(_line, found.hits), *(f"- {visible(str(quote))}" for quote in found.quotes)]
-    text = "\n".join(
-        [*(lines or ["Nothing found: try other words."]), *([f"({found.remark})"] if found.remark else [])]
+    lines = [listed(hit, SNIPPET_CHARACTERS) for hit in found.hits]
+    lines += [f"- {visible(str(quote))}" for quote in found.quotes]
+    lines = [*(lines or ["Nothing found: try other words."]), *([f"({found.remark})"] if found.remark else [])]
+    return Reply(
+        "\n".join(lines), {"hits": list(map(as_json, found.hits)), "said": list(map(quote_as_json, found.quotes))}
     )
-    return Reply(text, {"hits": list(map(as_json, found.hits)), "said": list(map(quote_as_json, found.quotes))})
 
 
 def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:
@@ -149,11 +149,6 @@ def as_json(hit: Hit) -> dict[str, object]:
 
 
 def quote_as_json(quote: Quote) -> dict[str, object]:
-    by, date_ = "person" if quote.is_persons else "assistant", quote.date and quote.date.isoformat()
-    said = {"conversation": quote.conversation, "date": date_, "by": by}
-    return {**said, "score": round(quote.score, 3), "text": quote.text}
-
-
-def _line(hit: Hit) -> str:
-    day = f" ({hit.date})" if hit.date and str(hit.date) not in hit.file + hit.text else ""
-    return f"- {hit.file}:{hit.start}{day}: {one_line(visible(hit.text), SNIPPET_CHARACTERS)}"
+    by, said = "person" if quote.is_persons else "assistant", quote.date and quote.date.isoformat()
+    score = round(quote.score, 3)
+    return {"conversation": quote.conversation, "date": said, "by": by, "score": score, "text": quote.text}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, ToolError
@@ -289,19 +290,10 @@ _CLEAR = """
 
 
 def _first_part(lines: Sequence[Line], most: int) -> list[Line]:
-    left, first = most * PARTS, 0
-    for number in reversed(range(len(lines))):
-        left -= len(lines[number].text)
-        if left < 0:
-            first = number + 1
-            break
-    part, size = list[Line](), 0
-    for one in lines[first:]:
-        size += len(one.text)
-        if part and size > most:
-            break
-        part.append(one)
-    return part
+    newest = sum(size <= most * PARTS for size in accumulate(len(one.text) for one in reversed(lines)))
+    kept = lines[len(lines) - newest :]
+    within = sum(size <= most for size in accumulate(len(one.text) for one in kept))
+    return list(kept[: max(1, within)])
 
 
 def _says_enough(said: Sequence[Line]) -> bool:
@@ -321,10 +313,8 @@ def _noted(calls: str | None) -> list[str]:
     texts = list[str]()
     for call in json.loads(calls or "[]"):
         if call[1] == "memory_add":
-            try:
+            with suppress(ArgumentsError, KeyError):
                 texts.append(str(parse(call[2])["text"]))
-            except (ArgumentsError, KeyError):
-                continue
     return texts
 
 

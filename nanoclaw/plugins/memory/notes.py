@@ -118,6 +118,11 @@ class MemoryStore:
         """The name of today's note."""
         return f"memory/{self._clock().date().isoformat()}.md"
 
+    def said_today(self, text: str) -> dict[int, tuple[str, None]]:
+        """Lines of today's note that say only this, for `change_lines` to remove."""
+        lines, entry = self.lines(self.today()), " ".join(text.split())
+        return {number: (line, None) for number, line in enumerate(lines, 1) if entry_text(line) == entry}
+
     def add_note(self, text: str, also: str = "") -> Added:
         """One line in today's note; `also` has other words to find it by."""
         now = self._clock()
@@ -143,7 +148,7 @@ class MemoryStore:
         WorkspaceError that lists what has them."""
         facts = [MemoryLine("MEMORY.md", *each) for each in self.facts(besides)]
         wanted = _same(words)
-        found = [each for each in facts if wanted and wanted in _same(each.text)] or self._notes_with(wanted)
+        found = [each for each in facts if wanted and wanted in _same(each.text)] or self._notes_with(wanted, besides)
         whole = [each for each in found if wanted in (_same(each.text), _same(entry_text(each.text)))]
         if len(whole or found) == 1:
             return (whole or found)[0]
@@ -151,12 +156,13 @@ class MemoryStore:
         problem = f"{len(found)} entries have {words!r}" if found else f"no current entry has {words[:100]!r}"
         raise WorkspaceError(f"{problem}; nothing was changed. Give more of the old line's exact words:\n{listed}")
 
-    def _notes_with(self, wanted: str) -> list[MemoryLine]:
-        """Lines of notes that still hold and have the words, as far as a search finds them."""
+    def _notes_with(self, wanted: str, besides: str) -> list[MemoryLine]:
+        """Lines of notes that still hold, have the words and don't say `besides`, as far as a search finds them."""
         places = {(hit.file, number) for hit in self.search(wanted, 10) for number in range(hit.start, hit.end + 1)}
         lines = {file: self.lines(file) for file, _ in places if file != "MEMORY.md"}
         every = [MemoryLine(file, number, lines[file][number - 1]) for file, number in sorted(places) if file in lines]
-        return [each for each in every if wanted in _same(without_also(each.text)) and UNTIL.search(each.text) is None]
+        there = [each for each in every if wanted in _same(without_also(each.text)) and UNTIL.search(each.text) is None]
+        return [each for each in there if entry_text(each.text) != besides]
 
     def facts(self, besides: str = "") -> list[tuple[int, str]]:
         """Lines of MEMORY.md that are facts, with their numbers, without struck ones and `besides`."""
@@ -302,7 +308,7 @@ def _is_fact(line: str, besides: str) -> bool:
 
 
 def _same(text: str) -> str:
-    return " ".join(text.casefold().split()).strip(" .!")
+    return " ".join(text.casefold().split()).strip(" .!…")
 
 
 def _struck(line: str, day: date) -> str:

@@ -36,6 +36,10 @@ IS_OWNERS = "ALTER TABLE memory_origins ADD COLUMN is_owners INTEGER NOT NULL DE
 """1: the line is the owner's own, whatever had been read."""
 
 
+Whose = tuple[str, object, int | None]
+"""The origin of what was said, the conversation and the turn, None for a command."""
+
+
 class Origin(NamedTuple):
     at: datetime
     origin: str
@@ -66,16 +70,7 @@ class Origins:
         self._learned: dict[str, list[str]] | None = None
         self.version = 0
 
-    def add(
-        self,
-        tx: Tx,
-        text: str,
-        whose: tuple[str, object, int | None],
-        sources: Sequence[str] = (),
-        *,
-        is_owners: bool = False,
-    ) -> None:
-        """`whose` are the origin of what was said, the conversation and the turn, None for a command."""
+    def add(self, tx: Tx, text: str, whose: Whose, sources: Sequence[str] = (), *, is_owners: bool = False) -> None:
         origin, place, turn = whose
         values = (_key(text), self._host.now().isoformat(), origin, str(place), turn, ", ".join(sources), is_owners)
         names = "line, at, origin, place, turn, sources, is_owners"

@@ -40,7 +40,7 @@ from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import block, inside, own_words
 from nanoclaw.plugins.memory.facts import FactsFile
-from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+from nanoclaw.plugins.memory.notes import UNTIL, Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
 from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
 from nanoclaw.plugins.memory.tools import KNOWN, Found, memory_tools
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import TalkSearch
 
 NOTES, NOTES_CHARACTERS = 12, 1_500  # the most notes that one message recalls, and their characters
+OLDER = 3  # the most that a new note is compared with
 IDLE_SECONDS = 30.0  # from a start to the first look at earlier conversations
 BUNDLED = "local/use"  # the model of vectors inside this process
 TALK = 4  # texts of recent talk that a short message may refer to
@@ -121,7 +122,7 @@ class Memory(Plugin):
         self._facts = FactsFile(host.reach, host.shipped / "workspace_template", state, self._origins)
         self._is_shown = host.setting("context.sections").get("memory", True)
         keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
-        self._tools = [*memory_tools(self.public, host, self._found), keep]
+        self._tools = [*memory_tools(self.public, host, self._found, self._older), keep]
 
     def tools(self) -> Iterable[Tool]:
         return self._tools
@@ -281,6 +282,18 @@ class Memory(Plugin):
         quotes = await asyncio.to_thread(self._talk.quotes, query, limit)
         return Found(hits, quotes, "; ".join(filter(None, (self._search.remark, self._talk.remark))))
 
+    async def _older(self, text: str, context: ToolContext) -> list[Hit]:
+        """The owner's own entries that a new one may make untrue; none for a small model, which takes all for that."""
+        stored, asked = self._host.conversations.of(context.conversation), f"{text}?"  # a question finds more
+        if getattr(self._host.models.of(stored.model), "cuts_history", False):
+            return []
+        vector = await self._opinion.vector_of(asked, is_meant=True) if self._opinion else None
+
+        def is_over(hit: Hit) -> bool:
+            return UNTIL.search(hit.text) is not None or bool(self._sources(hit))
+
+        return self._search.recall(asked, (), self._host.now(), NOTES_CHARACTERS, OLDER, is_over, vector)
+
     @cached_property
     def _talk(self) -> TalkSearch:
         """The search of conversations."""
@@ -313,9 +326,8 @@ class Memory(Plugin):
         return commands.told(Found(self._search.search(*asked), self._talk.quotes(*asked), ""))
 
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
-        names = (self._index_file.name, TALK_FILE)
-        ends = ("", "-wal", "-shm")
-        return {self._index_file.with_name(name + end): "derived" for name in names for end in ends}
+        home, names = self._index_file.parent, (self._index_file.name, TALK_FILE)
+        return {home / f"{name}{end}": "derived" for name in names for end in ("", "-wal", "-shm")}
 
     def reload(self) -> None:
         self._origins.reload()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 import threading
@@ -137,11 +136,7 @@ class NoteSearch:
         return hits
 
     def has_notes(self) -> bool:
-        try:
-            with os.scandir(self._workspace / "memory") as entries:
-                return any(entries)
-        except OSError:
-            return False
+        return any(self._workspace.glob("memory/*"))
 
     def _new_index(self) -> Index:
         from nanoclaw.plugins.memory.index import Index

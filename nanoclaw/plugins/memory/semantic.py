@@ -58,7 +58,7 @@ class SecondOpinion:
                     (vector,) = await self._embed([text], is_query=True, seconds=QUERY_SECONDS)
                 if len(vector) == size:
                     return vector
-                await self._vectors(lambda vectors: vectors.drop(), None)  # another model goes by that name now
+                await self._vectors(lambda vectors: vectors.begin(), None)  # another model goes by that name now
         except TimeoutError:
             self._failed(f"{self._model.name} took more than {QUERY_SECONDS:g} s for a question")
         except NanoclawError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from nanoclaw.core.messages import Effect, ToolExample
 from nanoclaw.core.plugin import Host, NamedTuple, Tool, ToolOutput
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.escapes import visible
+from nanoclaw.escapes import one_line, visible
 from nanoclaw.plugins.memory.notes import Added, Hit, MemoryStore
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SNIPPET_CHARACTERS = 700
 KNOWN = "Already noted"  # begins the result for words that were there, whose origin stays
+UNTRUE = "If this makes one of these untrue, call memory_add again with the same text and replaces=…:"
 MOST_HITS = 20
 
 
@@ -32,9 +33,12 @@ class Found(NamedTuple):
 
 Find = Callable[[str, int], Awaitable[Found]]
 """Finds so many of each that fit a query."""
+Near = Callable[[str, ToolContext], Awaitable[list[Hit]]]
+"""Finds the few entries that a new one may make untrue."""
 
 
-def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
+def memory_tools(store: MemoryStore, host: Host, find: Find, near: Near) -> list[Tool]:
+
     async def memory_search(query: str, limit: int = 5) -> ToolOutput:
         """Search notes, facts and earlier conversations."""
         found = await find(query, min(max(1, limit), MOST_HITS))
@@ -55,20 +59,17 @@ def memory_tools(store: MemoryStore, host: Host, find: Find) -> list[Tool]:
     ) -> str:
         """Remember what the person says of their life: a note for today, or a fact that stays true."""
         undo, is_fact = host.get("undo"), kind == "fact"
+        older = [] if replaces.strip() else await near(text, context)
         watch: Watch = partial(undo.watch, report=context.report) if undo else unwatched
         added = remember(store, watch, "memory_add", text, replaces, also, is_fact=is_fact, keep_both=keep_both)
-        corrected = f"\nCorrected: {added.struck}" if added.struck else ""
-        remark = f"\nTell the person: {added.remark}" if added.remark else ""
-        return f"{'Noted' if added.is_new else KNOWN} in {added.file}: {added.line}{corrected}{remark}"
+        asked = [UNTRUE, *map(listed, older)] if older and added.is_new else []
+        return "\n".join([in_words(added, "Tell the person: "), *asked])
 
     def planned(arguments: dict[str, Any]) -> Effect:
         return noted("memory_add", store, str(arguments["text"]), is_fact=arguments.get("kind") == "fact")
 
     add = tool(memory_add, reach="workspace", examples=_ADD, open_to=("person", "job", "heartbeat"))
-    return [
-        tool(memory_search, reach="none", examples=_SEARCH),
-        add._replace(audit=planned),
-    ]
+    return [tool(memory_search, reach="none", examples=_SEARCH), add._replace(audit=planned)]
 
 
 Watch = Callable[[Effect, str], AbstractContextManager[None]]
@@ -90,17 +91,27 @@ def remember(
     is_fact: bool = False,
     keep_both: bool = False,
 ) -> Added:
-    """Add a note or fact, and end the one that has the words of `replaces`; what ends a fact is one. Raises
-    WorkspaceError."""
+    """Add a note or fact, and end the one that has the words of `replaces`; what ends a fact is one, also where it is
+    in today's note. Raises WorkspaceError."""
     old = store.outdated(replaces, " ".join(text.split())) if replaces.strip() else None
     effect, besides = noted(by, store, text, is_fact=is_fact), ""
+    moved = store.said_today(text) if old and old.file == "MEMORY.md" else {}
     if old and old.file == "MEMORY.md":
-        is_fact, effect = True, effect._replace(target=old.file)
+        is_fact, besides, effect = True, store.today() if moved else "", effect._replace(target=old.file)
     elif old and old.file != effect.target:
         besides, effect = old.file, effect._replace(text=f"{effect.text}, which ends a line of {old.file}")
     with watch(effect, besides):
         added = store.add_fact(text, old, keep_both=keep_both, also=also) if is_fact else store.add_note(text, also)
+        if moved:
+            store.change_lines(besides, moved)
         return added._replace(struck=store.end(old)) if old else added
+
+
+def in_words(added: Added, before_remark: str = "") -> str:
+    """The entry with its place, the one that it ends, and a remark."""
+    remark = f"{before_remark}{added.remark}" if added.remark else ""
+    where = f"{'Noted' if added.is_new else KNOWN} in {added.file}: {visible(added.line)}"
+    return "\n".join(filter(None, (where, added.struck and f"Corrected: {visible(added.struck)}", remark)))
 
 
 def noted(by: str, store: MemoryStore, text: str, *, is_fact: bool = False) -> Effect:
@@ -122,6 +133,12 @@ _ADD = (
         {"text": "Anna's birthday: 5 May", "kind": "fact", "replaces": "birthday: 4 May"},
     ),
 )
+
+
+def listed(hit: Hit, most: int = SNIPPET_CHARACTERS) -> str:
+    """An entry as a line of a list, with its place."""
+    day = f" ({hit.date})" if hit.date and str(hit.date) not in hit.file + hit.text else ""
+    return f"- {hit.file}:{hit.start}{day}: {one_line(visible(hit.text), most)}"
 
 
 def _hit_line(hit: Hit) -> str:

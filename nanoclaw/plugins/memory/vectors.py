@@ -99,14 +99,14 @@ class VectorTable:
             self._is_clear = True
         return list(found.items()), True
 
-    def begin(self, cohort: Sequence[Sequence[float]]) -> None:
-        """Begin with a model: `cohort` are the vectors of `cohort_texts`."""
+    def begin(self, cohort: Sequence[Sequence[float]] = ()) -> None:
+        """Begin anew with a model: `cohort` are the vectors of `cohort_texts`, none for one that is still unknown."""
         db = self._opened()
         with db:
-            db.execute("BEGIN IMMEDIATE")
             self._empty(db)
             packed = b"".join(_packed(_unit(each)) for each in cohort)
-            db.execute("INSERT INTO vector_model VALUES (?, ?, ?)", (self._model, len(cohort[0]), packed))
+            rows = [(self._model, len(cohort[0]), packed)] if cohort else []
+            db.executemany("INSERT INTO vector_model VALUES (?, ?, ?)", rows)
         self._load(db)
 
     def add(self, vectors: Mapping[int, Sequence[float]]) -> bool:
@@ -114,7 +114,7 @@ class VectorTable:
         db = self._opened()
         rows = [(key, _unit(vector)) for key, vector in vectors.items()]
         if any(len(vector) != len(self._centre) for _, vector in rows):
-            self.drop()
+            self.begin()
             return False
         with db:
             db.execute("BEGIN IMMEDIATE")
@@ -125,13 +125,6 @@ class VectorTable:
         self._keys += [key for key, _ in bits]
         self._bits += [each for _, each in bits]
         return True
-
-    def drop(self) -> None:
-        db = self._opened()
-        with db:
-            db.execute("BEGIN IMMEDIATE")
-            self._empty(db)
-        self._load(db)
 
     @property
     def has_begun(self) -> bool:
@@ -229,7 +222,6 @@ class VectorTable:
             named = db.execute("SELECT name FROM vector_model").fetchall()
             if named and named != [(self._model,)]:
                 with db:
-                    db.execute("BEGIN IMMEDIATE")
                     self._empty(db)
             self._load(db)
             self._db = db
@@ -250,6 +242,7 @@ class VectorTable:
         self._bits = [int.from_bytes(bits) for _, bits in signatures]
 
     def _empty(self, db: sqlite3.Connection) -> None:
+        db.execute("BEGIN IMMEDIATE")
         for table in ("vector_model", "vectors", "signatures", "lines", "lines_of"):
             db.execute(f"DELETE FROM {table}")
 

@@ -1,5 +1,6 @@
 """The memory tools, as the model uses them."""
 
+from nanoclaw.plugins.memory.tools import UNTRUE
 from tests.plugins.conftest import Hands
 
 
@@ -82,6 +83,33 @@ def test_a_note_that_a_new_one_replaces_says_until_when_it_held_and_is_not_repla
     assert "memory/2026-02-01.md:3: - Bonn again" in hands.error("memory_add", text="Gone", replaces="Bonn")
     assert hands("memory_add", text="Tea", kind="fact", replaces="Bonn again").startswith("Noted in MEMORY.md")
     assert note.read_text() == f"{before} (until 2026-05-03)"
+
+
+def test_a_note_names_the_older_ones_that_it_may_end_and_the_same_text_again_ends_one(hands: Hands) -> None:
+    note = hands.root / "memory/2026-02-01.md"
+    note.parent.mkdir()
+    note.write_text("- 09:00 Choir on Wednesdays at seven\n- 09:10 Choir in Bonn (until 2026-02-20)\n- Rain\n")
+    said = hands("memory_add", text="The choir meets on Fridays now")
+    assert said == (
+        f"Noted in memory/2026-05-03.md: - 23:30 The choir meets on Fridays now\n{UNTRUE}\n"
+        "- memory/2026-02-01.md:1: 09:00 Choir on Wednesdays at seven"
+    )
+    assert hands("memory_add", text="The choir meets on Fridays now", replaces="choir") == (
+        "Already noted in memory/2026-05-03.md: - 23:30 The choir meets on Fridays now\n"
+        "Corrected: - 09:00 Choir on Wednesdays at seven (until 2026-05-03)"
+    )
+    assert hands("memory_add", text="The plumber came") == "Noted in memory/2026-05-03.md: - 23:30 The plumber came"
+
+
+def test_a_note_that_ends_a_fact_is_moved_to_the_facts(hands: Hands) -> None:
+    (hands.root / "MEMORY.md").write_text("- 2026-01-10: Choir on Wednesdays\n")
+    assert hands("memory_add", text="Choir now on Fridays").endswith(
+        f"\n{UNTRUE}\n- MEMORY.md:1: 2026-01-10: Choir on Wednesdays"
+    )
+    said = hands("memory_add", text="Choir now on Fridays", replaces="Choir on Wednesdays")
+    assert said.startswith("Noted in MEMORY.md: - 2026-05-03: Choir now on Fridays\nCorrected: ")
+    assert (hands.root / "memory/2026-05-03.md").read_text() == ""
+    assert "~~2026-01-10: Choir on Wednesdays~~" in (hands.root / "MEMORY.md").read_text()
 
 
 def test_a_correction_leaves_all_other_bytes_as_they_are(hands: Hands) -> None:
