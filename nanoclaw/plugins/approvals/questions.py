@@ -110,7 +110,7 @@ class OwnerQuestions(Asks):
 
     def _queued(self, tx: Tx, here: list[Question], inbound: Inbound) -> str | None:
         """Say why a message is not answered yet: the turn of this chat waits for the owner, unless this ends it."""
-        one = next((one for one in here if one.turn and one.about == inbound.address), None)
+        one = next((one for one in here if (one.turn or one.ask.options) and one.about == inbound.address), None)
         if one and not inbound.wait_limit and _hears_all(one, inbound.address):
             self.note(one.number, ANOTHER)
         elif one and not inbound.wait_limit:

@@ -82,9 +82,9 @@ async def _field(host: Host, server: str, place: Address, name: str, field: Mapp
     """The person's value for one field; None for none, or when the time is over."""
     schema, described = _plain(field), field.get("description")
     about = f" — {one_line(plain(described), 200)}" if isinstance(described, str) and described else ""
-    text, wrong = f"{server}: {_title(name, field)}{about} ({_kind(schema)})?", ""
+    text, wrong, options = f"{server}: {_title(name, field)}{about} ({_kind(schema)})?", "", _options(schema)
     for _ in range(TRIES):
-        ask = Ask(f"{wrong}{text}", (*_options(schema), LEFT_OUT), LEFT_OUT, SECONDS, is_free=True)
+        ask = Ask(f"{wrong}{text}", (*options, LEFT_OUT), LEFT_OUT, SECONDS, is_free=True, asks_back=bool(options))
         said = (await host.asker.ask(ask, place)).text
         if said == LEFT_OUT:
             return None

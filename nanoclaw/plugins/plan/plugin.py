@@ -12,7 +12,6 @@ from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Rep
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import plain
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.yes_no import yes_or_no
 
 EXIT = "exit_plan_mode"
 """The name of the tool, as the field's coding agents have it."""
@@ -20,7 +19,7 @@ EXIT = "exit_plan_mode"
 LONGEST = 8_000
 """Characters of a plan."""
 
-YES, NO = "Approve", "No"
+YES, NO = "Okay, go ahead", "No"
 
 ON = (
     "Plan mode is on: calls that change anything are refused. Look into it, then present your plan by "
@@ -143,7 +142,7 @@ class Plan(Plugin):
             return IS_OFF
         if answer.by == "nobody":
             raise ToolError(NOBODY)
-        if not _is_yes(answer):
+        if (answer.by, answer.text) != ("owner", YES):
             raise ToolError(_not_yet(answer, "stays on" if mode.is_on else "is off"))
         await context.write(partial(self._approve, context, plan))
         return APPROVED
@@ -174,7 +173,7 @@ class Plan(Plugin):
             return Refuse(ONE)
         shown = self._host.redact(plan)
         question = f"The plan:\n\n{shown}\n\nShall I carry it out?"
-        return Ask(question, (YES, NO), NO, HOURS * 3600, is_free=True)
+        return Ask(question, (YES, NO), NO, HOURS * 3600, is_free=True, asks_back=True)
 
     def _is_parent_on(self, turn: Turn) -> bool:
         """True for a helper of a conversation that has been put into plan mode since."""
@@ -241,14 +240,9 @@ def _is_of(mode: PlanMode, turn: int, call: str, plan: str) -> bool:
     return 0 < mode.turn == turn and mode.call == call and mode.plan == plan
 
 
-def _is_yes(answer: OwnersAnswer) -> bool:
-    word = " ".join(answer.text.split()).rstrip(".!").casefold()
-    return answer.by == "owner" and (answer.text == YES or word in ("ok", "okay") or yes_or_no(answer.text) is True)
-
-
 def _not_yet(answer: OwnersAnswer, mode: str) -> str:
     if answer.by == "time":
         return NO_ANSWER.format(mode)
-    if answer.text == NO or yes_or_no(answer.text) is False:
+    if answer.text == NO:
         return REJECTED.format(mode)
     return IN_WORDS.format(answer.text.strip(), mode)

@@ -179,12 +179,13 @@ async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_person
             ("City — Where to? (text)", "", "Rome", ""),
             ("days (a whole number)", "many", "3", ""),
             ("sea (yes or no)", "/answer perhaps", "ja", "“yes”"),
-            ("by (train or car)", "plane", "Tra", "“train”"),
+            ("by (train or car)", "/answer plane", "Tra", "“train”"),
         ):
             assert question in await here.answer()
             if wrong:
                 await here.say(wrong)
                 assert question in await here.answer_with("does not fit")
+            assert not said or (await here.ask("Book a room")).startswith("Kept. First I need your answer")
             await here.say(answer)
             assert not said or said in await here.answer()
         assert await here.answer() == "I see."

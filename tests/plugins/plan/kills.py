@@ -58,7 +58,7 @@ def begun(root: Path, watch: Watch | None) -> AbstractAsyncContextManager[Progra
 async def go_on(kind: str, root: Path, watch: Watch | None) -> None:
     async with begun(root, watch) as program:
         await say(program, "1", "/plan Paint the door")
-        for number, words in enumerate((WORDS, "Approve") if kind == "words" else (kind,), 1):
+        for number, words in enumerate((f"/answer 1 {WORDS}", "ok") if kind == "words" else (kind,), 1):
             if await asked(program, number):
                 await say(program, f"answer {number}", words)
 

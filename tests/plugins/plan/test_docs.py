@@ -30,11 +30,12 @@ async def test_the_example_works_as_it_is_shown(tmp_path: Path) -> None:
         draft, final = program.workspace / "draft.txt", program.workspace / "final.txt"
         draft.write_text("words")
         assert await program.ask(SAID) == QUESTION
-        words = re.findall("such as `(.*)`, is not a yes", PAGE)[0]
-        assert "3. Not: draft.txt stays" in await program.ask(words)
+        words = re.findall("such as `/answer 1 (.*)`, are not a yes", PAGE)[0]
+        assert await program.ask(f"/answer 1 {words}") == "OK."
+        assert "3. Not: draft.txt stays" in await program.answer()
         assert words in results(program.history)[3].text
         assert draft.exists() and not final.exists()
-        await program.ask("Approve")
+        await program.ask("Okay, go ahead")
         await program.answer()
         assert final.read_text() == "words" and not draft.exists()
         assert (await program.ask("/plan show")).startswith(plan)

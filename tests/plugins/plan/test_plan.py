@@ -48,11 +48,11 @@ async def test_only_looking_runs_until_the_person_says_yes_and_then_the_same_tur
     async with running(tmp_path, model) as program:
         assert "/plan off ends it" in await program.ask("/plan")
         question = await program.ask("Tidy up")
-        assert question.startswith(f"The plan:\n\n{PLAN}\n\nShall I carry it out?\n\n1. Approve\n2. No")
+        assert question.startswith(f"The plan:\n\n{PLAN}\n\nShall I carry it out?\n\n1. Okay, go ahead\n2. No")
         assert outcomes(program) == [("list_dir", False), ("write_file", True)]
         assert not is_written(program)
         assert "not run: plan mode is on" in results(program.history)[1].text
-        assert (await program.ask("yes")).startswith("OK: “Approve”")
+        assert (await program.ask("yes")).startswith("OK: “Okay, go ahead”")
         assert await program.answer() == "It is written."
         assert outcomes(program)[2:] == [("exit_plan_mode", False), ("write_file", False)]
         assert is_written(program)
@@ -80,7 +80,7 @@ async def test_a_plan_is_approved_once_and_the_next_one_is_asked_about_anew(tmp_
         assert not is_written(program)
 
 
-@pytest.mark.parametrize("word", ["1", "Go ahead!", "oui"])
+@pytest.mark.parametrize("word", ["1", "Go ahead!", "oui", "ok"])
 async def test_words_that_approve(tmp_path: Path, word: str) -> None:
     async with running(tmp_path, ScriptedProvider(present(), "Well?")) as program:
         await program.ask("/plan Tidy up")
@@ -94,7 +94,9 @@ async def test_other_words_reach_the_model_and_are_no_yes(tmp_path: Path, words:
     model = ScriptedProvider(present(), WRITE, present("1. Remove a"), "Well?")
     async with running(tmp_path, model) as program:
         await program.ask("/plan Tidy up")
-        assert (await program.ask(words)).startswith("The plan:\n\n1. Remove a\n\n")
+        assert (await program.ask(words)).startswith("Kept. First I need your answer to question 1")
+        assert await program.ask("/answer 1 #0") == "OK."
+        assert (await program.answer()).startswith("The plan:\n\n1. Remove a\n\n")
         told, refused = results(program.history)
         assert f"“{words}”" in told.text and told.is_error and refused.is_error
         await program.ask("yes")
@@ -259,7 +261,7 @@ async def test_in_a_chat_app_the_plan_has_buttons(tmp_path: Path) -> None:
         await program.write_from(place, "me", "/plan Tidy up")
         # without access the owner is asked in the terminal
         question = await program.channel.sent.get()
-        assert [button.label for button in question.buttons] == ["Approve", "No"]
+        assert [button.label for button in question.buttons] == ["Okay, go ahead", "No"]
         await program.say(question.buttons[0].text)
         assert (await chat.sent.get()).text == "Well?"
         assert is_written(program)
@@ -388,7 +390,7 @@ async def test_after_a_restart_the_question_stands_and_a_yes_goes_on(tmp_path: P
         await program.app.conversations.idle()
         assert program.channel.sent.empty()
         (told,) = [event.text for _, event in program.channel.events if isinstance(event, Notice)]
-        assert told.endswith("?” (Approve, No): /answer 1 …, and /answer 1 shows all of it")
+        assert told.endswith("?” (Okay, go ahead, No): /answer 1 …, and /answer 1 shows all of it")
         assert PLAN in await program.ask("/answer 1")
         await program.ask("go ahead")
         assert await program.answer() == "Well?"
