@@ -155,9 +155,7 @@ def test_the_owner_is_kept(tmp_path: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid, stat.S_IMODE(path.stat().st_mode)) == (1234, 1235, 0o600)
 
 
-def test_a_file_that_is_protected_against_writing_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_protected_against_writing_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.md"
     path.write_text("old")
     monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write everywhere

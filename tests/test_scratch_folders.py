@@ -13,9 +13,7 @@ from nanoclaw import scratch_folders
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="makers can't be looked up here")
 
 
-def test_what_a_killed_program_left_is_removed_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_program_left_is_removed_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     code = (
         "import os; from nanoclaw.scratch_folders import make; print(make('exec'), flush=True); os.kill(os.getpid(), 9)"

@@ -375,9 +375,7 @@ for _ in range(400):
     ],
 )
 @talking
-async def test_an_update_that_says_nothing_is_left_out_and_the_next_message_is_delivered(
-    talk: Talk, update: Any
-) -> None:
+async def test_an_update_that_says_nothing_is_left_out_the_next_message_delivered(talk: Talk, update: Any) -> None:
     if isinstance(update.get("update_id", 0), int):
         await talk.after(update)
     else:  # the server numbers all that it keeps: this one goes into the batch as it is
@@ -402,9 +400,7 @@ async def test_an_update_that_says_nothing_is_left_out_and_the_next_message_is_d
     ],
 )
 @talking
-async def test_a_message_with_something_wrong_in_it_is_delivered_all_the_same(
-    talk: Talk, fields: Any, text: str
-) -> None:
+async def test_a_message_with_something_wrong_in_it_is_delivered_still(talk: Talk, fields: Any, text: str) -> None:
     talk.server.raw(message(**fields))
     inbound = await talk.next()
     assert (inbound.message.text, inbound.address.chat) == (text, "1001")

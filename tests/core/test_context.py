@@ -292,9 +292,7 @@ def test_a_deleted_file_is_skipped_not_seeded_again_and_named_in_the_diagnostics
 
 @pytest.mark.parametrize("name", ["SOUL.md", "AGENTS.md"])
 @pytest.mark.parametrize("damage", ["folder", "bytes", "pipe", "dangling link", "link to zero"])
-async def test_a_file_that_cannot_be_read_is_skipped_and_the_turn_goes_on(
-    tmp_path: Path, damage: str, name: str
-) -> None:
+async def test_an_unreadable_file_is_skipped_and_the_turn_goes_on(tmp_path: Path, damage: str, name: str) -> None:
     path = seeded(tmp_path) / name
     path.unlink()
     (tmp_path / "workspace" / "IDENTITY.md").write_text("Call me Claw.")

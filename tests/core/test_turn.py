@@ -247,9 +247,7 @@ def test_a_loop_of_varied_arguments_with_one_error_ends_like_any_other(tmp_path:
 
 
 @pytest.mark.parametrize("reach", ["none", "workspace", "outside"])
-def test_other_calls_with_one_result_are_no_loop(
-    tmp_path: Path, reach: Literal["none", "workspace", "outside"]
-) -> None:
+def test_other_calls_of_one_result_are_no_loop(tmp_path: Path, reach: Literal["none", "workspace", "outside"]) -> None:
     async def run(command: str) -> str:
         """Has nothing to say."""
         return "[exit status 0]"

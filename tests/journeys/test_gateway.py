@@ -42,9 +42,7 @@ def test_a_question_is_answered_by_the_process_that_runs(home: Home, server: Mod
     assert stat.S_IMODE((home.root / "gateway.sock").lstat().st_mode) == 0o600
 
 
-def test_each_of_many_questions_at_once_gets_an_answer_of_its_own(
-    home: Home, server: ModelServer, start: Start
-) -> None:
+def test_each_of_many_questions_at_once_gets_its_own_answer(home: Home, server: ModelServer, start: Start) -> None:
     start("gateway")
     server.script(*(says(f"Answer {number}.") for number in range(12)))
     processes = {f"question {number}": home.start("-m", f"question {number}") for number in range(12)}

@@ -16,9 +16,7 @@ from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, says
 
 
-def test_a_terminal_goes_on_when_the_one_it_is_attached_to_is_left(
-    home: Home, server: ModelServer, start: Start
-) -> None:
+def test_a_terminal_goes_on_when_the_one_it_attached_to_is_left(home: Home, server: ModelServer, start: Start) -> None:
     owner, other, third = start(), start(), start("--session", "work")
     owner.say("/exit")
     assert owner.ended() == 0

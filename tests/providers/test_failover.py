@@ -64,9 +64,7 @@ def test_a_model_that_answers_is_the_only_one_that_is_made(heard: Heard) -> None
 
 
 @pytest.mark.parametrize("error", [BUSY, NO_CREDIT, ProviderError("a/one answered with a web page. Check it.")])
-def test_the_next_is_asked_and_the_reason_is_told_once_while_the_first_rests(
-    heard: Heard, error: ProviderError
-) -> None:
+def test_the_next_is_asked_and_the_reason_told_once_while_the_first_rests(heard: Heard, error: ProviderError) -> None:
     house = House(one(error), two("hi", "again", "still"))
     answers = [house.ask(heard) for _ in range(3)]
     assert [answer.text for answer in answers] == ["hi", "again", "still"]
@@ -164,9 +162,7 @@ def test_whether_pictures_are_seen_depends_on_who_is_asked_next(heard: Heard) ->
     assert not house.failover.supports_vision
 
 
-def test_a_half_answer_is_said_to_start_again_with_another_model(
-    server: ModelServer, waits: Waits, heard: Heard
-) -> None:
+def test_half_an_answer_is_said_to_start_again_with_another(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(*[events(delta(content="Half"), done=False, cut=True)] * 3, says("Whole"))
 
     def make(name: str) -> Callable[[], Provider]:

@@ -260,9 +260,7 @@ def test_reasoning_never_enters_the_text(server: ModelServer, heard: Heard, ask:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_thinking_at_the_start_of_the_text_is_told_apart(
-    server: ModelServer, heard: Heard, ask: Ask, size: int
-) -> None:
+def test_thinking_at_the_start_of_a_text_is_told_apart(server: ModelServer, heard: Heard, ask: Ask, size: int) -> None:
     text = "\n<think>\nA < B?\n</think>\n\nYes, A < B."
     server.script(events(*(delta(content=text[i : i + size]) for i in range(0, len(text), size)), delta("stop")))
     answer = ask()
@@ -383,7 +381,7 @@ def test_a_wait_that_is_too_long_is_told_at_once(
     assert (waits.seconds, heard.notices, len(server.asked)) == ([], [], 1)
 
 
-def test_every_failed_try_is_logged_without_what_was_said(
+def test_each_failed_try_is_logged_without_what_was_said(
     server: ModelServer, error_of: Fail, logged: list[str]
 ) -> None:
     words = {"error": {"message": f"Slow down, {KEY}"}}

@@ -122,9 +122,7 @@ asyncio.run(ask())
 
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
-def test_what_was_loaded_ahead_leaves_nothing_to_import_for_the_first_request(
-    server: ModelServer, dialect: str
-) -> None:
+def test_what_was_loaded_ahead_leaves_no_import_for_the_first_request(server: ModelServer, dialect: str) -> None:
     server.script(says("hello") if dialect == "openai" else anthropic({"type": "text", "text": "hello"}))
     done = subprocess.run(
         [sys.executable, "-c", LOAD_AHEAD, f"{dialect}/x", server.base], capture_output=True, text=True, timeout=60

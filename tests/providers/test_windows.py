@@ -81,9 +81,7 @@ def loaded(context: int) -> Scripted:
     return failing(200, {"models": [{"name": "qwen3:latest", "context_length": context}]})
 
 
-def test_ollama_that_left_out_a_part_without_a_word_is_found_out(
-    server: ModelServer, waits: Waits, heard: Heard
-) -> None:
+def test_ollama_that_left_out_a_part_silently_is_found_out(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(says("I see only…", usage={"prompt_tokens": 2050, "completion_tokens": 5}), loaded(4096))
     error = overflow(of("ollama/qwen3", server, waits), LONG, heard)
     assert heard.notices == ["ollama/qwen3 had read only a part, so this answer does not count"]
@@ -92,9 +90,7 @@ def test_ollama_that_left_out_a_part_without_a_word_is_found_out(
 
 
 @pytest.mark.parametrize("context", [32768, 0])
-def test_a_server_that_counts_only_what_is_new_is_not_suspected(
-    server: ModelServer, waits: Waits, context: int
-) -> None:
+def test_a_server_that_counts_only_what_is_new_is_trusted(server: ModelServer, waits: Waits, context: int) -> None:
     server.script(says("fine", usage={"prompt_tokens": 12, "completion_tokens": 5}), loaded(context))
     assert ask(of("ollama/qwen3", server, waits), LONG).text == "fine"
 

@@ -58,9 +58,7 @@ BOMBS = {
 
 @at_each_level
 @pytest.mark.parametrize("kind", BOMBS)
-def test_a_command_that_begins_too_many_processes_is_ended_and_leaves_none(
-    tmp_path: Path, level: str, kind: str
-) -> None:
+def test_a_command_of_too_many_processes_is_ended_and_leaves_none(tmp_path: Path, level: str, kind: str) -> None:
     mark = f"bomb{os.getpid()}{kind.split()[0]}"
     code = f"import os, signal, time\n{BOMBS[kind]}\ntime.sleep(60) # {mark}"
     ended = run(tmp_path, level, python(code), Allowance(20), LARGE)

@@ -75,9 +75,7 @@ async def commits_of(program: Program, disk: Disk, text: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["terminal", "chat"])
-async def test_a_plain_turn_waits_for_the_disk_three_times_and_a_round_of_tools_twice(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_plain_turn_waits_for_the_disk_three_times_a_round_of_tools_twice(tmp_path: Path, name: str) -> None:
     """It is accepted and answered, its answer is out; a round is noted before it runs and when it has ended."""
     write = call("write_file", {"path": "a.md", "content": "x"})
     model = ScriptedProvider("Hi.", "Hi again.", call("list_dir"), "Listed.", write, write, "Written.")

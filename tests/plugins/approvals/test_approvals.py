@@ -104,9 +104,7 @@ def test_answers_of_others_are_read_and_requests_are_left() -> None:
         *((word, False) for word in ("No", "nein", "non", "нет", "否", "no wait, forget it", "nope, don't")),
     ],
 )
-async def test_a_bare_word_answers_the_one_question_that_is_open_there(
-    tmp_path: Path, words: str, is_yes: bool
-) -> None:
+async def test_a_bare_word_answers_the_one_question_open_there(tmp_path: Path, words: str, is_yes: bool) -> None:
     async with gate(tmp_path, "What?", "And now?") as here:
         task, _ = await here.ask()
         assert await here.home.ask(words, chat="other") == "What?"

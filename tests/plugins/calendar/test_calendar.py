@@ -156,9 +156,7 @@ async def test_the_owner_is_asked_before_invited_people_hear_of_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("url", "password", "told"), EXAMPLES["what is wrong is one sentence"])
-async def test_what_is_wrong_is_one_sentence(
-    tmp_path: Path, server: Server, url: str, password: str, told: str
-) -> None:
+async def test_what_is_wrong_is_a_sentence(tmp_path: Path, server: Server, url: str, password: str, told: str) -> None:
     settings = f'[calendar]\nurl = "{url or server.url}"\nuser = "anna"\npassword = "{password}"\n'
     async with running(tmp_path / "home", ScriptedProvider(), settings=settings) as made:
         assert told in await made.ask("/agenda")

@@ -530,9 +530,7 @@ async def test_in_a_chat_app_its_failure_is_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("failing", [ProviderUnavailable("the model is down"), ProviderRefused("no credit")])
 @pytest.mark.parametrize("at", ["notes", "summary"])
-async def test_a_model_that_fails_costs_nothing_and_is_told_once(
-    tmp_path: Path, failing: ProviderError, at: str
-) -> None:
+async def test_a_failing_model_costs_nothing_and_is_told_once(tmp_path: Path, failing: ProviderError, at: str) -> None:
     model = Model(summary=SUMMED_UP, window=26_000)
     setattr(model, at, failing)
     async with home_of(tmp_path, model, tools=[reader(6_000)], window=26_000) as program:

@@ -543,9 +543,7 @@ def test_a_bad_setting_is_refused_with_what_to_write(values: list[str], said: st
 
 
 @pytest.mark.parametrize(("active", "inside", "outside"), ROWS["active hours"])
-def test_active_hours_have_their_beginning_and_not_their_end(
-    active: str, inside: list[str], outside: list[str]
-) -> None:
+def test_active_hours_have_their_beginning_not_their_end(active: str, inside: list[str], outside: list[str]) -> None:
     times = times_of("30m", active)
 
     def local(text: str) -> datetime:

@@ -50,9 +50,7 @@ def found(index: Library, query: str) -> list[str]:
     return [one.address for one in index.found(query, 5)]
 
 
-async def test_the_model_finds_a_passage_with_its_place_and_it_counts_as_others_text(
-    tmp_path: Path, docs: Path
-) -> None:
+async def test_the_model_finds_a_passage_with_its_place_which_is_others_text(tmp_path: Path, docs: Path) -> None:
     model = ScriptedProvider(call("knowledge_search", {"query": "radiator valve"}), "A quarter [heating.md].")
     async with running(tmp_path / "home", model, settings=settings(docs)) as program:
         await program.ask("How do I bleed the radiator?")

@@ -119,7 +119,7 @@ async def test_a_draft_is_sent_after_a_yes_that_shows_all_of_it(tmp_path: Path, 
     server.stop()
 
 
-async def test_what_is_wrong_is_one_sentence(tmp_path: Path, port: int) -> None:
+async def test_what_is_wrong_is_a_sentence(tmp_path: Path, port: int) -> None:
     for settings, told in (
         (SETTINGS.format(port, "wrong", 1), "refuses the login: look at user and password in [mailbox]"),
         (SETTINGS.format(1, PASSWORD, 1), "127.0.0.1:1 cannot be reached"),

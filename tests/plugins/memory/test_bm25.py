@@ -30,10 +30,7 @@ def test_each_line_has_the_score_that_rank_bm25_gives_it(tmp_path: Path, seed: i
     oracle = BM25Okapi([list(tokens(line)) for line in lines], k1=K1, b=B)
     rare = {term: idf for term, idf in oracle.idf.items() if len(index.postings(term)) < len(lines) / 2}
     assert len(rare) > 40
-    for (
-        term,
-        idf,
-    ) in rare.items():  # the oracle's is log(x), and below 0 for a term that most lines have; ours log(1 + x)
+    for term, idf in rare.items():  # the oracle's is log(x), below 0 for a term of most lines; ours log(1 + x)
         assert index.idf(len(index.postings(term))) == pytest.approx(math.log1p(math.exp(idf)))
     oracle.idf = {term: index.idf(len(index.postings(term))) for term in oracle.idf}
     query = random.Random(seed + 100).sample(sorted({token for line in lines for token in tokens(line)}), 6)

@@ -275,9 +275,7 @@ def test_items_below_the_right_one_come_up_with_it_and_those_below_another_do_no
 
 
 @pytest.mark.parametrize(("query", "days"), [("in March", ["2026-03-14"]), ("what is in May 2027?", [])])
-def test_a_month_finds_the_notes_of_its_days_and_those_that_name_it(
-    tmp_path: Path, query: str, days: list[str]
-) -> None:
+def test_a_month_finds_notes_of_its_days_and_those_that_name_it(tmp_path: Path, query: str, days: list[str]) -> None:
     facts = "- The boiler is serviced in March\n- A trip to Lisbon in May 2027\n- Anna likes tea\n"
     ws = workspace(tmp_path, MEMORY=facts, _2026_03_14="- bought a red bike\n", _2026_05_02="- signed the lease\n")
     found = [(hit.file, hit.text) for hit in search(ws, query, 9, NOW)]

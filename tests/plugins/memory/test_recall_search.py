@@ -63,9 +63,7 @@ def test_without_notes_nothing_comes_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("message", ["hi", "thanks", "ok", "🎈🎉", "the", "", " \n"])
-def test_a_greeting_an_emoji_a_stop_word_or_nothing_recalls_nothing(
-    root: Path, notes: NoteSearch, message: str
-) -> None:
+def test_a_greeting_emoji_stop_word_or_nothing_recalls_nothing(root: Path, notes: NoteSearch, message: str) -> None:
     write(root, "2026-05-01", "- hi, thanks, ok, the party 🎈🎉\n- the plumber came\n")
     assert recalled(notes, message, "When did the plumber come?") == []
 

@@ -114,9 +114,7 @@ async def test_the_nearest_comes_next_to_the_best_by_words(tmp_path: Path, serve
     assert found[1] == f"{NOTES}:4: 09:00 Paula fixed the car"
 
 
-async def test_of_two_lines_that_fit_about_as_well_the_later_comes_first(
-    tmp_path: Path, server: EmbeddingServer
-) -> None:
+async def test_of_two_lines_that_fit_as_well_the_later_comes_first(tmp_path: Path, server: EmbeddingServer) -> None:
     first, second = "memory/2026-02-01.md", "memory/2026-04-02.md"
     then, now = "Our doctor sits in Elm Street", f"{second}:1: Our medic sits in Oak Street"
     write(tmp_path, first, f"- {then}\n- Lena learns chess with Marek\n")

@@ -30,7 +30,7 @@ async def test_the_example_works_as_it_is_shown(tmp_path: Path) -> None:
         draft, final = program.workspace / "draft.txt", program.workspace / "final.txt"
         draft.write_text("words")
         assert await program.ask(SAID) == QUESTION
-        words = re.findall("such as `/answer 1 (.*)`, are not a yes", PAGE)[0]
+        words = re.findall("`/answer 1 (.*)`: the model", PAGE)[0]
         assert await program.ask(f"/answer 1 {words}") == "OK."
         assert "3. Not: draft.txt stays" in await program.answer()
         assert words in results(program.history)[3].text

@@ -207,9 +207,7 @@ def test_a_skill_named_like_a_number_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "missing"), FORMS["what this run lacks for a skill is named"])
-def test_what_this_run_lacks_for_a_skill_is_named(
-    tmp_path: Path, wanted: dict[str, object], missing: list[str]
-) -> None:
+def test_what_a_run_lacks_for_a_skill_is_named(tmp_path: Path, wanted: dict[str, object], missing: list[str]) -> None:
     settings = {"channels.telegram.token": "x", "limits.zero": 0}
     environment = {"PATH": os.environ["PATH"], "SKILL_SET": "1", "SKILL_EMPTY": ""}
     skill(tmp_path, "mail", requires(**wanted))
@@ -397,9 +395,7 @@ def test_the_files_in_a_skill_are_not_listed(tmp_path: Path) -> None:
     assert second_look(tmp_path) == f"1 [('os.scandir', {str(tmp_path)!r})] False"
 
 
-def test_ten_thousand_files_or_folders_beside_the_skills_are_bounded_and_told_once(
-    tmp_path: Path, warnings: Any
-) -> None:
+def test_ten_thousand_files_or_folders_beside_skills_are_bounded_told_once(tmp_path: Path, warnings: Any) -> None:
     folder = tmp_path / "skills"
     skill(folder, "good")
     skill(folder, "z-too-late")

@@ -122,9 +122,7 @@ async def test_everyday_commands_in_the_owners_own_project_read_no_others_text(
         assert not questions(home)
 
 
-async def test_a_folder_whose_repository_is_gone_is_not_others_text(
-    tmp_path: Path, home_of_ada: dict[str, str]
-) -> None:
+async def test_a_folder_whose_repository_is_gone_is_no_others_text(tmp_path: Path, home_of_ada: dict[str, str]) -> None:
     async with reading(tmp_path / "home", "", environment=home_of_ada) as (home, _, _):
         commit(home.workspace / "mine", "Mine alone.\n")
         for _ in range(2):

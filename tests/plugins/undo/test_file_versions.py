@@ -107,9 +107,7 @@ def test_a_file_is_put_back_by_its_own_place_though_it_was_named_otherwise(hands
     assert list((hands.root / "real").iterdir()) == []
 
 
-def test_nothing_is_put_back_through_a_link_that_was_set_since(
-    hands: Hands, undo: FileVersions, tmp_path: Path
-) -> None:
+def test_nothing_is_put_back_through_a_link_set_since(hands: Hands, undo: FileVersions, tmp_path: Path) -> None:
     hands("write_file", path="notes/a.txt", content="one")
     hands("write_file", path="notes/a.txt", content="two")
     (hands.root / "notes").rename(tmp_path / "outside")

@@ -123,9 +123,7 @@ async def test_a_fetch_that_hangs_is_stopped(tmp_path: Path) -> None:
             assert [one.is_error for one in results(program.history)] == [True]
 
 
-async def test_plain_http_leads_to_tls_whose_certificate_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_plain_http_leads_to_tls_with_its_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority, context = certified(tmp_path, "127.0.0.1")
     async with site({"/": html("<p>Good day</p>")}, context) as safe, site({}) as served:
         served.pages = {"/": to(f"{safe.url}/")}
