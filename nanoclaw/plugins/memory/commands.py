@@ -57,9 +57,8 @@ def told(found: Found) -> Reply:
     lines = [listed(hit, SNIPPET_CHARACTERS) for hit in found.hits]
     lines += [f"- {visible(str(quote))}" for quote in found.quotes]
     lines = [*(lines or ["Nothing found: try other words."]), *([f"({found.remark})"] if found.remark else [])]
-    return Reply(
-        "\n".join(lines), {"hits": list(map(as_json, found.hits)), "said": list(map(quote_as_json, found.quotes))}
-    )
+    data = {"hits": [*map(as_json, found.hits)], "said": [*map(quote_as_json, found.quotes)]}
+    return Reply("\n".join(lines), data)
 
 
 def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx) -> str:

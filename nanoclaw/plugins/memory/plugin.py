@@ -288,11 +288,8 @@ class Memory(Plugin):
         if getattr(self._host.models.of(stored.model), "cuts_history", False):
             return []
         vector = await self._opinion.vector_of(asked, is_meant=True) if self._opinion else None
-
-        def is_over(hit: Hit) -> bool:
-            return UNTIL.search(hit.text) is not None or bool(self._sources(hit))
-
-        return self._search.recall(asked, (), self._host.now(), NOTES_CHARACTERS, OLDER, is_over, vector)
+        found = self._search.recall(asked, (), self._host.now(), NOTES_CHARACTERS, vector=vector)
+        return [hit for hit in found if not (UNTIL.search(hit.text) or self._sources(hit))][:OLDER]
 
     @cached_property
     def _talk(self) -> TalkSearch:
