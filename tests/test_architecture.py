@@ -411,7 +411,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.memory.index_file", "channels.telegram.menu"),
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",
-        *("providers.pull", "packages.pins", "commands.last_good", "commands.health.settings"),
+        *("providers.pull", "packages.pins", "commands.last_good"),
         "commands.importing",
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,15 +75,15 @@ def seen(home: Home, server: ModelServer, status: int = 0) -> Found:
     if not server.left:
         server.script(says("hello"))
     report = Report(as_json=True)
-    asyncio.run(examine(settings.load(home.variables()), SimpleNamespace(last_good=False), report))
+    asyncio.run(examine(settings.load(home.variables()), report))
     assert any(line.state == "wrong" for line in report.lines) == bool(status), report.lines
     return [(line.state, line.name, line.text) for line in report.lines]
 
 
-def mended(home: Home, server: ModelServer, *, last_good: bool = False) -> dict[str, str]:
+def mended(home: Home, server: ModelServer) -> dict[str, str]:
     """Things that --fix did, by name; another look finds nothing of it again."""
     report = Report(as_json=True)
-    asyncio.run(mend(settings.load(home.variables()), SimpleNamespace(last_good=last_good), report))
+    asyncio.run(mend(settings.load(home.variables()), report))
     found = {line.name: line.text for line in report.lines}
     assert {line.state for line in report.lines} == {"fixed"}
     assert not {(state, name) for state, name, _ in seen(home, server) if state != "ok" and name in found}
@@ -147,7 +146,6 @@ def test_looking_makes_no_home_and_fix_makes_one(tmp_path: Path, server: ModelSe
 
 def test_an_option_that_nobody_knows_is_status_2(home: Home) -> None:
     home.run("doctor", "--mend", check=2)
-    assert "--fix" in home.run("doctor", "--last-good", check=2).err
 
 
 # --- permissions, folders, disk --------------------------------------------------------------------------------------
@@ -314,27 +312,24 @@ def test_many_faults_at_once_are_mended_at_once(home: Home, server: ModelServer)
 # --- the configuration and keys --------------------------------------------------------------------------------------
 
 
-def test_a_broken_file_of_settings_is_said_and_put_back_only_when_asked_for(home: Home, server: ModelServer) -> None:
+def test_a_broken_file_of_settings_is_said_with_the_way_back(home: Home, server: ModelServer) -> None:
     file, copy = home.root / "config.toml", home.root / "config.last-good.toml"
     good = file.read_bytes()
     copy.write_bytes(good)
     copy.chmod(0o600)
     file.write_text("[model\n")
     ((state, text),) = of(looked(home, server, "--fix", status=1), "configuration")
-    assert (state, "is not valid TOML" in text, "--last-good" in text) == ("wrong", True, True)
-    assert file.read_text() == "[model\n"
-    done = mended(home, server, last_good=True)
+    assert (state, "is not valid TOML" in text, file.read_text()) == ("wrong", True, "[model\n")
+    subprocess.run(text.rpartition("again: ")[2], shell=True, check=True)
     assert file.read_bytes() == good
-    (aside,) = home.root.glob("config.toml.broken-*")
-    assert (aside.read_text(), aside.name in done["configuration"]) == ("[model\n", True)
 
 
 def test_without_a_good_copy_the_rest_is_looked_at_all_the_same(home: Home) -> None:
     (home.root / "config.toml").write_text("[model\n")
     home.root.chmod(0o755)
-    found = json.loads(home.run("doctor", "--fix", "--last-good", "--json", check=1).out)["findings"]
-    states = {one["name"]: (one["state"], "no last good settings" in one["text"]) for one in found}
-    assert [states[name] for name in ("configuration", "model")] == [("wrong", True), ("unchecked", False)]
+    found = json.loads(home.run("doctor", "--fix", "--json", check=1).out)["findings"]
+    states = {one["name"]: one["state"] for one in found}
+    assert [states[name] for name in ("configuration", "model")] == ["wrong", "unchecked"]
 
 
 def test_a_key_that_is_missing_is_said_and_the_model_is_not_asked(tmp_path: Path, server: ModelServer) -> None:

@@ -53,7 +53,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": (
         *("doctor.doctor", "check all that a start needs, and say what to do; exits with 1 for a problem", JSON),
         "--fix: repair what can be repaired without losing anything",
-        "--last-good: with --fix: put back the last good config.toml",
     ),
     "audit": ("doctor.audit", "who may talk, what tools may do, what is open, and how risky each is", JSON),
     "backup": (

@@ -50,8 +50,6 @@ def doctor(config: Config, options: Options) -> int:
     from nanoclaw.commands.showing import redactor
     from nanoclaw.start.build import start_logging
 
-    if options.last_good and not options.fix:
-        raise ConfigError("--last-good needs --fix: it replaces a broken config.toml by the last good one")
     hide = redactor(config)
     start_logging(config, hide)
     return asyncio.run(_doctor(config, options, Report(as_json=options.json, hide=hide)))
@@ -80,9 +78,9 @@ async def _audited(config: Config, options: Options) -> list[Finding]:
 
 async def _doctor(config: Config, options: Options, report: Report) -> int:
     if options.fix:
-        await mend(config, options, report)
+        await mend(config, report)
         config = settings.again(config)
-    await examine(config, options, report)
+    await examine(config, report)
     return report.end()
 
 
@@ -135,13 +133,13 @@ class Report:
 # --- what is looked at -----------------------------------------------------------------------------------------------
 
 
-async def examine(config: Config, options: Options, tell: Report) -> None:
+async def examine(config: Config, tell: Report) -> None:
     """The home and the machine first, then all that answers from elsewhere, side by side."""
     pid, live = _running_process(config)
     async with AsyncExitStack() as stack:
         app = None if live else await _opened(config, stack)
         problem = str(app) if isinstance(app, ConfigError) else ""
-        for check, look in _local(config, options, pid, live, problem):
+        for check, look in _local(config, pid, live, problem):
             if why := _hidden(config, check):
                 tell.unchecked(check, check, why)
             else:
@@ -207,11 +205,11 @@ Look = Callable[[], Iterable[Finding] | Awaitable[Iterable[Finding]]]
 
 
 def _local(
-    config: Config, options: Options, pid: int | None, live: dict[str, Any] | None, problem: str = ""
+    config: Config, pid: int | None, live: dict[str, Any] | None, problem: str = ""
 ) -> Iterator[tuple[str, Look]]:
     """All checks that need no network, by kind. `problem` is what a start said about the configuration."""
     yield "time zone", lambda: settings.zone(config)
-    yield "configuration", lambda: settings.settings(config, live, problem, goes_back=options.last_good)
+    yield "configuration", lambda: settings.settings(config, live, problem)
     yield "permissions", lambda: (*files.exposed(config), *files.exposed_workspace(config), *files.locked(config))
     yield "workspace", lambda: files.folders(config)
     yield "disk", lambda: files.room(config)
@@ -302,12 +300,12 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
 # --- --fix -----------------------------------------------------------------------------------------------------------
 
 
-async def mend(config: Config, options: Options, report: Report) -> None:
+async def mend(config: Config, report: Report) -> None:
     """Repair findings on this machine. The check that follows says what is still wrong."""
     pid, live = _running_process(config)
-    for check in ("permissions", "configuration", ""):  # the first two may open, or change, what the others stand on
+    for check in ("permissions", ""):  # the first may open what the others stand on
         config = settings.again(config)
-        for one, look in _local(config, options, pid, live):
+        for one, look in _local(config, pid, live):
             if check in (one, "") and not _hidden(config, one):
                 await _mend_found(one, await _guarded(one, look), report)
 

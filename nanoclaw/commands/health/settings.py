@@ -1,21 +1,18 @@
-"""config.toml, secrets.env and the time zone: whether a start would accept them, and the way back to the last good
-settings."""
+"""config.toml, secrets.env and the time zone: whether a start would accept them."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from nanoclaw.atomic_write import write_atomically
 from nanoclaw.channels import table as channels
 from nanoclaw.commands import last_good
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Finding
-from nanoclaw.installation import start_command
 from nanoclaw.start import config as configuration
 from nanoclaw.start import secrets_file
 from nanoclaw.start.config import LAST_GOOD, Config
@@ -37,11 +34,8 @@ def again(config: Config) -> Config:
     return found._replace(plugins=plugins, without=config.without)
 
 
-def settings(
-    config: Config, live: Mapping[str, Any] | None, problem: str = "", *, goes_back: bool = False
-) -> Iterator[Finding]:
-    """A line for each problem; `problem` is what a start said. With `goes_back` the last good settings can replace a
-    broken file, which is kept."""
+def settings(config: Config, live: Mapping[str, Any] | None, problem: str = "") -> Iterator[Finding]:
+    """A line for each problem; `problem` is what a start said."""
     from nanoclaw.start.build import checked
 
     problem, lacks = config.problem or problem, list[str]()
@@ -52,7 +46,7 @@ def settings(
         except ConfigError as error:
             problem = str(error)
     if problem:
-        yield _broken(config, problem, goes_back=goes_back)
+        yield _broken(config, problem)
         return
     for lack in lacks:
         yield Finding(False, lack, "configuration")
@@ -69,41 +63,19 @@ def settings(
         text = f"{config.file}; it was changed after the running process started, which uses it after a restart"
         yield Finding(True, text, "configuration", risk="note")
         return
-    nothing_to_do = " holds, so it stays as it is" if goes_back else ""
-    yield Finding(True, f"{config.file}{nothing_to_do}", "configuration")
+    yield Finding(True, str(config.file), "configuration")
 
 
-def _broken(config: Config, problem: str, *, goes_back: bool) -> Finding:
+def _broken(config: Config, problem: str) -> Finding:
     copy = config.home / LAST_GOOD
     if last_good.copy({**config.environment, "NANOCLAW_HOME": str(config.home)}) is None:
-        none = f" There are no last good settings to go back to: {copy} is missing, or broken too." * goes_back
-        return Finding(False, problem + none, "configuration")
+        return Finding(False, problem, "configuration")
     day = datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
     text = (
-        f"{problem} Until it is fixed, chats and the gateway use the settings of {day:%d %b %Y, %H:%M} ({copy.name}). "
-        f"`{start_command()} doctor --fix --last-good` restores those and keeps yours next to them."
+        f"{problem} Until it is fixed, chats and the gateway use the settings of {day:%d %b %Y, %H:%M}. "
+        f"To have those again: {shlex.join(['cp', str(copy), str(config.file)])}"
     )
-    fix: Callable[[], Awaitable[str]] | None = (lambda: _go_back(config)) if goes_back else None
-    return Finding(False, text, "configuration", fix)
-
-
-async def _go_back(config: Config) -> str:
-    """Replace broken settings by the last good ones; the broken ones are kept under another name."""
-    aside = _put_aside(config.file)
-    write_atomically(config.file, (config.home / LAST_GOOD).read_bytes(), 0o600)
-    return f"{config.file} has the last good settings again; what was there is in {aside.name}"
-
-
-def _put_aside(file: Path) -> Path:
-    """Rename the broken file. Returns the new name."""
-    stamp = f"{file.name}.broken-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    names = (stamp if not number else f"{stamp}-{number}" for number in range(1000))
-    aside = next(one for one in map(file.with_name, names) if not os.path.lexists(one))
-    if file.is_file():
-        write_atomically(aside, file.read_bytes(), 0o600)
-    else:  # a folder, a pipe, a link to nothing
-        file.rename(aside)
-    return aside
+    return Finding(False, text, "configuration")
 
 
 def zone(config: Config) -> Iterator[Finding]:
