@@ -85,7 +85,9 @@ class Inspection:
     def rows(self, preview: Preview) -> list[PromptRow]:
         from nanoclaw.plugins.inspect import request
 
-        return request.rows(preview.manifest, preview.history, preview.new, preview.model, preview.factor)
+        projects = self._host.get("projects")
+        wishes = [one for one in preview.history if projects and projects.tells(one)]
+        return request.rows(preview, wishes)
 
     def remarks(self, conversation: Address, preview: Preview) -> list[str]:
         from nanoclaw.plugins.inspect import request, why

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nanoclaw.core.messages import Message, NoteRef
-from nanoclaw.core.prompt_snapshot import Manifest
+from nanoclaw.core.prompt_snapshot import Manifest, Preview
 from nanoclaw.core.provider import estimate_message
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ class PromptRow(NamedTuple):
     source: str
 
 
-def rows(
-    manifest: Manifest, history: Sequence[Message], new: Sequence[Message], model: str = "", factor: float = 1.0
-) -> list[PromptRow]:
-    """The whole request, part by part, in the order in which it is sent (tools first, as providers cache them).
-
-    `factor` is how much more the model counts than the estimate; its name says how it counts pictures.
-    """
-    parts = sorted(manifest.parts, key=lambda part: part.id != "tools")
+def rows(preview: Preview, wishes: Sequence[Message]) -> list[PromptRow]:
+    """The whole request, part by part, in the order in which it is sent (tools first, as providers cache them). Of its
+    history `wishes` are those of a project."""
+    model, factor = preview.model, preview.factor
+    parts = sorted(preview.manifest.parts, key=lambda part: part.id != "tools")
     table = [
-        PromptRow(part.title, part.characters, round(part.tokens * factor), _kept(part.stable), part.source)
+        PromptRow(part.title, part.characters, round(part.tokens * factor), kept, part.source)
         for part in parts
+        for kept in ["stable" if part.stable else "this context"]
     ]
-    for name, messages, kept in (("History", history, "grows"), ("This message", new, "new")):
+    history = "History", [one for one in preview.history if one not in wishes], "grows"
+    said = ("The project's wishes", wishes, "this context"), history, ("This message", preview.new, "new")
+    for name, messages, kept in said:
         if messages:
             tokens = sum(estimate_message(message, model) for message in messages)
             table.append(PromptRow(name, sum(map(_length, messages)), round(tokens * factor), kept, _counted(messages)))
@@ -114,10 +114,6 @@ def _note(note: NoteRef) -> str:
 def named(manifest: Manifest, code: str) -> list[str]:
     """The files or sections of which a diagnostic code is said."""
     return [item.partition(" ")[2] for item in manifest.diagnostics if item.startswith(f"{code} ")]
-
-
-def _kept(stable: bool) -> str:
-    return "stable" if stable else "this context"
 
 
 def _length(message: Message) -> int:

@@ -11,7 +11,7 @@ from nanoclaw.atomic_write import reason, replace_in
 from nanoclaw.beneath.paths import PathError, open_folder, open_for_reading, open_parent_for_writing
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import GoTo
-from nanoclaw.core.messages import Address, CheckedCall, UserMessage
+from nanoclaw.core.messages import Address, CheckedCall, Message, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Hears, Host, Plugin, Refuse, Reply, Said, Turn, Tx
 from nanoclaw.outside_text import block, inside
 from nanoclaw.runtime_metadata import one_line
@@ -25,7 +25,6 @@ _ABOUT = (
     " later in {folder}/NOTES.md by append_file, a line for each, and not in memory."
 )
 
-
 FOLDER, WISHES, NOTES = "projects", "PROJECT.md", "NOTES.md"
 MOST, MOST_WISHES, LONGEST = 1_000_000, 12_000, 2_000
 """Bytes of a file that are looked at, of what the person wants that are told, and of a line."""
@@ -34,7 +33,6 @@ FEW, MOST_TOLD, CHARACTERS = 20, 12, 1_500
 """Notes that are all told; of more the most that a message brings up, and their characters."""
 
 _WORD = re.compile(r"\w{3,}")
-
 NAME = re.compile(r"[^\W_][\w-]{0,39}")
 
 
@@ -54,6 +52,10 @@ class ProjectFolders:
     def wishes(self, name: str) -> list[str]:
         text = "\n".join(self.lines(name, WISHES))[:MOST_WISHES]
         return [line for line in text.splitlines() if line.strip("# ").casefold() != name.casefold()]
+
+    def tells(self, message: Message) -> bool:
+        """True for the message that begins a conversation of a project."""
+        return message.text.startswith(_ABOUT.partition("{")[0]) and getattr(message, "origin", "") == "runtime"
 
     def lines(self, name: str, file: str) -> list[str]:
         """Lines of one of its files as a model is told them; none where it can't be read."""
@@ -148,9 +150,8 @@ class Projects(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Refuse | None:
         name = self._folders.of(turn.conversation)
-        told = (
-            f"this conversation belongs to the project {name}: add the line to {FOLDER}/{name}/{NOTES} by append_file"
-        )
+        where = f"{FOLDER}/{name}/{NOTES}"
+        told = f"this conversation belongs to the project {name}: add the line to {where} by append_file"
         return Refuse(told) if name else None
 
     def on_reset(self, conversation: Address, tx: Tx) -> None:
@@ -170,9 +171,8 @@ class Projects(Plugin):
     # --- commands ----------------------------------------------------------------------------------------------------
 
     def commands(self) -> Iterable[Command]:
-        told = (
-            "spaces with wishes, folders and notes of their own: /project NAME, new NAME, note TEXT, search WORDS, none"
-        )
+        told = "spaces with wishes, folders and notes of their own: /project "
+        told += "NAME, new NAME, note TEXT, search WORDS, none"
         return [Command("project", told, self._project, private=True, part_of="history")]
 
     def _project(self, said: Said, tx: Tx) -> str | Reply:

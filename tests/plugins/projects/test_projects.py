@@ -30,6 +30,8 @@ async def test_a_project_brings_its_wishes_and_notes_to_its_conversations_alone(
         assert "PROJECT.md; “Folder: PATH”" in await program.ask("/project new bees Answer in Dutch.")
         await program.ask("Hello")
         assert "in projects/bees" in seen(model) and seen(model).count("Answer in Dutch.") == 1
+        rows = {line.split(" | ")[0]: line for line in (await program.ask("/context")).splitlines()}
+        assert "| this context | 1 message |" in rows["| The project's wishes"] and "| 3 messages" in rows["| History"]
         notes.write_text("- 2026-03-01: Bought wax.")
         assert await program.ask(f"/project note {QUEEN}") == "Noted in projects/bees/NOTES.md."
         assert notes.read_text() == f"- 2026-03-01: Bought wax.\n- 2026-03-06: {QUEEN}\n"
