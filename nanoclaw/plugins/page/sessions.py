@@ -14,13 +14,10 @@ from nanoclaw.escapes import one_line
 from nanoclaw.named_tuple import NamedTuple
 
 COOKIE = "nanoclaw"
-DAYS = 90
-"""After so many without use a browser has to sign in again."""
-CODE_MINUTES, GUEST_DAYS = 10, 7
-"""For which a code is open, and a guest's link with what it opened."""
+DAYS = 90  # after so many without use a browser has to sign in again
+CODE_MINUTES, GUEST_DAYS = 10, 7  # for which a code is open, and a guest's link with what it opened
 MOST_CODES = 5
-TRIES, TRIES_SECONDS = 10, 60.0
-"""Most wrong codes in a minute; then nobody can try until it is over."""
+TRIES, TRIES_SECONDS = 10, 60.0  # most wrong codes in a minute; then nobody can try until it is over
 
 BROWSERS = {"Edg/": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
 SYSTEMS = dict.fromkeys(("iPhone", "iPad", "Android", "Windows"), "") | {"Mac OS": "macOS", "Linux": "Linux"}
@@ -40,11 +37,17 @@ class Browser(NamedTuple):
     def name(self) -> str:
         """Names that a person knows, such as "Firefox on Linux"."""
         if self.only and not self.agent:
-            return f"a link for a guest of {self.only}, not opened yet"
+            return f"a link for a guest of {self.only}"
         browser = next((name for sign, name in BROWSERS.items() if sign in self.agent), "a browser")
         system = next((name or sign for sign, name in SYSTEMS.items() if sign in self.agent), "")
         name = f"{browser} on {system}" if system else browser
         return f"a guest of {self.only}, {name}" if self.only else name
+
+    @property
+    def about(self) -> str:
+        if self.only and not self.agent:
+            return f"not opened yet, open until {self.until:%Y-%m-%d}"
+        return f"signed in {self.made:%Y-%m-%d}, used {self.used:%Y-%m-%d}"
 
     @property
     def until(self) -> datetime:
@@ -135,8 +138,11 @@ class SignIns:
 
     def listed(self) -> Reply:
         found = self.all()
-        lines = [f"- {one.id}: {one.name}, signed in {one.made:%Y-%m-%d}, used {one.used:%Y-%m-%d}" for one in found]
-        rows = [{"id": one.id, "name": one.name, "made": f"{one.made}", "used": f"{one.used}"} for one in found]
+        lines = [f"- {one.id}: {one.name}, {one.about}" for one in found]
+        rows = [
+            {"id": one.id, "name": one.name, "about": one.about, "made": f"{one.made}", "used": f"{one.used}"}
+            for one in found
+        ]
         how = "\n\n`nanoclaw web browser --revoke 3` signs one out."
         return Reply("\n".join(lines) + how if lines else "No browser is signed in.", {"browsers": rows})
 

@@ -57,7 +57,7 @@ function ofModels({ model, models, purposes = [] }) {
 }
 
 const browser = (one) => ({
-  text: one.name, about: `browser · signed in ${moment(one.made)}, used ${moment(one.used)}`,
+  text: one.name, about: `browser · ${one.about}`,
   acts: [{ label: "Sign out", command: `web browser --revoke ${one.id}`, asks: `Sign out ${one.name}?` }],
 });
 
