@@ -25,10 +25,10 @@ from nanoclaw.core.errors import FAULTS, NanoclawError
 from nanoclaw.core.plugin import Log, Plugin, RouteAnswer
 from nanoclaw.home_socket import LONGEST
 from nanoclaw.plugins.page.sessions import COOKIE, DAYS, Browser, SignIns
+from nanoclaw.plugins.page.tokens import RequestRefused
 
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-MOST_BYTES = 1_000_000
-"""Of the body of a request that is no upload."""
+MOST_BYTES = 1_000_000  # of the body of a request that is no upload
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self' blob:;"
@@ -43,10 +43,8 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
-OPEN = ("/api/login",)
-"""Paths besides the static files that a browser may ask for before it is signed in."""
-LARGE = ("/api/files", "/v1/chat/completions", "/v1/audio/transcriptions")
-"""Paths that take files."""
+OPEN = ("/api/login",)  # paths besides the static files that a browser may ask for before it is signed in
+LARGE = ("/api/files", "/v1/chat/completions", "/v1/audio/transcriptions")  # paths that take files
 OF_GUESTS = ("/api/start", "/api/stream", "/api/talk", "/api/say", "/api/output", "/api/text")
 """Paths that a guest may ask for, besides files that were sent in their conversation."""
 ONE_ONLY = "A guest sees and writes one conversation only."
@@ -74,9 +72,9 @@ class Guard:
             await refused(scope, receive, _with_headers(send))
             return
         most, read = self._uploads if scope["path"] in LARGE else MOST_BYTES, 0
+        told = f"That is too much: at most {most / 1e6:,.0f} MB can be taken at once."
         if int(headers.get("content-length") or 0) > most:
-            too_much = _sentence(413, f"That is too much: at most {most / 1e6:,.0f} MB can be taken at once.")
-            await too_much(scope, receive, _with_headers(send))
+            await _sentence(413, told, scope["path"])(scope, receive, _with_headers(send))
             return
 
         async def bounded() -> Message:
@@ -84,7 +82,7 @@ class Guard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > most:
-                raise HTTPException(413, f"That is too much: at most {most / 1e6:,.0f} MB can be taken at once.")
+                raise HTTPException(413, told)
             return message
 
         await self._app(scope, bounded, _with_headers(send))
@@ -93,10 +91,11 @@ class Guard:
         """The answer to a request that goes no further."""
         hosts = {one.lower() for one in self._hosts()}
         if headers.get("host", "").lower() not in hosts:
-            return _sentence(421, "This is not the name of this page. [page] hosts says under which names it is used.")
+            told = "This is not the name of this page. [page] hosts says under which names it is used."
+            return _sentence(421, told, scope["path"])
         path, method = scope["path"], scope["method"]
         if (headers.get("content-length") or "0").isdecimal() is False:
-            return _sentence(400, "The length of the request is not a number.")
+            return _sentence(400, "The length of the request is not a number.", path)
         if path.startswith("/v1/") or any(one.matches(scope)[0] is Match.FULL for one in self._brought):
             return None  # those look themselves at who asks
         if method not in ("GET", "HEAD"):
@@ -149,8 +148,9 @@ async def _answered(answer: RouteAnswer, request: Request) -> Response:
     return PlainTextResponse(told, status) if isinstance(told, str) else JSONResponse(told, status)
 
 
-def _sentence(status: int, text: str) -> JSONResponse:
-    return JSONResponse({"error": text}, status)
+def _sentence(status: int, text: str, path: str = "") -> JSONResponse:
+    """What goes wrong, as a client of the path expects it."""
+    return JSONResponse(RequestRefused(status, text).body if path.startswith("/v1/") else {"error": text}, status)
 
 
 async def given(request: Request) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def application(
 
     async def failed(request: Request, error: Exception) -> Response:
         told = (error.status_code, error.detail) if isinstance(error, HTTPException) else (409, str(error))
-        return _sentence(*told)
+        return _sentence(*told, request.url.path)
 
     own = [Route("/", static), Route("/static/{name}", static), Route("/api/login", login, methods=["POST"])]
     handlers: Any = {HTTPException: failed, NanoclawError: failed}

@@ -14,7 +14,7 @@ from nanoclaw.plugins.page.sessions import TRIES, TRIES_SECONDS, digest_of
 
 _NAME = re.compile(r"[\w.-]{1,40}")
 _MAKES, _UNKNOWN = "`nanoclaw web token NAME` makes one.", "invalid_api_key"
-_KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error"}
+_KINDS = dict.fromkeys((400, 404, 405, 413, 421), "invalid_request_error") | {401: "authentication_error"}
 
 
 class RequestRefused(Exception):

@@ -66,9 +66,9 @@ async def test_a_guest_sees_and_writes_one_conversation_and_nothing_else(tmp_pat
         with pytest.raises(ConfigError, match="no conversation 'nowhere'"):
             await reply(served.app, "/web guest nowhere", as_json=False)
         link = str(json.loads(str(await reply(served.app, "/web guest page:party", as_json=True)))["url"])
-        assert "a link for a guest of page:party, not opened" in str(
-            await reply(served.app, "/web browsers", as_json=False)
-        )
+        told = str(await reply(served.app, "/web browsers", as_json=False))
+        line = next(one for one in told.splitlines() if "guest" in one)
+        assert "a link for a guest of page:party, not opened yet, open until" in line and "signed in" not in line
         async with served.browser(signed_in=False) as guest:
             guest.client.cookies.set("nanoclaw", link.partition("#")[2])
             assert (await guest.client.get("/api/start")).status_code == 401
@@ -149,6 +149,9 @@ async def test_other_names_and_other_origins_get_nothing(tmp_path: Path) -> None
     async with serving(tmp_path) as served, served.browser() as browser:
         for path in ("/", "/static/app.js", *PRIVATE):
             assert (await browser.client.get(path, headers={"host": "evil.example"})).status_code == 421
+        for path, headers in {"/v1/models": {"host": "evil.example"}, "/v1/none": {}}.items():
+            refused = (await browser.client.get(path, headers=headers)).json()["error"]
+            assert refused["type"] == "invalid_request_error" and refused["message"]
         said: dict[str, Any] = {"c": "page:abc12345", "id": "abcdefgh1", "text": "Hello"}
         without = httpx.Request("POST", f"{served.url}/api/say", json=said, headers={"cookie": _cookie(browser.client)})
         assert (await browser.client.send(without)).status_code == 403
