@@ -22,8 +22,7 @@ from nanoclaw.plugins.page.talk import key_of
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
 
-AT_A_MESSAGE = ("branch", "rewind")
-"""Those that take the number of a message; the page knows its row."""
+AT_A_MESSAGE = ("branch", "rewind")  # those that take the number of a message; the page knows its row
 AGAIN = ("retry", "edit")  # those that ask the model
 PLAIN = ("rename", "continue", "delete", *AT_A_MESSAGE)
 
@@ -89,5 +88,4 @@ class Actions:
         return await self._host.carry_out(command, said)
 
 
-SHOWN = ("opened", "done", "text")
-"""Of the data of a reply, what the page goes on with."""
+SHOWN = ("opened", "done", "text")  # of the data of a reply, what the page goes on with

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -31,9 +32,9 @@ from nanoclaw.plugins.page.server import given
 from nanoclaw.plugins.page.tokens import ApiTokens, RequestRefused
 
 NAME, MODEL = "api", "nanoclaw"
-MOST_NAME = 200
-"""Characters of a conversation's name."""
+MOST_NAME = 200  # characters of a conversation's name
 _Pictures = Sequence[tuple[str, bytes]]
+_wrong = partial(RequestRefused, 400)
 _PICTURE = re.compile(r"data:(image/([\w.+-]+));base64,", re.IGNORECASE)
 
 
@@ -305,10 +306,6 @@ def _usage(ended: TurnEnded) -> dict[str, Any]:
     total, cached = used.input_tokens + used.output_tokens, {"cached_tokens": used.cached_tokens}
     of_prompt = {"prompt_tokens": used.input_tokens, "prompt_tokens_details": cached}
     return {**of_prompt, "completion_tokens": used.output_tokens, "total_tokens": total}
-
-
-def _wrong(told: str) -> RequestRefused:
-    return RequestRefused(400, told)
 
 
 def _check_model(name: object) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NAME, SENDER = "page", "owner"
 CHANGING = ("/retry", "/edit", "/rewind")  # commands that take back what was said
+BETWEEN = "\x1f"  # of what was said and the names of its files
 
 
 class PageChannel:
@@ -147,7 +148,7 @@ class PageChannel:
         if is_shown:
             self.live.said(key, item)
         if is_shown and text.lstrip().startswith("/"):
-            await self._keep(key, "said", text)
+            await self._keep_said(key, item)
         elif is_shown:
             self._said[id_] = key, item
         self.admitted.add(id_)
@@ -156,7 +157,7 @@ class PageChannel:
             reply = await self._deliver(Inbound(address_of(key), sender, id_, UserMessage(text, now), tuple(files)))
             if reply == "" and id_ in self._said:  # an answer to a question, after which that goes on
                 del self._said[id_]
-                await self._keep(key, "said", text)
+                await self._keep_said(key, item)
         finally:
             self.admitted.discard(id_)
 
@@ -179,7 +180,7 @@ class PageChannel:
         """Keep an answer by code, and what it answers, as far as the history does not have them."""
         is_there = any(one.message.text == outbound.text for one in self.transcript.last(key))
         if said := self._said.pop(outbound.reply_to, None):
-            await self._keep(key, "said", said[1]["text"], before=int(is_there))
+            await self._keep_said(key, said[1], before=int(is_there))
         if not is_there:
             await self._keep(key, "text", outbound.text)
 
@@ -189,7 +190,10 @@ class PageChannel:
         if left and not self.host.records.is_waiting(address_of(key)):
             for id_ in left:
                 self.live.said(key, (item := self._said.pop(id_)[1]) | {"waits": False})
-                await self._keep(key, "said", item["text"])
+                await self._keep_said(key, item)
+
+    async def _keep_said(self, key: str, item: Item, before: int = 0) -> None:
+        await self._keep(key, "said", BETWEEN.join([item["text"], *item["names"]]), before)
 
     async def _keep(self, key: str, kind: str, text: str, before: int = 0) -> None:
         """Keep what the history of a conversation does not have: a command, its reply, why a turn failed."""

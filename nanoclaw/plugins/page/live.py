@@ -6,20 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.core.events import (
-    Event,
-    Notice,
-    Receipt,
-    Settled,
-    StatusLines,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnBegan,
-    TurnEnded,
-    TurnPaused,
-)
+from nanoclaw.core import events
+from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Outbound, ToolCall
 from nanoclaw.plugins.page import render
 
@@ -29,10 +17,8 @@ if TYPE_CHECKING:
 Item = dict[str, Any]
 """One thing that the page shows. `id` and `kind` (said, text, tool, note) are always there."""
 
-FLUSH_SECONDS = 0.015
-"""Words of models that come so soon after others are shown together."""
-ARGUMENTS, PREVIEW = 400, 200
-"""Characters of a call, and of its result, that are shown before somebody unfolds it."""
+FLUSH_SECONDS = 0.015  # words of models that come so soon after others are shown together
+ARGUMENTS, PREVIEW = 400, 200  # characters of a call, and of its result, that are shown before somebody unfolds it
 
 
 class _Turn:
@@ -119,42 +105,42 @@ class LiveTurns:
 
     def show(self, key: str, event: Event) -> None:
         match event:
-            case TurnBegan(reply_to):
+            case events.TurnBegan(reply_to):
                 self._turns[key] = _Turn(reply_to, self._mark(key))
                 self._answered.pop(key, None)
                 self._tell(key, "began", id=f"i{reply_to}", row=self._turns[key].mark)
-            case TextDelta(text):
+            case events.TextDelta(text):
                 self._grow(key, text)
-            case ToolStarted(call, parent, number):
+            case events.ToolStarted(call, parent, number):
                 self._close_text(key)
                 self._turn(key).superseded.clear()
                 self._put(key, {"id": _id(call, number), "kind": "tool", "state": "running", **_shown(call, parent)})
-            case ToolProgress(call, text, fraction):
+            case events.ToolProgress(call, text, fraction):
                 self._tell(key, "progress", call=call.id, text=text[-2_000:], fraction=fraction)
-            case ToolFinished(call, text, is_error, seconds, parent, number, diff, refused):
+            case events.ToolFinished(call, text, is_error, seconds, parent, number, diff, refused):
                 result = {"seconds": round(seconds, 1), "number": number, **of_result(text, diff)}
                 item = {"id": _id(call, number), "kind": "tool", **_shown(call, parent), **result}
                 self._put(key, item | {"state": state_of(is_error, refused)})
-            case Notice(text, fraction, is_failure):
+            case events.Notice(text, fraction, is_failure):
                 if fraction is None:
                     if (turn := self._turns.get(key)) and turn.growing:
                         turn.superseded.append(turn.text)
                     self._close_text(key)
                 self._put(key, self._note(text, "notice", fraction=fraction, failure=is_failure), id_="notice")
-            case Receipt(text):
+            case events.Receipt(text):
                 self._put(key, self._note(text, "receipt"))
-            case StatusLines(name, text):
+            case events.StatusLines(name, text):
                 self._put(key, {"id": f"s{name}", "kind": "note", "what": "status", "text": text})
-            case Settled(id_):
+            case events.Settled(id_):
                 self._tell(key, "settled", id="o" + id_.removeprefix("page-").partition(".")[0])
-            case TurnPaused():
+            case events.TurnPaused():
                 self._close_text(key)
                 if turn := self._turns.get(key):
                     turn.is_paused = True
                 self._tell(key, "paused")
-            case TurnEnded(_, "answered") if key in self._turns and self._turns[key].is_paused:
+            case events.TurnEnded(_, "answered") if key in self._turns and self._turns[key].is_paused:
                 del self._turns[key]  # a command was answered meanwhile, and its reply comes
-            case TurnEnded(answer, reason):
+            case events.TurnEnded(answer, reason):
                 self._end(key, answer, reason)
 
     # --- a text that grows -------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from html import escape
 from nanoclaw.markdown.blocks import Blocks
 from nanoclaw.markdown.html import to_html
 
-LONGEST = 64_000
-"""Characters of a text that is rendered at once; a longer one is plain until somebody unfolds it."""
+LONGEST = 64_000  # characters of a text that is rendered at once; a longer one is plain until somebody unfolds it
 PLAIN_TAIL, AGAIN_SECONDS = 8_000, 0.25
 """Characters of an open block from which on only its new words are sent; time until a shorter one is HTML again."""
 SHOWN = 4_000

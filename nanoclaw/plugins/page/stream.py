@@ -12,8 +12,7 @@ from typing import Any
 
 KEPT, KEPT_BYTES = 5_000, 8_000_000
 """Events that a browser which lost its connection can still get; one that missed more loads afresh."""
-QUIET_SECONDS = 15.0
-"""After which a line without meaning is sent, so that a connection that is gone is noticed."""
+QUIET_SECONDS = 15.0  # after which a line without meaning is sent, so that a connection that is gone is noticed
 
 
 class EventStream:

@@ -26,8 +26,7 @@ from nanoclaw.plugins.page.transcript import LAST
 if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
 
-BY_HAND = re.compile(r"!{1,2}[\w./~]")
-"""The beginning of a command that a terminal runs in the person's own shell."""
+BY_HAND = re.compile(r"!{1,2}[\w./~]")  # the beginning of a command that a terminal runs in the person's own shell
 MAIN = Address("terminal", "main")
 SHOWN = {one: f"image/{one}" for one in ("png", "jpeg", "gif", "webp")} | {"jpg": "image/jpeg", "ogg": "audio/ogg"}
 _KEY = re.compile(r"[^\s:\x00-\x1f]{1,64}:[^\x00-\x1f]{1,300}")
@@ -104,7 +103,8 @@ class Talk:
             raise HTTPException(400, "There is no such place in a conversation.") from None
         known = {one["id"] for one in live}
         waiting = [one for one in self._channel.waiting(key) if one["id"] not in known]
-        draft = "" if browser_of(request).only else self._drafted(key)
+        drafts = self._host.read("SELECT text FROM page_drafts WHERE conversation = ?", key)
+        draft = "" if browser_of(request).only else "".join(text for (text,) in drafts)
         state = {"runs": mark is not None, "draft": draft, "at": self._channel.stream.at}
         return JSONResponse({**page._asdict(), **state, "live": [*live, *waiting]})
 
@@ -128,9 +128,6 @@ class Talk:
         guest = f"guest-{browser.id}" if browser.only else ""
         await self._channel.say(key, id_, text, files, is_shown=text.strip() != "/stop", guest=guest)
         return JSONResponse({})
-
-    def _drafted(self, key: str) -> str:
-        return "".join(text for (text,) in self._host.read("SELECT text FROM page_drafts WHERE conversation = ?", key))
 
     def _attached(self, ids: object) -> list[Attachment]:
         """The files that were uploaded for a message."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -13,13 +14,14 @@ from nanoclaw.core.messages import AssistantMessage, Message, Placed, ToolResult
 from nanoclaw.core.plugin import Host
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
-from nanoclaw.plugins.page.channel import conversation_of
+from nanoclaw.plugins.page.channel import BETWEEN, conversation_of
 from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text, state_of
 
 SHOWN = 120  # messages of a conversation that are loaded at once, whole turns
 BEHIND, BEFORE = 25, 5  # messages of the person that are shown after one that was asked for, and before it
-LAST, BROKEN, FILE = 2**62, ("cancelled", "failed"), "[attached file "
-"""A row behind every other; how turns end that broke off; the beginning of a document in a message."""
+LAST, BROKEN = 2**62, ("cancelled", "failed")  # a row behind every other; how turns end that broke off
+FILE = r"(?m)^(?:\[media attached[\d/ ]*: (.*) \([^()]*\)\]|(.+) came with the message but is not here: .*)$"
+"""A file in the metadata of a message, by its name."""
 
 
 class TranscriptPage(NamedTuple):
@@ -92,7 +94,9 @@ class Transcript:
         is_later = here + BEHIND < len(asked)
         before = asked[here + BEHIND] if is_later else end
         found = self._host.conversations.of(conversation_of(key)).said(before, 10 * SHOWN)
-        kept = [one for one in found if one.id >= first]
+        begins = bisect_left(found, first, key=lambda one: one.id)
+        has_metadata = begins and getattr(found[begins - 1].message, "origin", "") == "runtime"  # of what is said first
+        kept = found[begins - bool(has_metadata) :]
         return self._shown(key, kept, before, is_earlier=len(kept) < len(found), is_later=is_later)
 
     def _turns(self, key: str, before: int) -> tuple[list[Placed], bool]:
@@ -144,7 +148,7 @@ def items(
         if turn in begun and (broken := _broken(turn, reasons.get(turn, ""), ran[turn], is_last, turn in answered)):
             found.append(broken)
 
-    turn = 0
+    turn, names = 0, list[str]()
     for row, own, message in placed:
         if turn and own != turn:
             end(turn, row)
@@ -153,11 +157,15 @@ def items(
         tell_besides(row, "asked" if has_asked else "")  # it was shown before what its calls asked
         at = message.at.isoformat()
         match message:
+            case UserMessage(text, _, "runtime"):
+                names = [name or lost for name, lost in re.findall(FILE, text)]
             case UserMessage(text, _, "person"):
                 answered.pop(turn, None)
-                names = [line[len(FILE) : -1] for line in text.splitlines() if line.startswith(FILE)]
-                said = {"id": f"m{row}", "kind": "said", "text": without_documents(own_words(text)), "names": names}
+                words = without_documents(own_words(text))
+                words = "" if names and words.startswith("(sent without text") else words
+                said = {"id": f"m{row}", "kind": "said", "text": words, "names": names}
                 found.append({**said, "at": at, "row": row})
+                names = []
             case AssistantMessage(text) if reasons.get(turn) == "told" and kept[text]:
                 kept[text] -= 1  # a line has it already, where it was said
             case AssistantMessage(text, _, made):
@@ -197,7 +205,8 @@ def _broken(turn: int, reason: str, tools: int, is_last: bool, has_text: bool) -
 def _line(one: tuple[int, int, str, str, str]) -> Item:
     row, _, kind, text, at = one
     if kind == "said":
-        return {"id": f"p{row}", "kind": kind, "text": text, "at": at}
+        text, *names = text.split(BETWEEN)
+        return {"id": f"p{row}", "kind": kind, "text": text, "names": names, "at": at}
     if kind == "files":
         sent, names = json.loads(text)
         files = [{"name": name, "url": f"/files/{sent}/{number}"} for number, name in enumerate(names)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.core.messages import Address
+from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 from nanoclaw.providers.scripted import Hang, call
 from tests.plugins.page.served import Browser, Served, serving
+from tests.program import NOON
 
 KEY = "page:abc12345"
 WRITES = call("write_file", {"path": "bird.txt", "content": "pelican"})
@@ -103,6 +104,34 @@ async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was
         assert "Shall I do exactly this?" in question and "won't do it" in ok
         shown = [one.get("state") or one.get("text") for one in talk["items"]]
         assert shown.index("/no 1") < shown.index("refused") and shown.count("done") == 1
+
+
+async def test_files_that_nothing_can_be_read_of_stay_with_their_message(tmp_path: Path) -> None:
+    unreadable = {"app.html": b"<script>go()</script>", "a (1).svg": b"<svg/onload=x>", "core.bin": bytes(range(256))}
+    async with serving(tmp_path, "Three files.", "One more.", hang := Hang()) as served, served.browser() as browser:
+
+        async def upload(name: str, data: bytes) -> str:
+            kind = {"content-type": "image/svg+xml" if name.endswith("svg") else ""}
+            answer = await browser.client.post("/api/files", params={"name": name}, content=data, headers=kind)
+            return str(answer.json()["id"])
+
+        await browser.say(KEY, "", files=[await upload(*one) for one in unreadable.items()])
+        await served.app.conversations.idle()
+        said = (await browser.talk(KEY))["items"][0]
+        assert (said["text"], said["names"]) == ("", [*unreadable])
+        assert (await browser.talk(KEY, at=str(said["row"])))["items"][0]["names"] == [*unreadable]
+        (path := tmp_path / "core.bin").write_bytes(unreadable["core.bin"])
+        files = Attachment(str(path), path.name), Attachment(str(tmp_path / "gone.pdf"), "gone.pdf", "application/pdf")
+        far = Inbound(Address("terminal", "main"), "me", "t1", UserMessage("Look", NOON), files, role="owner")
+        await served.app.deliver(far)
+        await served.app.conversations.idle()
+        assert (await browser.talk("terminal:main"))["items"][0]["names"] == ["core.bin", "gone.pdf"]
+        await browser.say(KEY, "wait")
+        await hang.reached.wait()
+        await browser.say(KEY, "and this", files=[await upload("core.bin", b"\0\1")])
+        await ask(served, browser, "/stop")
+        dropped = next(one for one in (await browser.talk(KEY))["items"] if one.get("text") == "and this")
+        assert dropped["names"] == ["core.bin"]
 
 
 async def test_an_answer_in_ones_own_words_stands_before_what_came_of_it(tmp_path: Path) -> None:
