@@ -23,6 +23,14 @@ def ask(chat: Chat, text: str, last_words: str) -> Screen:
     return chat.expect(lambda screen: last_words in screen.text and idle(screen))
 
 
+def busy(start: Start, text: str, shown: str) -> Chat:
+    """A chat in the middle of an answer."""
+    chat = start()
+    chat.say(text)
+    chat.expect(shown)
+    return chat
+
+
 def test_an_answer_is_shown_once_and_as_markdown(start: Start) -> None:
     screen = ask(start(), "markdown", "The end of the answer.")
     text = screen.text
@@ -180,22 +188,16 @@ def test_no_control_byte_of_a_model_or_tool_reaches_the_terminal(start: Start) -
         assert sequence not in chat.raw
 
 
-def test_ctrl_c_stops_the_turn_and_the_chat_goes_on(start: Start) -> None:
-    chat = start()
-    chat.say("hang")
-    chat.expect("exec sleep 60")
+def test_ctrl_c_by_its_key_or_as_a_signal_stops_the_turn_and_the_chat_goes_on(start: Start) -> None:
+    chat = busy(start, "hang", "exec sleep 60")
     chat.press("\x03")
     chat.expect(lambda screen: "Stopped." in screen.lines and idle(screen))
     assert chat.delivered()[-1]["text"] == "/stop"
-    ask(chat, "hello", "You said: hello")
-
-
-def test_ctrl_c_as_a_signal_stops_the_turn_too(start: Start) -> None:
-    chat = start()
     chat.say("slow")
     chat.expect("Wait for it")
     chat.signal(signal.SIGINT)
-    chat.expect(lambda screen: "Stopped." in screen.lines and idle(screen))
+    chat.expect(lambda screen: screen.lines.count("Stopped.") == 2 and idle(screen))
+    ask(chat, "hello", "You said: hello")
 
 
 def test_a_second_ctrl_c_leaves(start: Start) -> None:
@@ -203,6 +205,11 @@ def test_a_second_ctrl_c_leaves(start: Start) -> None:
     chat.press("\x03")
     chat.expect("Ctrl-C again")
     chat.press("\x03")
+    chat.expect_left()
+    chat = busy(start, "slow", "Wait for it")
+    chat.press("\x03")
+    chat.expect("Stopped.")
+    chat.press("\x03")  # quickly, though the turn has stopped
     chat.expect_left()
 
 
@@ -230,9 +237,7 @@ def test_several_lines_make_one_message(start: Start) -> None:
 
 
 def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_place(start: Start) -> None:
-    chat = start()
-    chat.say("pause")
-    chat.expect("A moment.")
+    chat = busy(start, "pause", "A moment.")
     chat.say("pause again")
     chat.say("/help")
     chat.say("fourth")
@@ -250,9 +255,7 @@ def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_pla
 
 
 def test_what_code_answers_during_a_turn_stands_right_above_its_answer(start: Start) -> None:
-    chat = start()
-    chat.say("pause")
-    chat.expect("A moment.")
+    chat = busy(start, "pause", "A moment.")
     chat.say("second")
     chat.say("remind me")
     chat.expect("It is set.")
@@ -275,25 +278,21 @@ def test_messages_that_join_the_turn_are_shown_where_they_did_and_nothing_waits_
     assert not any("not begun" in line for line in lines)
 
 
-def test_what_a_stop_drops_is_not_shown_as_begun(start: Start) -> None:
-    chat = start()
-    chat.say("slow")
-    chat.expect("Wait for it")
+def test_what_a_stop_drops_is_not_shown_as_begun_and_returns_to_the_line(start: Start) -> None:
+    chat = busy(start, "slow", "Wait for it")
     chat.say("second")
-    chat.expect("› second")
+    chat.say("and that")
+    chat.expect("› and that")
     chat.press("\x03")
-    screen = chat.expect(
-        lambda screen: "Stopped. Not begun: second." in screen.lines and screen.lines[-1].rstrip() == "› second"
-    )
+    chat.expect(lambda screen: "\n".join(screen.shown.rstrip().splitlines()[-2:]) == "› second\n  and that")
+    screen = chat.expect("Stopped. Not begun: second; and that.")
     assert [line.rstrip() for line in screen.lines].count("› second") == 1
-    chat.press("\x15")
+    chat.press("\x15\x15\x15")
     ask(chat, "hello", "You said: hello")
 
 
 def test_what_waits_when_the_person_leaves_is_said_to_be_not_begun(start: Start) -> None:
-    chat = start()
-    chat.say("slow")
-    chat.expect("Wait for it")
+    chat = busy(start, "slow", "Wait for it")
     chat.say("second")
     chat.expect("› second")
     chat.say("/exit")
@@ -303,25 +302,13 @@ def test_what_waits_when_the_person_leaves_is_said_to_be_not_begun(start: Start)
 
 
 def test_ctrl_c_stops_the_turn_though_something_is_typed(start: Start) -> None:
-    chat = start()
-    chat.say("slow")
-    chat.expect("Wait for it")
+    chat = busy(start, "slow", "Wait for it")
     chat.press("half a thou")
     chat.expect("› half a thou")
     chat.press("\x03")
     chat.expect(lambda screen: "Stopped." in screen.lines and idle(screen))
     chat.press("\x1b[A")  # what was typed is not lost
     chat.expect("› half a thou")
-
-
-def test_a_quick_second_ctrl_c_leaves_though_the_turn_has_stopped(start: Start) -> None:
-    chat = start()
-    chat.say("slow")
-    chat.expect("Wait for it")
-    chat.press("\x03")
-    chat.expect("Stopped.")
-    chat.press("\x03")
-    chat.expect_left()
 
 
 def test_greeting_and_notices_break_between_words(start: Start) -> None:
@@ -447,20 +434,8 @@ def test_words_to_be_sent_again_stand_in_the_line_once_the_command_is_answered(s
     chat.expect("You said: the pod bay")
 
 
-def test_lines_that_a_stop_drops_return_to_the_line(start: Start) -> None:
-    chat = start()
-    chat.say("slow")
-    chat.expect("Wait for it")
-    chat.say("and then this")
-    chat.say("and that")
-    chat.press("\x03")
-    chat.expect(lambda screen: "\n".join(screen.shown.rstrip().splitlines()[-2:]) == "› and then this\n  and that")
-
-
 def test_alt_up_fetches_a_line_that_waits_and_what_was_begun_meanwhile_is_said_anew(start: Start) -> None:
-    chat = start()
-    chat.say("pause")
-    chat.expect("A moment.")
+    chat = busy(start, "pause", "A moment.")
     chat.say("frist")
     chat.say("second")
     chat.press("\x1b[1;3A")
@@ -483,9 +458,7 @@ def test_alt_up_fetches_a_line_that_waits_and_what_was_begun_meanwhile_is_said_a
 
 
 def test_a_line_that_was_fetched_and_emptied_waits_no_more(start: Start) -> None:
-    chat = start()
-    chat.say("pause")
-    chat.expect("A moment.")
+    chat = busy(start, "pause", "A moment.")
     chat.say("first")
     chat.say("second")
     chat.press("\x1b[1;3A")

@@ -138,9 +138,7 @@ async def test_the_person_is_told_once_that_a_file_is_too_long_to_be_seen_whole(
     assert "SOUL.md" in notice
 
 
-async def test_a_section_switched_off_in_the_config_is_left_out_of_a_context_that_goes_on(
-    tmp_path: Path,
-) -> None:
+async def test_a_section_switched_off_in_the_config_is_left_out_of_a_context_that_goes_on(tmp_path: Path) -> None:
     model = ScriptedProvider("one", "two", "three")
     for settings in ("", "[context.sections]\nsoul = false\n", ""):
         (tmp_path / "config.toml").write_text(settings)

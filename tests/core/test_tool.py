@@ -86,11 +86,7 @@ def test_a_schema_comes_from_the_annotations() -> None:
     }
     spec = tool(echo).spec
     assert (spec.name, spec.description) == ("echo", "Say it back.")
-    assert spec.parameters == {
-        "type": "object",
-        "properties": properties,
-        "required": ["text"],
-    }
+    assert spec.parameters == {"type": "object", "properties": properties, "required": ["text"]}
 
 
 def test_a_tool_without_a_docstring_or_with_an_odd_type_fails_at_once() -> None:

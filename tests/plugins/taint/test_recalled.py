@@ -168,10 +168,7 @@ async def test_what_is_written_into_the_memory_by_hand_after_others_text_stays_t
     written = do("append_file", {"path": "memory/2031-01-01.md", "content": "- 09:00 The plumber Zyx wants boots\n"})
     async with reading(tmp_path, written) as (home, _, _):
         await learn(home)
-        for name, given in (
-            ("memory_search", {"query": "plumber"}),
-            ("read_file", {"path": "memory/2031-01-01.md"}),
-        ):
+        for name, given in (("memory_search", {"query": "plumber"}), ("read_file", {"path": "memory/2031-01-01.md"})):
             await home.ask(do(name, given))
             assert last_result(home).outside == EVIL
 
