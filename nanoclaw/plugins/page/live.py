@@ -18,6 +18,7 @@ Item = dict[str, Any]
 """One thing that the page shows. `id` and `kind` (said, text, tool, note) are always there."""
 
 FLUSH_SECONDS = 0.015  # words of models that come so soon after others are shown together
+MOST_ANSWERED = 100  # answers that are on their way through the outbox
 ARGUMENTS, PREVIEW = 400, 200  # characters of a call, and of its result, that are shown before somebody unfolds it
 
 
@@ -39,8 +40,8 @@ class LiveTurns:
     def __init__(self, publish: Callable[[dict[str, Any]], None], transcript: Transcript) -> None:
         self._publish, self._mark, self._broken = publish, transcript.end, transcript.broken
         self._turns: dict[str, _Turn] = {}
-        # the message that was answered last, the item with that, and if the history has it
-        self._answered: dict[str, tuple[str, str, bool]] = {}
+        # by conversation and message that was answered, the item with that, and its row, 0 where the history lacks it
+        self._answered: dict[tuple[str, str], tuple[str, int]] = {}
         self._growing = set[str]()  # whose news wait for the next flush, which is one for all
         self._flushed = 0.0
         self._count = 0
@@ -68,10 +69,11 @@ class LiveTurns:
 
     def joined(self, key: str, item: Item) -> None:
         """Show a message from before as part of the turn that runs."""
-        if item.pop("waits", False):
-            self.said(key, item)
         if turn := self._turns.get(key):
-            turn.items.setdefault(item["id"], item)
+            turn.items.pop(item["id"], None)  # it stands where it was taken up
+            turn.items[item["id"]] = item
+        if item.pop("waits", False):
+            self._tell(key, "item", item=item)
 
     def gone(self, key: str, id_: str) -> None:
         """Show an item no more."""
@@ -93,11 +95,10 @@ class LiveTurns:
     def sent(self, key: str, outbound: Outbound, item: Item) -> bool:
         """Show what came through the outbox; an answer takes the place of what was shown of it while it grew. True if
         the history of the conversation has it, too."""
-        reply_to, shown, is_kept = self._answered.get(key, ("", "", False))
-        if outbound.reply_to and outbound.reply_to == reply_to and shown:
-            del self._answered[key]
-            self._tell(key, "item", item=item | ({"row": self._mark(key)} if is_kept else {}), instead=shown)
-            return is_kept
+        shown, row = self._answered.pop((key, outbound.reply_to), ("", 0))
+        if shown:
+            self._tell(key, "item", item=item | ({"row": row} if row else {}), instead=shown)
+            return row > 0
         if turn := self._turns.get(key):
             turn.items[item["id"]] = item
         self._tell(key, "item", item=item)
@@ -107,7 +108,6 @@ class LiveTurns:
         match event:
             case events.TurnBegan(reply_to):
                 self._turns[key] = _Turn(reply_to, self._mark(key))
-                self._answered.pop(key, None)
                 self._tell(key, "began", id=f"i{reply_to}", row=self._turns[key].mark)
             case events.TextDelta(text):
                 self._grow(key, text)
@@ -195,7 +195,10 @@ class LiveTurns:
                 item = of_text(shown or self._new_id(), answer)
                 shown = item["id"]
                 self._tell(key, "item", item=item)
-            self._answered[key] = turn.reply_to, shown, reason not in ("cancelled", "failed")
+            if len(self._answered) > MOST_ANSWERED:
+                del self._answered[next(iter(self._answered))]
+            if turn.reply_to:
+                self._answered[key, turn.reply_to] = shown, self._mark(key) * (reason not in ("cancelled", "failed"))
         if broken and reason == "failed":
             self._tell(key, "item", item=broken)
         self._tell(key, "ended", reason=reason)

@@ -164,10 +164,12 @@ export function talk(main, key, app, place) {
     drawn.began = Date.now();
     if (!drawn.dataset.row && before?.dataset.row && item.kind === "said") drawn.dataset.row = before.dataset.row;
     if (item.wasOpen) drawn.open = true;
-    if (before?.isConnected) before.replaceWith(drawn);
+    const isMoved = item.kind === "said" && Boolean(item.waits) !== Boolean(before?.classList.contains("waits"));
+    if (before?.isConnected && !isMoved) before.replaceWith(drawn);
     else {
+      before?.remove();
       if (item.at) mayBeginDay(item.at);
-      wait.before(drawn);
+      (item.waits ? wait : log.querySelector(":scope > .waits") || wait).before(drawn); // what waits stays below all
     }
     if (instead) elements.delete(instead);
     elements.set(item.id, drawn);
