@@ -12,18 +12,8 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.plain import OneQuestion, Plain
-from nanoclaw.core.events import (
-    Event,
-    Joined,
-    Notice,
-    Queued,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnBegan,
-    TurnEnded,
-    TurnPaused,
-)
+from nanoclaw.core import events
+from nanoclaw.core.events import Event, Joined, Notice, TextDelta, ToolFinished, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 from tests.virtual_time import passed, virtual_time
 
@@ -122,7 +112,7 @@ def test_what_a_tool_sends_in_the_middle_is_told_before_the_answer() -> None:
     assert out.getvalue() == "on it\na.pdf\ndone\n"
 
 
-@pytest.mark.parametrize("event", [Queued("another"), Joined(("another",))])
+@pytest.mark.parametrize("event", [events.Queued("another"), Joined(("another",))])
 def test_it_ends_with_its_answer_whatever_is_told_of_other_messages_before_that(event: Event) -> None:
     out, err = Stream(False), Stream(False)
     plain = Plain(OneQuestion("hi"), now, stdout=out, stderr=err)
@@ -192,7 +182,7 @@ def test_a_turn_that_asks_once_more_is_not_waited_for() -> None:
     async def deliver(inbound: Inbound) -> None:
         plain.show(HERE, TurnBegan("from the last run"))
         await plain.send(Outbound(HERE, "OK: “blue”.", reply_to=inbound.external_id))
-        plain.show(HERE, TurnPaused())
+        plain.show(HERE, events.TurnPaused())
 
     asyncio.run(plain.run(deliver))
     assert plain.is_answered

@@ -21,23 +21,10 @@ from nanoclaw.channels.socket import frames, terminals
 from nanoclaw.channels.socket.client import talk
 from nanoclaw.channels.socket.terminals import Terminals
 from nanoclaw.commands.arguments import parsed
+from nanoclaw.core import events
 from nanoclaw.core.channel import Deliver
 from nanoclaw.core.errors import ConfigError, StoreBusy, StoreError
-from nanoclaw.core.events import (
-    Event,
-    GoTo,
-    Joined,
-    Notice,
-    ReasoningDelta,
-    Receipt,
-    StatusLines,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnEnded,
-    TurnPaused,
-)
+from nanoclaw.core.events import Event, GoTo, Notice, StatusLines, TextDelta, ToolFinished, ToolProgress, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall, Usage
 from tests.examples import examples
 from tests.program import REPOSITORY, FakeChannel
@@ -49,10 +36,15 @@ MAIN = Address("terminal", "main")
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 CALL = ToolCall("1", "read_file", '{"path": "x"}')
 EVENTS: tuple[Event, ...] = (
-    *(TextDelta("a"), ReasoningDelta("b"), Notice("c", 0.5), Receipt("d"), ToolStarted(CALL)),
-    *(ToolStarted(CALL, "outer", 7), ToolProgress(CALL, "half", 0.5), ToolProgress(CALL, "on")),
+    *(TextDelta("a"), events.ReasoningDelta("b"), Notice("c", 0.5), events.Receipt("d"), events.ToolStarted(CALL)),
+    *(events.ToolStarted(CALL, "outer", 7), ToolProgress(CALL, "half", 0.5), ToolProgress(CALL, "on")),
     ToolFinished(CALL, "e", True, 0.5, "outer", 7, "-a\n+b"),
-    *(ToolFinished(CALL, "e", True, 0.5), Joined(("f", "g")), TurnPaused(), TurnEnded("h", "loop", Usage(1, 2, 3))),
+    *(
+        ToolFinished(CALL, "e", True, 0.5),
+        events.Joined(("f", "g")),
+        events.TurnPaused(),
+        TurnEnded("h", "loop", Usage(1, 2, 3)),
+    ),
 )
 
 

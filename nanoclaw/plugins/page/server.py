@@ -149,7 +149,7 @@ async def _answered(answer: RouteAnswer, request: Request) -> Response:
 
 
 def _sentence(status: int, text: str, path: str = "") -> JSONResponse:
-    """What goes wrong, as a client of the path expects it."""
+    """A refusal as a client of the path expects it."""
     return JSONResponse(RequestRefused(status, text).body if path.startswith("/v1/") else {"error": text}, status)
 
 
