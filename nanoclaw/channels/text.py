@@ -25,8 +25,8 @@ DIFF_LINES = 20
 LABEL, WHOLE = 60, 10_000
 """Characters of a label on a screen, and where nothing is narrow: on a pipe or in a file."""
 
-FOOTER = "footer"
-"""The key of the status line that a terminal shows at its foot."""
+FOOTER, WAIT = "footer", "wait"
+"""The keys of the status lines that a terminal shows at its foot, and while nobody is there to answer."""
 
 
 def tool_label(call: ToolCall, room: int = LABEL) -> str:

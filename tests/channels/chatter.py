@@ -14,20 +14,9 @@ from pathlib import Path
 
 from nanoclaw.channels.terminal import chat
 from nanoclaw.channels.terminal.chat import Terminal
+from nanoclaw.core import events
 from nanoclaw.core.errors import StoreError
-from nanoclaw.core.events import (
-    Event,
-    GoTo,
-    Joined,
-    Notice,
-    ReasoningDelta,
-    StatusLines,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnEnded,
-)
+from nanoclaw.core.events import Event, GoTo, Notice, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnEnded
 from nanoclaw.core.messages import Address, Inbound, Outbound, ToolCall
 
 ANSWER = """# Heading one
@@ -67,6 +56,7 @@ class Chatter:
         )
         self.queue: asyncio.Queue[Inbound] = asyncio.Queue()
         self.dropped: list[str] = []
+        self.late = list[Inbound]()
         self.signals = asyncio.Semaphore(0)
 
     async def main(self) -> None:
@@ -118,10 +108,18 @@ class Chatter:
 
     async def answer(self, inbound: Inbound) -> None:
         text, said = inbound.message.text, ""
+        self.show(events.TurnBegan(inbound.external_id))
+        while self.late:
+            await self.say("A late answer.", self.late.pop())
+        if text == "late":
+            await self.signals.acquire()
+            self.late.append(inbound)
+            self.show(TurnEnded("A late answer.", "answered"))
+            return
         if text == "gather two":
             self.show(TextDelta("I gather."))
             joined = [(await self.queue.get()).external_id for _ in range(2)]
-            self.show(Joined(tuple(joined)))
+            self.show(events.Joined(tuple(joined)))
         async for event in events_of(text, self.signals):
             if isinstance(event, TextDelta):
                 said += event.text
@@ -200,13 +198,13 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
         for done in range(3):
             call = ToolCall(str(done), "todo", f'{{"done": [{done}]}}')
             yield ToolStarted(call, number=done + 1)
-            yield StatusLines("todo", f"to do: {done} of 2 done\n▸ read \x1b[2J", done == 2)
+            yield events.StatusLines("todo", f"to do: {done} of 2 done\n▸ read \x1b[2J", done == 2)
             yield ToolFinished(call, f"{done} of 2 done", False, 0.01, number=done + 1)
             await signals.acquire()
         yield ToolFinished(ToolCall("9", "todo", "{}"), "there is no step 9", True, 0.01, number=4)
         yield TextDelta("All done.")
     elif word == "hang":
-        yield ReasoningDelta("secret thoughts")
+        yield events.ReasoningDelta("secret thoughts")
         yield ToolStarted(ToolCall("1", "exec", '{"command": "sleep 60"}'))
         await asyncio.Event().wait()
     elif word == "slow":
@@ -216,7 +214,7 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
         yield TextDelta("A moment.")
         await signals.acquire()
     elif word == "foot":
-        yield StatusLines("footer", rest)
+        yield events.StatusLines("footer", rest)
         yield TextDelta("Standing.")
     elif word == "open":
         yield GoTo("", rest)

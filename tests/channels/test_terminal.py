@@ -254,6 +254,16 @@ def test_a_message_typed_during_a_turn_is_handed_in_at_once_and_shown_in_its_pla
     assert [one["text"] for one in chat.delivered()] == ["pause", "pause again", "/help", "fourth"]
 
 
+def test_a_line_stands_below_the_answer_before_it_though_that_comes_once_its_own_turn_has_begun(start: Start) -> None:
+    chat = busy(start, "late", "the model is at work")
+    chat.say("second")
+    chat.expect("› second")
+    chat.go_on()
+    lines = chat.expect(lambda screen: "You said: second" in screen.text and idle(screen)).lines
+    shown = ["› late", "A late answer.", "› second", "You said: second"]
+    assert [line for line in lines if line in shown] == shown
+
+
 def test_what_code_answers_during_a_turn_stands_right_above_its_answer(start: Start) -> None:
     chat = busy(start, "pause", "A moment.")
     chat.say("second")

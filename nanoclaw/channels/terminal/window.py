@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,21 +28,9 @@ from nanoclaw.channels.terminal.completions import Completions
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
 from nanoclaw.channels.terminal.tool_lines import ToolLine, ToolLines, cut
-from nanoclaw.channels.text import FOOTER, Spoken, notice_line, progress
-from nanoclaw.core.events import (
-    Event,
-    Joined,
-    Notice,
-    ReasoningDelta,
-    Receipt,
-    StatusLines,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnBegan,
-    TurnEnded,
-)
+from nanoclaw.channels.text import FOOTER, WAIT, Spoken, notice_line, progress
+from nanoclaw.core import events
+from nanoclaw.core.events import Event, Notice, StatusLines, ToolFinished
 from nanoclaw.escapes import guard_streams, one_line, printable
 from nanoclaw.markdown.blocks import Blocks
 
@@ -110,6 +98,7 @@ class Window:
         self._noticed = ""  # the last notice, until something else happens
         self._queued: list[_Typed] = []  # while a turn runs
         self._fetched: _Typed | None = None  # of these, the one that is in the line again
+        self._begun = set[str]()  # ids of these that have begun, and wait for the answers before them
         self._unsaid = 0  # turns that have ended while their answer has not come
         self._thinking = False
         self._since: float | None = None  # when the wait for an answer began
@@ -141,27 +130,27 @@ class Window:
             return
         if not isinstance(event, Notice):
             self._noticed = ""
-            if not isinstance(event, TurnEnded):  # a turn has begun: the answers before it come late or never
-                self._echo_queued(self._unsaid)
-                self._unsaid = 0
-        self._thinking = isinstance(event, ReasoningDelta)
+            if not isinstance(event, events.TurnBegan | events.TurnEnded):  # the answers before it come late or never
+                self._echo_begun()
+        self._thinking = isinstance(event, events.ReasoningDelta)
         match event:
-            case TurnBegan():  # what streamed of one that a crash cut off is not a part of this answer
+            case events.TurnBegan(reply_to):  # what streamed of one that a crash cut off is not a part of this answer
+                self._begin([reply_to])
                 self._finish_blocks()
                 self._print_tools(self._tools.broke_off(self._columns()))
                 self._spoken.begin_round()
-            case TextDelta(text):
+            case events.TextDelta(text):
                 self._bar = ""
                 self._stream(printable(text))
-            case ReasoningDelta():
+            case events.ReasoningDelta():
                 self._draw_soon()
-            case ToolStarted():
+            case events.ToolStarted():
                 self._finish_blocks()
                 self._bar = ""
                 self._spoken.begin_round()
                 self._tools.began(event)
                 self._redraw()
-            case ToolProgress():
+            case events.ToolProgress():
                 self._tools.shows(event)
                 self._draw_soon()
             case ToolFinished():
@@ -174,22 +163,18 @@ class Window:
                     self._finish_blocks()
                     self._spoken.add("\n")
                     self._print_notice(text)
-            case Receipt(text):
+            case events.Receipt(text):
                 self._finish_blocks()
                 self._spoken.add("\n")
                 self._print(notice_line(text), "line", _DIM)
             case Notice():
                 self._show_progress(event)
-            case Joined(external_ids):
-                self._finish_blocks()
-                self._echo_queued(len(external_ids))
-            case TurnEnded():
+            case events.Joined(external_ids):
+                self._begin(external_ids)
+            case events.TurnEnded():
                 self._finish_blocks()
                 self._spoken.end_turn()
-                self._unsaid += 1
-                if event.reason == "answered" and not event.answer:
-                    self._unsaid -= 1
-                    self._echo_queued(1)
+                self._unsaid += event.reason != "answered" or bool(event.answer)
                 self._print_tools(self._tools.broke_off(self._columns()))
                 self._bar = ""
                 if self._since is not None:
@@ -197,17 +182,16 @@ class Window:
                 self._redraw()
 
     def say(self, text: str, reply_to: str = "") -> None:
-        own = next((typed for typed in self._queued if typed.id and typed.id == reply_to), None)
-        if own:  # answered by code, before its turn came: it stands above its answer
-            self._queued.remove(own)
-            self._finish_blocks()
-            self._print(_prompted(own.text), "typed", _BOLD)
+        if reply_to in (typed.id for typed in self._queued):  # it stands above its answer, also of code before its turn
+            self._begun.discard(reply_to)
+            self._echo_queued([reply_to])
+        else:
+            self._unsaid = max(0, self._unsaid - 1)
         if rest := self._spoken.rest_of(printable(text)):
             self._finish_blocks()
             self._print_block(rest)
-        if self._unsaid and not own:
-            self._unsaid -= 1
-            self._echo_queued(1)
+        if not self._unsaid:
+            self._echo_begun()
 
     def note(self, line: str) -> None:
         self._finish_blocks()
@@ -356,10 +340,22 @@ class Window:
             self._redraw()
         return False
 
-    def _echo_queued(self, count: int) -> None:
-        """The first of what waits has begun."""
-        begun, self._queued = self._queued[:count], self._queued[count:]
+    def _begin(self, ids: Iterable[str]) -> None:
+        """Messages that waited have begun; they stand below the answers before it."""
+        self._begun.update(ids)
+        if not self._unsaid:
+            self._echo_begun()
+
+    def _echo_begun(self) -> None:
+        self._unsaid = 0
+        self._echo_queued(self._begun)
+        self._begun.clear()
+
+    def _echo_queued(self, ids: Container[str]) -> None:
+        begun = [typed for typed in self._queued if typed.id and typed.id in ids]
+        self._queued = [typed for typed in self._queued if typed not in begun]
         for typed in begun:
+            self._finish_blocks()
             self._print(_prompted(typed.text), "typed", _BOLD)
 
     # What changes
@@ -427,7 +423,7 @@ class Window:
         lines = self._tools.live(frame, self._columns())
         if self._bar:
             lines.append(self._bar)
-        elif self._since is not None and not self._tools:
+        elif self._since is not None and not self._tools and WAIT not in self._status:
             at_work = "thinking… " if self._thinking else "the model is at work… " * (not self._blocks.tail)
             lines.append(f"{frame} {at_work}{time.monotonic() - self._since:.0f} s")
         lines += [cut(line, self._columns()) for text in self._status.values() for line in printable(text).splitlines()]
