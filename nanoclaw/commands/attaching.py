@@ -49,6 +49,8 @@ class _NotLetIn(Exception):
 class _RemoteChat(TerminalChat):
     """With the gateway of another machine, again and again."""
 
+    _next = "the connection is gone: trying again"
+
     def __init__(self, config: Config, options: Options, token: str) -> None:
         super().__init__(config, options)
         self._token = token

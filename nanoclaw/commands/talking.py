@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.channels import attach
+from nanoclaw.channels.text import WAIT
 from nanoclaw.clock import paced, pause, pause_thread
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreBusy
-from nanoclaw.core.events import Notice
+from nanoclaw.core.events import Notice, StatusLines
 from nanoclaw.core.messages import Address, Attachment, Outbound
 from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.channels.plain import Plain
     from nanoclaw.channels.socket.terminals import Terminals
-    from nanoclaw.channels.terminal.chat import Terminal
     from nanoclaw.channels.terminal.completions import Words
     from nanoclaw.channels.terminal.relay import Relay
     from nanoclaw.commands.arguments import Options
@@ -137,14 +137,11 @@ def _attachment(path: Path) -> Attachment:
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be attached: {error.strerror}") from None
     if not stat.S_ISREG(mode):
-        raise ConfigError(f"{str(path)!r} is {_kind(mode)}, not a file that can be attached")
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe"}
+        kind = kinds.get(stat.S_IFMT(mode), "a socket")
+        raise ConfigError(f"{str(path)!r} is {kind}, not a file that can be attached")
     mime = TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0] or ""
     return Attachment(str(path.resolve()), path.name, mime)  # what is put in its place later is not followed
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe"}
-    return kinds.get(stat.S_IFMT(mode), "a socket")
 
 
 # --- the terminal ----------------------------------------------------------------------------------------------------
@@ -152,6 +149,8 @@ def _kind(mode: int) -> str:
 
 class TerminalChat:
     """A chat in a terminal, with whichever process owns the home: another one, this one, and another again."""
+
+    _next = "nobody answers: this terminal takes over"
 
     def __init__(self, config: Config, options: Options) -> None:
         self._config, self._options = config, options
@@ -173,11 +172,12 @@ class TerminalChat:
                 except attach.LineEnded as ended:
                     began, self._told = time.monotonic(), ""
                     self._gone, self._waits_until = str(ended), began + ended.seconds
+                    self._tell("", "a gateway takes over: waiting for it" if ended.seconds else self._next)
                 except NanoclawError as error:
                     if not isinstance(error, StoreBusy) or time.monotonic() - began > _BUSY_SECONDS:
                         if self._relay is None:
                             raise
-                        self._tell(f"{self._gone}, and nobody can answer yet: {error}")
+                        self._tell(f"{self._gone}, and nobody can answer yet: {error}", "nobody answers: trying again")
                         seconds = _TRY_AGAIN_SECONDS
                 if self._relay is None:
                     await pause(seconds)
@@ -246,15 +246,28 @@ class TerminalChat:
             raise attach.LineEnded("a gateway takes over", GATEWAY_SECONDS)
 
     def _sit_down(self, hello: str, commands: Mapping[str, tuple[str, bool]], words: Words) -> Relay:
+        from nanoclaw.channels.terminal.chat import Completes, Terminal
         from nanoclaw.channels.terminal.relay import Relay
 
-        return Relay(_terminal(self._config, self._options, hello, commands, words))
+        terminal = Terminal(
+            self._options.session,
+            history_file=self._config.home / "history",
+            clock=self._config.clock(),
+            greeting=hello,
+            commands={f"/{name}": help for name, (help, _) in commands.items() if help},
+            waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
+            completes=Completes(words, self._config.workspace_path),
+        )
+        return Relay(terminal)
 
-    def _tell(self, text: str) -> None:
-        """A line about the process that answers, once."""
-        if self._relay and text != self._told:
+    def _tell(self, text: str, waits: str = "") -> None:
+        """A line about the process that answers, once, and what is waited for until it does."""
+        if self._relay and text not in ("", self._told):
             self._told = text
             self._relay.show(self._relay.address, Notice(text))
+        if self._relay:
+            told = f"{waits} …\nwhat you type is kept" if waits else ""
+            self._relay.show(self._relay.address, StatusLines(WAIT, told))
 
 
 async def _load_ahead(config: Config, model: str) -> None:
@@ -263,22 +276,6 @@ async def _load_ahead(config: Config, model: str) -> None:
 
     await pause(_DRAWN_SECONDS)
     await asyncio.to_thread(load_ahead, config, model)
-
-
-def _terminal(
-    config: Config, options: Options, hello: str, commands: Mapping[str, tuple[str, bool]], words: Words
-) -> Terminal:
-    from nanoclaw.channels.terminal.chat import Completes, Terminal
-
-    return Terminal(
-        options.session,
-        history_file=config.home / "history",
-        clock=config.clock(),
-        greeting=hello,
-        commands={f"/{name}": help for name, (help, _) in commands.items() if help},
-        waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
-        completes=Completes(words, config.workspace_path),
-    )
 
 
 def commands_of(app: App) -> dict[str, tuple[str, bool]]:
