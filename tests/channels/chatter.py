@@ -213,6 +213,10 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
     elif word == "pause":
         yield TextDelta("A moment.")
         await signals.acquire()
+    elif word == "gone":
+        yield events.StatusLines("wait", "nobody answers: trying again …")
+        await signals.acquire()
+        yield events.StatusLines("wait", "")
     elif word == "foot":
         yield events.StatusLines("footer", rest)
         yield TextDelta("Standing.")

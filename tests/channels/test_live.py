@@ -10,21 +10,10 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.live import SIGNS, TYPING_SECONDS, LiveAnswers, Timer
+from nanoclaw.core import events
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import ChannelError, Undeliverable
-from nanoclaw.core.events import (
-    Event,
-    Notice,
-    ReasoningDelta,
-    StatusLines,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnBegan,
-    TurnEnded,
-    TurnPaused,
-)
+from nanoclaw.core.events import StatusLines, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Outbound, ToolCall
 
 CHAT = Address("chat", "1")
@@ -111,7 +100,7 @@ class Stage:
         self.chat = Chat(self.time, pause_seconds)
         self.live = LiveAnswers(self.chat, Hints(**{"edits": True, **hints}), self.time)
 
-    async def show(self, *events: Event, seconds: float = 0.0) -> None:
+    async def show(self, *events: events.Event, seconds: float = 0.0) -> None:
         for event in events:
             self.live.show(CHAT, event)
         await self.time.passes(seconds)
@@ -153,7 +142,7 @@ async def test_nobody_types_while_a_turn_waits_for_the_owner_and_it_goes_on_in_t
     async with stage() as on:
         await on.show(TurnBegan("in-1"), TextDelta("I ask first."), seconds=3)
         before = len(on.chat.done)
-        await on.show(TurnPaused(), seconds=3600)
+        await on.show(events.TurnPaused(), seconds=3600)
         assert len(on.chat.done) == before
         await on.show(TurnBegan("in-1"), TextDelta("Blue."), seconds=3)
         assert list(on.chat.shown.values()) == ["Blue."]
@@ -202,7 +191,7 @@ async def test_the_answer_grows_in_one_message_at_a_humane_rate_and_is_handed_ov
     async with stage(pause_seconds=2.0) as on:
         await on.show(TurnBegan("in-1"))
         for number in range(50):
-            await on.show(ReasoningDelta("hm"), TextDelta(f"{number} "), seconds=0.1)
+            await on.show(events.ReasoningDelta("hm"), TextDelta(f"{number} "), seconds=0.1)
         await on.show(seconds=2)
         assert [at for at, _ in on.chat.of("write")] == [2, 4, 6]
         assert on.chat.shown == {"m1": " ".join(map(str, range(50)))}
@@ -412,7 +401,7 @@ async def test_a_turn_that_waited_for_its_model_goes_on_with_its_message() -> No
 async def test_a_stream_that_is_begun_anew_and_a_turn_that_is_not_ended_break_nothing() -> None:
     async with stage() as on:
         await on.show(TextDelta("for nobody"), started(), TurnEnded("x", "answered"))
-        await on.show(TurnBegan("in-1"), TextDelta("one"), Notice("asking again"), TextDelta("one"), seconds=1)
+        await on.show(TurnBegan("in-1"), TextDelta("one"), events.Notice("asking again"), TextDelta("one"), seconds=1)
         await on.show(TurnBegan("in-2"), TextDelta("two"), seconds=1)
         assert on.chat.shown == {"m1": "one\none", "m2": "two"}
         await on.show(TurnEnded("two", "answered"))

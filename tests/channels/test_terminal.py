@@ -181,6 +181,13 @@ def test_progress_is_a_bar_and_then_a_line(start: Start) -> None:
     assert ask(chat, "hi", "You said: hi").lines.count("· loading the model") == 1
 
 
+def test_nothing_turns_while_nobody_is_there_to_answer(start: Start) -> None:
+    chat = busy(start, "gone", "nobody answers: trying again …")
+    chat.expect(idle)
+    chat.go_on()
+    assert "nobody answers" not in ask(chat, "hi", "You said: hi").text
+
+
 def test_no_control_byte_of_a_model_or_tool_reaches_the_terminal(start: Start) -> None:
     chat = start()
     ask(chat, "evil", "ware")

@@ -57,6 +57,7 @@ def test_a_terminal_elsewhere_talks_attaches_again_after_a_kill_and_ends_with_it
         terminal.expect("not accepted: files don't come this way")
         gateway.process.kill()
         gateway.process.wait()
+        terminal.expect("the connection is gone: trying again …")
         terminal.expect(f"the connection to {url[7:]} was lost, and nobody can answer yet: ")
         terminal.say("and which one here?")
         start("gateway")

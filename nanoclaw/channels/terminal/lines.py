@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from nanoclaw.channels.text import LABEL, WHOLE, PlainFlow, Repeated, SparseProgress, tool_label
+from nanoclaw.channels.text import LABEL, WAIT, WHOLE, PlainFlow, Repeated, SparseProgress, tool_label
 from nanoclaw.core.events import Event, Notice, StatusLines, ToolStarted
 from nanoclaw.escapes import printable
 
@@ -42,6 +42,8 @@ class Lines:
             loop.remove_signal_handler(signal.SIGINT)
 
     def show(self, event: Event) -> None:
+        if isinstance(event, StatusLines) and event.key == WAIT and event.text:
+            event = Notice(event.text.splitlines()[0])
         if self._repeated(event) or isinstance(event, StatusLines):  # the lines of calls tell the same
             return
         self._break_prompt()

@@ -18,8 +18,8 @@ def words(talk: dict[str, Any]) -> list[str]:
     return [one.get("text") or one["html"] for one in talk["items"] if one["kind"] in ("said", "text")]
 
 
-async def ask(served: Served, browser: Browser, text: str) -> None:
-    await browser.say(KEY, text)
+async def ask(served: Served, browser: Browser, text: str, **more: Any) -> None:
+    await browser.say(KEY, text, **more)
     await served.app.conversations.idle()
 
 
@@ -115,8 +115,7 @@ async def test_files_that_nothing_can_be_read_of_stay_with_their_message(tmp_pat
             sent = await browser.client.post("/api/files", params={"name": name}, content=files[name], headers=kind)
             return str(sent.json()["id"])
 
-        await browser.say(KEY, "", files=[await upload(one) for one in files])
-        await served.app.conversations.idle()
+        await ask(served, browser, "", files=[await upload(one) for one in files])
         said = (await browser.talk(KEY))["items"][0]
         assert (said["text"], said["names"]) == ("", [*files])
         assert (await browser.talk(KEY, at=str(said["row"])))["items"][0]["names"] == [*files]
