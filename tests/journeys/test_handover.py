@@ -67,7 +67,6 @@ def test_a_terminal_outlives_a_gateway_that_is_started_again(home: Home, start: 
     assert first.ended() == 0
     one.expect("nobody answers: this terminal takes over …")
     second = start("gateway")
-    one.expect("a gateway takes over: waiting for it …")
     one.expect(f"a gateway takes over; attached to process {second.process.pid}")
     one.say("/note still here")
     one.expect("Noted in")

@@ -82,10 +82,11 @@ async def test_a_picture_comes_as_a_data_url(tmp_path: Path) -> None:
 
 
 async def test_what_needs_a_yes_is_refused_and_the_answer_says_so(tmp_path: Path) -> None:
-    writes = call("write_file", {"path": "AGENTS.md", "content": "x"})
-    async with client(tmp_path, writes, "I tried.") as (chat, served):
+    async with client(tmp_path, call("exec", {"command": "rm *.txt"}), "I tried.") as (chat, served):
+        for number in range(5):
+            (tmp_path / "workspace" / f"{number}.txt").write_text("x" * 400)
         answer = (await chat.create(model="nanoclaw", messages=HELLO)).choices[0].message.content
-        assert answer == "I tried.\n\nNot done, as it needs your yes and nobody can be asked here: write_file."
+        assert answer == "I tried.\n\nNot done, as it needs your yes and nobody can be asked here: exec."
         assert "nobody is there" in str(served.model.requests[1].history)
 
 

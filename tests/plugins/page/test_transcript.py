@@ -8,7 +8,7 @@ from typing import Any
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 from nanoclaw.providers.scripted import Hang, call
 from tests.plugins.page.served import Browser, Served, serving
-from tests.program import NOON
+from tests.program import MAIN, NOON
 
 KEY = "page:abc12345"
 WRITES = call("write_file", {"path": "bird.txt", "content": "pelican"})
@@ -117,10 +117,10 @@ async def test_files_that_nothing_can_be_read_of_stay_with_their_message(tmp_pat
 
         await ask(served, browser, "", files=[await upload(one) for one in files])
         said = (await browser.talk(KEY))["items"][0]
-        assert (said["text"], said["names"]) == ("", [*files])
+        assert said["text"] == "" and said["names"] == [*files]
         assert (await browser.talk(KEY, at=str(said["row"])))["items"][0]["names"] == [*files]
-        far, lost = Address("terminal", "main"), (Attachment(str(tmp_path / "gone.pdf"), "gone.pdf"),)
-        await served.app.deliver(Inbound(far, "me", "t1", UserMessage("Look", NOON), lost, role="owner"))
+        far = Inbound(MAIN, "me", "t1", UserMessage("Look", NOON), (Attachment("/gone.pdf", "gone.pdf"),), role="owner")
+        await served.app.deliver(far)
         await served.app.conversations.idle()
         assert (await browser.talk("terminal:main"))["items"][0]["names"] == ["gone.pdf"]
         await browser.say(KEY, "wait")
