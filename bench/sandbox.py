@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nanoclaw.sandbox.sandbox import Allowance, Encloser, Strength, find_strength
 from nanoclaw.sandbox.view import Grants
-from nanoclaw.spawn import Bounds, Keeper, run_process
+from nanoclaw.spawn import Bounds, run_process
 
 BOUNDS = Bounds(256, 4_000_000_000, 500_000_000)
 COMMAND = ("/bin/bash", "-c", "echo hi")
@@ -37,14 +37,13 @@ async def once(encloser: Encloser | None, grants: Grants) -> tuple[float, float]
         )
     else:
         made = encloser.enclose(COMMAND, environment, Allowance())
-        keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back, made.ends_all)
         ended = await run_process(
             made.arguments,
             folder=grants.workspace,
             environment=made.environment,
             timeout_seconds=20,
             bounds=BOUNDS,
-            keeper=keeper,
+            keeper=made.keeper,
         )
     assert ended.head == b"hi\n", ended
     return time.perf_counter() - wall, spent() - cpu

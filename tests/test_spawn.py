@@ -8,6 +8,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -262,10 +263,10 @@ def test_memory_that_is_no_process_own_is_bounded_too(tmp_path: Path, monkeypatc
 def test_memory_that_processes_share_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dear = spawn._memory
 
-    def counted(pages: dict[int, int]) -> int:
-        if len(pages) >= 8:  # they go on until they have been counted together
+    def counted(found: Any) -> int:
+        if len(found) >= 8:  # they go on until they have been counted together
             (tmp_path / "counted").touch()
-        return dear(pages)
+        return dear(found)
 
     monkeypatch.setattr(spawn, "_memory", counted)
     fork = "import os, time; kept = bytearray([1]) * 60_000_000; [os.fork() for _ in range(3)]"

@@ -1,4 +1,4 @@
-"""Hands connections to a port within a sandbox on to a socket outside, for `launch.py`."""
+"""Hands connections to a port within a sandbox on to a socket outside, for what begins there."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import socket
 import threading
 
 
-def start(path: str, port: int) -> int:
-    """Begin to listen, in a process of its own; its number. Raises OSError."""
-    listening = socket.create_server(("127.0.0.1", port))
-    pid = os.fork()
-    if pid:
-        listening.close()
-        return pid
+def start(path: str, port: str) -> None:
+    """Begin to listen, in a process of its own. Raises OSError."""
+    listening = socket.create_server(("127.0.0.1", int(port)))
+    if os.fork():
+        return
     os.closerange(0, listening.fileno())
     while True:
         near, _ = listening.accept()

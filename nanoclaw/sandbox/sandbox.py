@@ -6,15 +6,16 @@ import importlib.util
 import marshal
 import os
 import resource
+import shlex
 import shutil
 import socket
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -26,6 +27,7 @@ from nanoclaw.sandbox.launch import Task
 from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
 from nanoclaw.sandbox.put_back import Copies, Snapshot
 from nanoclaw.sandbox.view import Grants, Visible
+from nanoclaw.spawn import Keeper
 
 Level = Literal["none", "files", "files+net", "full"]
 
@@ -44,6 +46,7 @@ MOUNTED = 100
 _SECONDS = 20
 
 _LAUNCH = "import sys; sys.path.append({!r}); from nanoclaw.sandbox.launch import main; main()"
+_RELAY = "import sys; sys.path.append({!r}); from nanoclaw.sandbox.relay import start; start(*sys.argv[1:])"
 _PACKAGE = Path(__file__).parents[1]
 
 _LEADS_OUT = frozenset(
@@ -51,7 +54,7 @@ _LEADS_OUT = frozenset(
         *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY", "GPG_AGENT_INFO", "GPG_TTY"),
         *("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER"),
         *("DOCKER_HOST", "KUBECONFIG", "TMUX", "STY", "NOTIFY_SOCKET", "LISTEN_FDS", "INVOCATION_ID", "LD_PRELOAD"),
-        *("NANOCLAW_HOME", "MAIL", "OLDPWD"),
+        *("NANOCLAW_HOME", "MAIL", "OLDPWD", "BASH_ENV", "ENV"),
     }
 )
 """Variables that name what a sandboxed command doesn't reach."""
@@ -70,38 +73,27 @@ class Strength(NamedTuple):
 
 
 class Enclosed(NamedTuple):
-    """A command in its sandbox, ready to be started with `descriptors`, which are then closed. `report` is read from:
-    see `launch`. `folder` is removed at the end, if there is one. When all of it has ended `put_back` is called: it
-    undoes what the command must not change, and says that. `ends_all`: its first process is that of a namespace."""
+    """A command in its sandbox, ready to be started with what its keeper must have."""
 
     arguments: tuple[str, ...]
     environment: dict[str, str]
-    descriptors: tuple[int, ...]
-    report: int
-    folder: str = ""
-    put_back: Callable[[], str] = str
-    ends_all: bool = False
+    keeper: Keeper
 
     def close(self) -> None:
-        for one in (*self.descriptors, self.report):
+        for one in self.keeper.descriptors:
             os.close(one)
-        if self.folder:
-            scratch_folders.remove(self.folder)
+        self.keeper.close()
 
 
 class Allowance(NamedTuple):
-    """Of each command: its processes, the memory and the CPU time of each, and what it may put into /tmp. 0: as much as
-    it likes."""
+    """Of each command: its processes, the memory and the CPU time of each, what each file may have, and what may be put
+    into /tmp. 0: as much as it likes."""
 
     processes: int = 256
     memory_bytes: int = 0
     cpu_seconds: int = 0
+    file_bytes: int = 0
     tmp_bytes: int = 1_000_000_000
-
-    @property
-    def tasks(self) -> tuple[int, int]:
-        """Processes, and threads of all together."""
-        return self.processes, _THREADS_EACH * self.processes
 
 
 USUAL = Allowance()
@@ -235,30 +227,23 @@ class Encloser:
             else:
                 environment = _IMPATIENT | environment
             options += ["--remount-ro", "/dev", "--remount-ro", "/"]
+            for device in _own_devices():
+                options += ["--dev-bind", device, f"/dev/{Path(device).name}"]
             if self._filter:
                 given.append(_file_with(self._filter))
                 options += ["--seccomp", str(given[-1])]
-            task = Task(
-                limits=_limits(limits, counts=_counts_processes()),
-                tasks=limits.tasks,
-                disks=[str(one) for one in grants.writable],
-                rules=None,
-                # the devices in /dev are the machine's own, and root's
-                seccomp=seccomp.asking() if self._filter and os.geteuid() == 0 else b"",
-                folders=[str(path) for path, kind in self._seen if kind in ("write", "scratch")],
-                relay=relay and _RELAY_SOCKET,
-                port=RELAY_PORT,
-            )
-            given.append(_file_with(marshal.dumps(dict(task))))
             report, told = os.pipe()
             given.append(told)
         except BaseException:
             for descriptor in given:
                 os.close(descriptor)
             raise
-        options += ["--chdir", str(grants.workspace), "--", *_launch(told, given[-2]), *command]
+        first = _first_process(told, _limits(limits, counts=_counts_processes()), has_relay=bool(relay))
+        options += ["--chdir", str(grants.workspace), "--", *first, *command]
         environment |= _home(grants.home, "/tmp")
-        return Enclosed(tuple(options), environment, tuple(given), report, put_back=put_back, ends_all=True)
+        disks = tuple(str(one) for one in grants.writable)
+        keeper = Keeper(tuple(given), report, put_back=put_back, disks=disks, own=2 + bool(relay), is_namespace=True)
+        return Enclosed(tuple(options), environment, keeper)
 
     def _places(self, limits: Allowance) -> list[str]:
         """Options for all that a command sees."""
@@ -301,25 +286,60 @@ class Encloser:
         if is_mac:
             seen = [*self._seen, Visible(Path(folder), "read"), Visible(written, "write")]
             started = seatbelt.launched(command, seatbelt.profile(seen, protected), told)
-            return Enclosed(started, kept, (told,), report, folder, put_back)
+            return Enclosed(started, kept, Keeper((told,), report, folder, put_back, own=0))
         rules = [*rules, (folder, landlock.READ), (str(written), landlock.WRITE)]
-        task = Task(
-            limits=_limits(limits, counts=False),
-            tasks=limits.tasks,
-            disks=[folder, *map(str, self._grants.writable)],
-            rules=rules,
-            seccomp=self._filter if self.strength.level == "files+net" else b"",
-            folders=[path for path, rights in rules if rights == landlock.WRITE],
-            relay="",
-            port=0,
-        )
+        has_filter = self.strength.level == "files+net"
+        task = Task(limits=_limits(limits, counts=False), rules=rules, seccomp=self._filter if has_filter else b"")
         given = _file_with(marshal.dumps(dict(task)))
-        return Enclosed((*_launch(told, given), *command), kept, (given, told), report, folder, put_back)
+        launch = _python(_LAUNCH.format(str(_PACKAGE.parent)), str(told), str(given))
+        disks = (folder, *map(str, self._grants.writable))
+        return Enclosed((*launch, *command), kept, Keeper((given, told), report, folder, put_back, disks))
 
 
-def _launch(report: int, task: int) -> tuple[str, ...]:
+def _python(code: str, *arguments: str) -> tuple[str, ...]:
     python = getattr(sys, "_base_executable", "") or sys.executable
-    return (python, "-I", "-S", "-B", "-c", _LAUNCH.format(str(_PACKAGE.parent)), str(report), str(task))
+    return (python, "-I", "-S", "-B", "-c", code, *arguments)
+
+
+def _first_process(report: int, limits: Iterable[tuple[int, int]], *, has_relay: bool) -> tuple[str, ...]:
+    """A shell that begins the command in a namespace, without what bubblewrap was given, which leads out; it tells what
+    a keeper tells."""
+    shell = next((one for one in ("/bin/bash", "/usr/bin/bash") if os.access(one, os.X_OK)), "/bin/sh")
+    # a block is 512 bytes, in bash 1,024
+    amounts = {resource.RLIMIT_DATA: "/ 1024", resource.RLIMIT_FSIZE: "/ (${BASH_VERSION:+2 *} 512)"}
+    held = (f"ulimit -{_LETTERS[kind]} $(({most} {amounts.get(kind, '')}))" for kind, most in limits)
+    relay = _python(_RELAY.format(str(_PACKAGE.parent)), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
+    text = _FIRST.format(
+        report=report, errors=report + 1, limits="; ".join(held), relay=shlex.join(relay) or ":", own=1 + has_relay
+    )
+    return (shell, "-c", text, "sandbox")
+
+
+_LETTERS = {
+    getattr(resource, f"RLIMIT_{name}"): letter
+    for name, letter in (("CORE", "c"), ("NOFILE", "n"), ("DATA", "d"), ("CPU", "t"), ("FSIZE", "f"), ("NPROC", "u"))
+}
+_FIRST = """
+for one in /proc/self/fd/*; do
+  one=${{one##*/}}
+  case $one in 0 | 1 | 2 | {report}) ;; *) eval "exec $one>&-" ;; esac
+done
+exec {errors}>&2 2>/dev/null
+trap : INT TERM
+{limits}
+{relay} {report}>&- {errors}>&- >/dev/null || {{ printf '!no relay' >&{report}; exit 1; }}
+printf + >&{report}
+nice -n 10 "$@" 2>&{errors} {report}>&- {errors}>&-
+ended=$? left=0
+case $ended in 13[04-79] | 14[13] | 15[23]) ended=$((128 - ended)) ;; esac
+for one in /proc/[0-9]*; do
+  read -r one < "$one/stat" && case ${{one##*) }} in [ZX]*) ;; *) left=$((left + 1)) ;; esac
+done
+[ $left -le {own} ] && {{ printf '\\n%s\\n' $ended >&{report}; exit; }}
+printf '\\n%s left\\n' $ended >&{report}
+exec sleep 600
+"""
+"""A process with the highest priority of the command's own must not hold the program up."""
 
 
 def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
@@ -329,8 +349,10 @@ def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
         found.append((resource.RLIMIT_DATA, 2 * limits.memory_bytes))
     if limits.cpu_seconds:
         found.append((resource.RLIMIT_CPU, limits.cpu_seconds))
+    if limits.file_bytes:
+        found.append((resource.RLIMIT_FSIZE, limits.file_bytes))
     if counts:
-        found.append((resource.RLIMIT_NPROC, limits.tasks[1]))  # it counts threads too
+        found.append((resource.RLIMIT_NPROC, _THREADS_EACH * limits.processes))  # it counts threads too
     return found
 
 
@@ -364,6 +386,24 @@ _IMPATIENT = {"PIP_RETRIES": "0", "npm_config_fetch_retries": "0", "UV_HTTP_RETR
 """Programs say at once that there is no network, instead of trying again."""
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+
+
+@cache
+def _own_devices() -> list[str]:
+    """For root, who owns those of the machine, others of the same kinds that are nobody's; none where he can't make
+    any."""
+    made = list[str]()
+    if os.geteuid() == 0:
+        with suppress(OSError):
+            folder = scratch_folders.make("devices")
+            for name in _DEVICES:
+                made.append(folder + name.removeprefix("/dev"))
+                os.mknod(made[-1], stat.S_IFCHR, os.stat(name).st_rdev)
+                os.chmod(made[-1], 0o666)
+                os.chown(made[-1], 65534, 65534)
+            os.close(os.open(made[0], os.O_RDWR))
+            return made
+    return []
 
 
 def _rules(seen: Iterable[Visible]) -> list[tuple[str, int]]:
@@ -470,9 +510,10 @@ def connect():
     _socket.socket().connect(("127.0.0.1", int(port)))
 tried(lambda: open(outside, "w"))
 def work():
-    open("inside", "w")
-    os.chmod("inside", 0o600)
-print(*map(tried, (lambda: open(secret), work, lambda: os.chmod(secret, 0o644), connect)))
+    with open("inside", "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+tried(lambda: os.chmod(secret, 0o644))
+print(*map(tried, (lambda: open(secret), work, connect)))
 """
 
 
@@ -486,37 +527,38 @@ def _trouble(grants: Grants, strength: Strength) -> str:
         work, secret, outside = folder / "work", folder / "secret", folder / "outside"
         work.mkdir()
         secret.write_text("secret")
+        secret.chmod(0o600)
         tried = grants._replace(workspace=work, hidden=(), read=(), write=())
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-            launch = _launch(0, 0)
-            test = (*launch[:5], _TEST, str(secret), str(outside), str(port))
+            test = _python(_TEST, str(secret), str(outside), str(port))
             enclosed = Encloser(tried, strength).enclose(test, {"PATH": grants.path})
-            with open(enclosed.report, "rb") as report:
+            with open(os.dup(enclosed.keeper.report), "rb") as report:
                 try:
                     ended = subprocess.run(
                         enclosed.arguments,
                         env=enclosed.environment,
                         cwd=work,
-                        pass_fds=enclosed.descriptors,
+                        pass_fds=enclosed.keeper.descriptors,
                         stdin=subprocess.DEVNULL,
                         capture_output=True,
                         timeout=_SECONDS,
                         start_new_session=True,
                     )
                 finally:
-                    enclosed._replace(report=os.dup(report.fileno())).close()
+                    enclosed.close()
                 said = report.read()
-        if said != b"+0 0 \n":
+        if said != b"+\n0\n":
             words = (said.partition(b"!")[2] or ended.stderr).decode("utf-8", "replace").strip().splitlines()
             return words[-1] if words else f"exit status {ended.returncode}"
-        read, worked, changed, reached = ended.stdout.decode().split()
+        read, worked, reached = ended.stdout.decode().split()
+        changed = stat.S_IMODE(secret.stat().st_mode) != 0o600
         if worked != "yes":
             return "nothing can be written into the workspace"
         is_filtered = strength.level != "files"
         got = (
             *(("read", read == "yes"), ("written", outside.exists())),
-            *(("changed", changed == "yes" and is_filtered), ("connected to", reached == "yes" and is_filtered)),
+            *(("changed", changed and is_filtered), ("connected to", reached == "yes" and is_filtered)),
         )
         names = [name for name, it in got if it]
         return f"what is outside could be {' and '.join(names)}" if names else ""

@@ -47,7 +47,7 @@ def profile(seen: Iterable[Visible], protected: Iterable[Protected]) -> str:
 
 def launched(command: Sequence[str], rules: str, report: int) -> tuple[str, ...]:
     """A command by way of a shell outside, which tells how it ended."""
-    told = f'printf + >&{report}; "$@" {report}>&-; printf "%d 0 \\n" $(($? << 8)) >&{report}'
+    told = f"printf + >&{report}; \"$@\" {report}>&-; printf '\\n%d\\n' $? >&{report}"
     return ("/bin/bash", "-c", told, "bash", PROGRAM, "-p", rules, *command)
 
 

@@ -1,12 +1,11 @@
 """Runs a child process within bounds: its own group, limits, output flat in memory, nothing left behind.
 
-On Linux descendants that left the group (setsid, double fork) are found in /proc by a marker in their environment, by
-session and by parent. Out of reach without a sandbox: one that wiped its environment, left the session and whose parent
-is already gone; on macOS each one that left the group.
+All that comes from it is found in /proc: below it, in its session, or by a mark in its environment. Out of reach
+without a sandbox: one that wiped its environment, left the session and whose parent is already gone; on macOS each one
+that left the group. In a sandbox all of it is below a keeper, or in a namespace that ends with it.
 
-The number and the memory of a family are watched from here, by looks at /proc: a limit of the kernel's counts all
-processes of a user (RLIMIT_NPROC) or address space that nobody uses (RLIMIT_AS). A family that is too large is ended
-with one signal to its group, which no fork escapes.
+Its processes, threads and memory, and the free space of the disk, are watched from here: a limit of the kernel counts
+all processes of a user (RLIMIT_NPROC) or address space that nobody uses (RLIMIT_AS).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -49,8 +48,8 @@ class Exit(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Limits of a child and all that comes from it; `file_bytes` is that of each file that one of them writes. Number
-    and memory are held on Linux only."""
+    """Limits of a child and all that comes from it; it may have four times as many threads as processes. `file_bytes`
+    is that of each file that one of them writes; the others are held on Linux only."""
 
     processes: int
     memory_bytes: int
@@ -59,27 +58,32 @@ class Bounds(NamedTuple):
 
 class Keeper(NamedTuple):
     """Of a child that only keeps the command within a sandbox, and is owned by the process from then on. `descriptors`
-    are for it. On `report` it tells "+" when the command has begun, then its wait status, how many processes it left,
-    and the limit for which it ended all, if there was one; "!" and a sentence where it could not begin. `folder` is
-    removed at the end, if there is one. `put_back` is called when all have ended, and has a remark on what it did.
-    `ends_all`: once the child has ended, the kernel has ended all that came from it, as of a namespace."""
+    are for it. On `report` it tells "+" when the command has begun, "!" and a sentence where it could not; then, as the
+    last line, its exit status, with " left" where it left processes: it stays until these have been ended. What comes
+    between may be the command's. `folder` is removed at the end, if there is one. `put_back` is called when all have
+    ended, and has a remark on what it did. `disks` are folders on the disks that the command may fill. `own` processes
+    are the keeper's. `is_namespace`: all that is below the child ends with the child's own one."""
 
     descriptors: tuple[int, ...]
     report: int
     folder: str = ""
     put_back: Callable[[], str] = str
-    ends_all: bool = False
+    disks: tuple[str, ...] = ()
+    own: int = 1
+    is_namespace: bool = False
 
-    def end(self) -> tuple[bytes, str]:
-        """Return what it told, and the remark; close and remove what it had."""
+    def read(self) -> bytes:
+        """Return what it has told since the last time."""
         os.set_blocking(self.report, False)
-        told = b""
         with contextlib.suppress(OSError):  # it still runs
-            told = os.read(self.report, 4096)
+            return os.read(self.report, 4096)
+        return b""
+
+    def close(self) -> None:
+        """Close and remove what it had."""
         os.close(self.report)
         if self.folder:
             scratch_folders.remove(self.folder)
-        return told, self.put_back()
 
 
 def _nothing(data: bytes) -> None: ...
@@ -132,7 +136,7 @@ class Process:
         reading, writing = os.pipe()
         try:
             self._child = subprocess.Popen(  # 0.3 ms; asyncio's own way costs three times that
-                _limited(arguments, bounds),
+                arguments if keeper else _limited(arguments, bounds),
                 cwd=folder,
                 env={**environment, name: value},
                 stdin=subprocess.PIPE if is_interactive else subprocess.DEVNULL,
@@ -144,7 +148,7 @@ class Process:
         except BaseException:
             os.close(reading)
             if keeper:
-                keeper.end()
+                keeper.close()
             raise
         finally:
             for one in (writing, *(keeper.descriptors if keeper else ())):
@@ -154,10 +158,15 @@ class Process:
         self._bounds, self._keeper, self._stopped = bounds, keeper, asyncio.Event()
         self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES)
         self._family = _Family(self._child, marker.encode(), keeper)
+        self._disks = _Disks((str(folder), *(keeper.disks if keeper else ())))
+        self._told, self._leaves = b"", asyncio.Event()
+        if keeper:
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(keeper.report, self._hear)
 
     async def run(self, timeout_seconds: float | None = None) -> Exit:
         """The end of it; whatever happens, cancellation too, the whole family is gone then."""
-        output, told, remark = self._output, b"", ""
+        output, keeper, remark = self._output, self._keeper, ""
         try:
             why = await self._wait(timeout_seconds)
             left_behind = await self._family.end(0 if why in ("processes", "memory") else _GRACE_SECONDS)
@@ -168,12 +177,25 @@ class Process:
         finally:
             self.end_input()
             output.close()
-            if self._keeper:
-                told, remark = self._keeper.end()
+            if keeper:
+                self._hear()
+                self._loop.remove_reader(keeper.report)
+                keeper.close()
+                remark = keeper.put_back()
         dropped = max(0, output.total - len(output.head) - len(output.tail))
         status = -signal.SIGKILL if self._child.returncode is None else self._child.returncode
         ended = Exit(why, status, bytes(output.head), bytes(output.tail), dropped, left_behind, remark)
-        return _as_told(ended, told) if self._keeper and why == "exited" else ended
+        return _as_told(ended, self._told) if keeper and why == "exited" else ended
+
+    def _hear(self) -> None:
+        assert self._keeper
+        if said := self._keeper.read():
+            self._told += said
+            self._told = self._told[:1] + self._told[1:][-_MOST_TOLD:]
+            if self._told.endswith(b" left\n"):
+                self._leaves.set()
+        else:
+            self._loop.remove_reader(self._keeper.report)
 
     def stop(self) -> None:
         """Have it ended."""
@@ -199,11 +221,12 @@ class Process:
         others: dict[asyncio.Future[Any], Why] = {
             asyncio.ensure_future(self._output.flooded.wait()): "flood",
             asyncio.ensure_future(self._stopped.wait()): "stopped",
+            asyncio.ensure_future(self._leaves.wait()): "exited",
         }
         waits: tuple[asyncio.Future[Any], ...] = (exited, watched, *others)
         try:
             await asyncio.wait(waits, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if exited.done():
+            if exited.done() or self._leaves.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._output.ended.wait(), _AFTER_EXIT_SECONDS)
                 return "exited"
@@ -215,20 +238,29 @@ class Process:
                 one.cancel()
 
     async def _watch(self) -> Why:
-        """Look at the family now and then, until it is larger than it may be."""
-        bounds, pause = self._bounds, _FIRST_LOOK_SECONDS
+        """Look many times a second whether there is more than there may be, and have all counted when so many began
+        since the last time that they could be too many, or now and then."""
+        bounds, pause, due, room, newest = self._bounds, _FIRST_SCAN_SECONDS, 0.0, 0, 0
         if bounds is None or not _has_proc():
             await asyncio.Event().wait()
         assert bounds
-        shared = _shared()
+        shared, own = _shared(), self._keeper.own if self._keeper else 0
         while True:
-            await asyncio.sleep(pause)
-            pause = min(_LOOK_SECONDS, pause * 1.5)
-            pages = self._family.scan()
-            if not self._keeper and len(pages) > bounds.processes:  # a keeper counts by itself
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._disks.are_full():
+                return "disk"
+            now, latest = time.monotonic(), _newest()
+            if now < due and 0 <= latest - newest < room:
+                continue
+            pause = min(_SCAN_SECONDS, pause * 1.5)
+            found, due, newest = self._family.scan(), now + pause, latest
+            threads = sum(one.threads for one in found.values())
+            room = min(bounds.processes - len(found), _THREADS_EACH * bounds.processes - threads) + own
+            if room < 0:
                 return "processes"
             # what forks share counts in each of them: the dear count is made only where the cheap one is too much
-            if sum(pages.values()) * _PAGE > bounds.memory_bytes and _memory(pages) > bounds.memory_bytes:
+            cheap = sum(one.pages for one in found.values()) * _PAGE
+            if cheap > bounds.memory_bytes and _memory(found) > bounds.memory_bytes:
                 return "memory"
             if _shared() - shared > max(bounds.memory_bytes, _MOST_SHARED):
                 return "memory"
@@ -236,15 +268,10 @@ class Process:
 
 def _as_told(ended: Exit, told: bytes) -> Exit:
     """The end of a command as its keeper told it."""
-    begun, _, why = told.partition(b"!")
-    if told[:1] != b"+" or why:
-        return ended._replace(why="not begun", head=why or ended.head or b"its keeper was gone")
-    try:
-        status, left_behind, *passed = begun[1:].decode().split()
-        limit = next((one for one in _KEPT if one in passed), ended.why)
-        return ended._replace(why=limit, status=os.waitstatus_to_exitcode(int(status)), left_behind=int(left_behind))
-    except ValueError:  # somebody has ended the keeper
-        return ended._replace(status=-signal.SIGKILL)
+    if told[:1] != b"+":
+        return ended._replace(why="not begun", head=told[1:] or ended.head or b"its keeper was gone")
+    said = told[1:].rstrip().rpartition(b"\n")[2].split()  # nothing where somebody has ended the keeper
+    return ended._replace(status=int(said[0]) if said and said[0].strip(b"-").isdigit() else -signal.SIGKILL)
 
 
 def _marker() -> str:
@@ -256,20 +283,42 @@ def _marker() -> str:
     return f"NANOCLAW_RUN={os.getpid()}.{began}."
 
 
-_KEPT: tuple[Why, ...] = ("processes", "disk")
-"""Limits that a keeper knows."""
-
+_MOST_TOLD = 4_096
 _GRACE_SECONDS = 0.5  # between TERM and KILL
 _GRACE_WHEN_CANCELLED = 0.3
 _AFTER_EXIT_SECONDS = 0.3  # how long output of a child's child is waited for once the child is gone
 _FREEZE_ROUNDS = 50
-_FIRST_LOOK_SECONDS, _LOOK_SECONDS = 0.05, 0.5  # at the size of a family: the first, and the most between two
-_BEGAN, _SIZE, _RSS, _ENVIRONMENT_END = 19, 20, 21, 48  # fields of /proc/PID/stat, counted from the state
+_LOOK_SECONDS = 0.05  # in which a gigabyte can be reserved (fallocate), or a thousand threads begun
+_FIRST_SCAN_SECONDS, _SCAN_SECONDS = 0.05, 0.5
+_THREADS_EACH = 4
+_PARENT, _GROUP, _SESSION, _THREADS = 1, 2, 3, 17  # fields of /proc/PID/stat, counted from the state
+_BEGAN, _SIZE, _RSS, _ENVIRONMENT_END = 19, 20, 21, 48
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST_SHARED = _PAGE * os.sysconf("SC_PHYS_PAGES") // 2
 """Memory that is no process's own, such as files in memory: who made it can't be asked, so what the whole machine has
 more of it counts, but only where it is half of all."""
 _LONG_RUN_SECONDS = 5.0  # after that pids may have wrapped around, and the price of a full look no longer matters
+RESERVE_BYTES = 500_000_000
+"""Free space of a disk that no command takes, if there was twice as much."""
+
+
+class _Disks:
+    """The free space on the disks of some folders. Who takes it isn't asked."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._least = {one: min(RESERVE_BYTES, free // 2) for one in folders if (free := _free(one)) is not None}
+
+    def are_full(self) -> bool:
+        """True if one has less than must remain."""
+        return any((free := _free(one)) is not None and free < least for one, least in self._least.items())
+
+
+def _free(folder: str) -> int | None:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None  # it isn't there
+    return found.f_bavail * found.f_frsize
 
 
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:
@@ -352,6 +401,14 @@ class _Output:
         return True
 
 
+class _Member(NamedTuple):
+    parent: int
+    group: int
+    threads: int
+    pages: int  # of memory
+    is_living: bool  # else nobody has collected it
+
+
 class _Family:
     """A child and all that came from it."""
 
@@ -361,35 +418,34 @@ class _Family:
         self._marker, self._keeper = marker, keeper
         self._started = time.monotonic()
         self._known: set[int] = set()
+        self._last: dict[int, _Member] = {}
         self._others: set[tuple[int, bytes]] = set()
 
-    def scan(self) -> dict[int, int]:
-        """Those that live, each with the pages of memory that it uses."""
-        pages = _descendants(self._child.pid, self._marker, 1, self._known, self._others)
-        self._known |= pages.keys()
-        with contextlib.suppress(OSError, IndexError):
-            pages[self._child.pid] = int(_stat(self._child.pid)[_RSS])
-        return pages
+    def scan(self) -> dict[int, _Member]:
+        """All of them, the child too."""
+        found = _descendants(self._child.pid, self._marker, 1, self._known, self._others)
+        self._known |= {pid for pid, one in found.items() if one.is_living}
+        return found
 
     async def end(self, grace_seconds: float) -> int:
         """TERM, then KILL what is still there, at once without a grace; the number of processes besides the child that
         had to go."""
-        if self._keeper and self._keeper.ends_all and self._child.poll() is not None:
+        keeper = self._keeper
+        if keeper and keeper.is_namespace and not _is_running(self._child):
+            self._child.poll()
             return 0
         frozen = self._freeze()
         if not frozen:
             self._child.poll()
             return 0
-        others = len(frozen - {self._child.pid}) or int(not _is_running(self._child))
+        own = keeper.own - 1 if keeper else 0
+        others = len(frozen - {self._child.pid}) - own or int(not _is_running(self._child))
         if grace_seconds:
-            if self._keeper:
-                self._signal_each(frozen - {self._child.pid}, signal.SIGTERM)
-            else:
-                self._signal(frozen, signal.SIGTERM)
+            self._signal(frozen, signal.SIGTERM)
             self._signal(frozen, signal.SIGCONT)
         deadline = time.monotonic() + grace_seconds
         pause = 0.005
-        while (alive := self._alive()) and time.monotonic() < deadline:
+        while len(alive := self._alive()) > own + bool(keeper) and time.monotonic() < deadline:
             await asyncio.sleep(pause)
             pause = min(0.05, pause * 2)
         while alive:
@@ -413,7 +469,10 @@ class _Family:
             raise
 
     def _freeze(self) -> set[int]:
-        """Stop them all before any is ended: the children of one that forks and dies in between would get lost."""
+        """Stop them all before any is ended: the children of one that forks and dies in between would get lost. Those
+        of a namespace can't, and end with its first process."""
+        if self._keeper and self._keeper.is_namespace:
+            return self._alive()
         frozen: set[int] = set()
         self._signal(frozen, signal.SIGSTOP)  # the group at once: no fork escapes that
         for _ in range(_FREEZE_ROUNDS):
@@ -429,30 +488,33 @@ class _Family:
         if not _has_proc():
             return child or ({self._child.pid} if _group_exists(self._child.pid) else set())
         first = self._child.pid if self._is_cheap() and not child else 1
-        alive = child | _descendants(self._child.pid, self._marker, first, self._known).keys()
-        self._known |= alive
-        return alive
+        found = _descendants(self._child.pid, self._marker, first, self._known)
+        self._last = {pid: one for pid, one in found.items() if one.is_living}
+        self._known |= self._last.keys()
+        return child | self._last.keys()
 
     def _is_cheap(self) -> bool:
         """True when pids only rose since the start, so that a look at the newer ones is enough."""
         if time.monotonic() - self._started > _LONG_RUN_SECONDS:
             return False
-        try:
-            newest = int(Path("/proc/loadavg").read_bytes().rsplit(None, 1)[1])
-        except (OSError, ValueError, IndexError):
-            return False
-        return newest >= self._child.pid
+        return _newest() >= self._child.pid
 
     def _signal(self, pids: set[int], number: signal.Signals) -> None:
-        if self._child.returncode is None or not _has_proc():  # later the number may be another group's
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._child.pid, number)
-        self._signal_each(pids, number)
-
-    def _signal_each(self, pids: set[int], number: signal.Signals) -> None:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+        """To all of them, by groups where that can be: no fork escapes that. A keeper ends when nobody else is left."""
+        child, keeper, groups = self._child.pid, self._keeper, set[int]()
+        if keeper and _has_proc():
+            below = {pid: one for pid, one in self._last.items() if pid in pids and pid != child}
+            if number == signal.SIGKILL and keeper.is_namespace:
+                below = {pid: one for pid, one in below.items() if one.parent == child}
+            if not keeper.is_namespace:
+                groups = {one.group for one in below.values()} - {child}
+            pids = set(below) or (pids if number == signal.SIGKILL else set())
+        elif self._child.returncode is None or not _has_proc():  # later the number may be another group's
+            groups = {child}
+        for call, many in ((os.killpg, groups), (os.kill, pids)):
+            for one in many:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    call(one, number)
 
 
 def _has_proc() -> bool:
@@ -469,37 +531,38 @@ def _group_exists(group: int) -> bool:
 
 def _descendants(
     child: int, marker: bytes, first: int, known: set[int], others: set[tuple[int, bytes]] | None = None
-) -> dict[int, int]:
-    """Living processes, known ones or such as carry the marker, belong to the child's session, or come from these; each
-    with its pages of memory. `others` are those that earlier looks found to be none."""
-    parents: dict[int, int] = {}
-    pages: dict[int, int] = {}
-    found, seen = set(known), set[tuple[int, bytes]]()
+) -> dict[int, _Member]:
+    """Processes, known ones or such as carry the marker, belong to the child's session, or come from these; and the
+    child, unless only later ones are looked at. `others` are those that earlier looks found to be none."""
+    all_: dict[int, _Member] = {}
+    found, seen = known | {child}, set[tuple[int, bytes]]()
     for name in os.listdir("/proc"):  # noqa: PTH208  (names only, no Path for each process)
-        if not name.isdigit() or int(name) < first or int(name) == child:
+        if not name.isdigit() or int(name) < first:
             continue
         pid = int(name)
         try:
             fields = _stat(pid)
-            if fields[0] in b"ZX":
-                continue
-            parents[pid], pages[pid] = int(fields[1]), int(fields[_RSS])
+            is_living = fields[0] not in b"ZX"
+            parent, group, threads, pages = (int(fields[one]) for one in (_PARENT, _GROUP, _THREADS, _RSS))
+            all_[pid] = _Member(parent, group, threads, pages, is_living)
             began = (pid, fields[_BEGAN])
-            if int(fields[3]) == child or ((not others or began not in others) and marker in _environment(pid)):
+            if int(fields[_SESSION]) == child:
                 found.add(pid)
-            else:
+            elif not is_living or (others and began in others) or marker not in _environment(pid):
                 seen.add(began)
+            else:
+                found.add(pid)
         except (OSError, IndexError):
             continue  # gone meanwhile, or another user's
     grown = True
     while grown:
-        more = {pid for pid, parent in parents.items() if pid not in found and (parent in found or parent == child)}
+        more = {pid for pid, one in all_.items() if pid not in found and one.parent in found}
         found |= more
         grown = bool(more)
     if others is not None:
         others.clear()
         others |= seen
-    return {pid: pages[pid] for pid in found & parents.keys()}
+    return {pid: all_[pid] for pid in found & all_.keys()}
 
 
 def _environment(pid: int) -> bytes:
@@ -517,17 +580,25 @@ def _stat(pid: int) -> list[bytes]:
     return _read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()
 
 
-def _memory(pages: Mapping[int, int]) -> int:
+def _memory(found: Mapping[int, _Member]) -> int:
     """Bytes of memory that processes use together: a page that several share counts once, except a process that lets
     nobody look."""
     total = 0
-    for pid, used in pages.items():
+    for pid, one in found.items():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # gone meanwhile
             try:
                 total += int(_read(f"/proc/{pid}/smaps_rollup").split(b"\nPss:", 1)[1].split()[0]) * 1024
             except (PermissionError, IndexError):
-                total += used * _PAGE
+                total += one.pages * _PAGE
     return total
+
+
+def _newest() -> int:
+    """The number of the process or thread that began last on this machine; 0 where that is not told."""
+    try:
+        return int(_read("/proc/loadavg").rsplit(None, 1)[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _shared() -> int:

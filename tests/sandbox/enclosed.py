@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from nanoclaw.sandbox.sandbox import Allowance, Encloser, Strength, facts, find_strength
 from nanoclaw.sandbox.view import Grants
-from nanoclaw.spawn import Bounds, Exit, Keeper, run_process
+from nanoclaw.spawn import Bounds, Exit, run_process
 
 FOLDER = Path(__file__).parent
 BOUNDS = Bounds(256, 4_000_000_000, 500_000_000)
@@ -63,14 +63,14 @@ async def run(
         return await run_process(
             arguments, folder=grants.workspace, environment=given, timeout_seconds=seconds, bounds=BOUNDS
         )
-    made = encloser.enclose(arguments, given, Allowance(), relay)
+    made = encloser.enclose(arguments, given, Allowance(file_bytes=BOUNDS.file_bytes), relay)
     return await run_process(
         made.arguments,
         folder=grants.workspace,
         environment=made.environment,
         timeout_seconds=seconds,
         bounds=BOUNDS,
-        keeper=Keeper(made.descriptors, made.report, made.folder, made.put_back, made.ends_all),
+        keeper=made.keeper,
     )
 
 

@@ -147,7 +147,12 @@ def test_a_planted_makefile_changes_nothing_of_what_the_assistant_is_and_knows(t
     made = place.encloser.enclose(("/bin/true",), {})
     for path in (note, fact):  # what its own tools write meanwhile
         write_atomically(path, "learned\n")
-    assert (made.put_back(), made.close(), note.read_text(), fact.read_text()) == ("", None, "learned\n", "learned\n")
+    assert (made.keeper.put_back(), made.close(), note.read_text(), fact.read_text()) == (
+        "",
+        None,
+        "learned\n",
+        "learned\n",
+    )
 
 
 @at_each_level

@@ -54,10 +54,10 @@ def test_kept_files_and_what_is_outside_are_not_written(grants: Grants) -> None:
     made = Encloser(grants, Strength("files+net", STAND_IN)).enclose(
         (sys.executable, "-c", f"{code}\n except OSError: print(one)"), {"PATH": grants.path}
     )
-    started = {"cwd": grants.workspace, "env": made.environment, "pass_fds": made.descriptors, "stdout": -1}
+    started = {"cwd": grants.workspace, "env": made.environment, "pass_fds": made.keeper.descriptors, "stdout": -1}
     output = subprocess.run(made.arguments, **started).stdout  # type: ignore[call-overload]
     assert output.split() == [b"AGENTS.md", b"memory/x", b"../config.toml", b"../../x"]
-    assert os.read(made.report, 100) == b"+0 0 \n"
+    assert os.read(made.keeper.report, 100) == b"+\n0\n"
     made.close()
 
 

@@ -45,7 +45,7 @@ _SAID: dict[Level, str] = {
 }
 _FAILED: dict[Level, str] = {
     "full": "writes only to the workspace; /tmp is emptied after each command; {net}",
-    "files+net": "writes only to the workspace and $TMPDIR; no network",
+    "files+net": "writes only to the workspace and $TMPDIR; chmod does nothing (run scripts by sh); no network",
     "files": "writes only to the workspace and $TMPDIR",
     "none": "",
 }
@@ -279,7 +279,6 @@ class SandboxedCommands:
         from nanoclaw.plugins.sandbox.wording import Opening
         from nanoclaw.sandbox.sandbox import Allowance, Encloser, SandboxError
         from nanoclaw.scratch_folders import remove_left_over
-        from nanoclaw.spawn import Keeper
 
         opened = await self.opening(beyond) if beyond else Opening()
         if opened is None or (strength := await self._current()).level == "none":
@@ -288,7 +287,7 @@ class SandboxedCommands:
             self._opened[beyond] = opened
         relay = await self._relay(opened) if strength.level == "full" else ""
         cpu = seconds * (os.cpu_count() or 1)
-        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, TMP_BYTES)
+        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, bounds.file_bytes, TMP_BYTES)
         if self._encloser is None:
             await asyncio.to_thread(remove_left_over)
         try:
@@ -312,8 +311,7 @@ class SandboxedCommands:
             raise ToolError(f"not run: {error}.") from None
         except OSError as error:
             raise ToolError(f"not run: the sandbox could not be set up: {error.strerror}.") from None
-        keeper = Keeper(made.descriptors, made.report, made.folder, made.put_back, made.ends_all)
-        return made.arguments, made.environment, keeper
+        return made.arguments, made.environment, made.keeper
 
     def _usual(self, strength: Strength) -> Encloser:
         """The one of commands for which nothing is opened."""

@@ -100,7 +100,9 @@ async def test_a_command_whose_keeper_is_killed_ends_with_it(tmp_path: Path, lev
     while not (place.workspace / "gate").exists():  # noqa: ASYNC110 - another process makes it
         await asyncio.sleep(0.01)
     gate = await asyncio.to_thread(os.open, place.workspace / "gate", os.O_RDONLY)  # until the command has begun
-    keepers = [pid for pid, line in _commands() if b"launch" in line and command.encode() in line]
+    keepers = [
+        pid for pid, line in _commands() if (b"launch" in line or b"/proc/self/fd" in line) and command.encode() in line
+    ]
     os.kill(max(keepers), signal.SIGKILL)
     assert ((await ended).why, (await ended).status) == ("exited", -signal.SIGKILL)
     assert not sleeping(seconds)

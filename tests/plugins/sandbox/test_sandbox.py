@@ -393,7 +393,7 @@ async def test_a_stop_while_a_sandbox_is_made_leaves_nothing_open(
         begun.set()
         assert goes_on.wait(100)
         made.append(enclose(*given))
-        opened.update({one: os.fstat(one) for one in (*made[0].descriptors, made[0].report)})
+        opened.update({one: os.fstat(one) for one in (*made[0].keeper.descriptors, made[0].keeper.report)})
         return made[0]
 
     async with running(tmp_path, ScriptedProvider("Hm.")) as program:
@@ -408,7 +408,7 @@ async def test_a_stop_while_a_sandbox_is_made_leaves_nothing_open(
             await making
         assert opened
         assert not [one for one, was in opened.items() if is_still(one, was)]
-        assert not made[0].folder or not Path(made[0].folder).exists()
+        assert not made[0].keeper.folder or not Path(made[0].keeper.folder).exists()
 
 
 def is_still(descriptor: int, was: os.stat_result) -> bool:
