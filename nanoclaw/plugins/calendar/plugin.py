@@ -129,18 +129,17 @@ class Calendar(Plugin):
 
     def _day(self, words: str) -> date:
         """The day that is meant. Raises ToolError."""
-        if words.strip().lower() in ("", "today"):
-            return self._host.now().date()
         try:
             return date.fromisoformat(words.strip())
         except ValueError:
-            return time_words.upcoming(self._read(f"{words} at 23:59"), self._host.now()).date()
+            return time_words.upcoming(self._read(words.strip() or "today", is_all_day=True), self._host.now()).date()
 
-    def _read(self, words: str) -> time_words.Reading:
-        """A time in words. Raises ToolError, with the question to ask where it is not clear."""
-        now = self._host.now()
+    def _read(self, words: str, *, is_all_day: bool = False) -> time_words.Reading:
+        """A time in words, or a day. Raises ToolError, with the question to ask where it is not clear."""
+        now, zone = self._host.now(), self._host.now().tzinfo or "UTC"
         try:
-            found = time_words.read(words, now, now.tzinfo or "UTC")
+            noon = time_words.read_known(f"{words} at 23:59", now, zone) if is_all_day else None
+            found = time_words.read(words, now, zone) if isinstance(noon, time_words.Unclear | None) else noon
         except time_words.TimeWordsError as error:
             raise ToolError(str(error)) from None
         if isinstance(found, time_words.Unclear):
@@ -165,7 +164,7 @@ class Calendar(Plugin):
         """Add an event to the person's calendar. The result says how the time was understood: repeat it."""
         if not title.strip() or not 0 < minutes <= 60 * 24 * 31:
             raise ToolError("an event needs a title, and takes 1 minute to 31 days.")
-        now, reading = self._host.now(), self._read(f"{when} at 12:00" if all_day else when)
+        now, reading = self._host.now(), self._read(when, is_all_day=all_day)
         start = time_words.upcoming(reading, now)
         wish = events.Wish(start, minutes, title.strip()[:200], place[:200], notes[:4_000])
         wanted, calendars = self._settings.name, await self._changes.dav.calendars()
@@ -195,17 +194,18 @@ class Calendar(Plugin):
         """Move, change or remove an event, or one date of a series."""
         if not (one := self._seen.get(event.strip())):
             raise ToolError(f"there is no event {event[:40]!r}: call agenda, and take the id that it shows.")
-        now = self._host.now()
+        now, zone = self._host.now(), self._host.now().tzinfo or "UTC"
         which = "" if one.recurrence is None else " (the whole series)" if whole_series else " (this date alone)"
         if remove:
             text = events.without(one, now) if one.recurrence is not None and not whole_series else ""
             told = f"removed “{one.title}” of {one.start:%a %d %b %Y, %H:%M}{which}"
             return await self._make(context, one.stored, text, told)
-        start = time_words.upcoming(self._read(when), now) if when else None
+        start = time_words.upcoming(self._read(when, is_all_day=one.is_all_day), now) if when else None
         if not (start or minutes or title or place or notes):
             raise ToolError("say what shall change: when, minutes, title, place, notes, or remove.")
         text = events.changed(one, events.Wish(start, minutes, title, place, notes), now, is_series=whole_series)
-        at = f", now {time_words.in_words(start, now, now.tzinfo or 'UTC')}" if start else ""
+        moved = f"{start:%a %d %b %Y}" if start and one.is_all_day else start and time_words.in_words(start, now, zone)
+        at = f", now {moved}" if moved else ""
         return await self._make(context, one.stored, text, f"changed “{title or one.title}”{at}{which}")
 
     async def _make(self, context: ToolContext, stored: StoredEvent, text: str, told: str) -> str:

@@ -116,6 +116,10 @@ async def test_an_event_is_added_with_the_echo_of_its_time_and_undone(tmp_path: 
             "Sat 07 Mar 2026, all day"
             in (await use(made, "add_event", title="Trip", when="tomorrow", all_day=True)).text
         )
+        for day in ("Thursday", "Thursday at 15:00"):
+            told = (await use(made, "change_event", event=(await ids(made, "Trip"))[0], when=day)).text
+            assert told == "Changed “Trip”, now Thu 12 Mar 2026."
+            assert "Thu 12 Mar 2026\n- all day Trip" in await made.ask("/agenda 30")
         assert len(await ids(made, "Yoga")) == 4
         for wrong in ("yesterday at 9", "every 20 minutes", "soonish"):
             assert (await use(made, "add_event", title="x", when=wrong)).is_error
@@ -124,7 +128,7 @@ async def test_an_event_is_added_with_the_echo_of_its_time_and_undone(tmp_path: 
             "Changed"
         )
         assert "added “Dentist”" in await made.ask("/receipts")
-        await made.ask("/undo 4")
+        await made.ask("/undo 6")
         await settled(made)
         assert await made.ask("/agenda 30") == "Nothing is in the calendar then."
         assert "there is no event 'nope'" in (await use(made, "change_event", event="nope", remove=True)).text
