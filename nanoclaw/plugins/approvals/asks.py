@@ -17,7 +17,7 @@ from nanoclaw.core.messages import Address, Button, CheckedCall, Outbound, Owner
 from nanoclaw.core.plugin import Ask, Asker, Host, NamedTuple, Scope, Turn, Tx
 from nanoclaw.escapes import one_line, revealed
 from nanoclaw.exact_text import call_text, exactly
-from nanoclaw.plugins.approvals.choices import buttons, how, listed, ways
+from nanoclaw.plugins.approvals.choices import are_numbered, buttons, how, listed
 from nanoclaw.yes_no import yes_or_no
 
 MAIN = Address("terminal", "main")
@@ -184,13 +184,10 @@ class Asks(Asker):
         return self._host.redact(f"{question.ask.question}{origin}\n\n{told}")
 
     def _how(self, question: Question) -> str:
-        """Say in a line how a question with options is answered, and what happens otherwise."""
+        """Say in no language how a question with options is answered, and until when it is open: its own may be any."""
         ask, at = question.ask, short_time(question.expires, self._host.now())
-        is_typed = ask.asks_back and question.place.channel == MAIN.channel
-        texts, own = ways(ask.question), ("own_reply" if ask.asks_back else "own") if ask.is_free else ""
-        line = texts["line_typed" if is_typed else "line"]
-        told = line + texts["default" if ask.default else "none"]
-        return told.format(texts.get(own, ""), question.number, at, ask.default)
+        numbers = f"1–{len(ask.options)} · " if are_numbered(ask.options) else ""
+        return f"{numbers}/answer {question.number} … · {at} → {ask.default or '–'}"
 
     def reminder(self, question: Question, place: Address) -> str:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""

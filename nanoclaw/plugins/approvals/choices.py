@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from nanoclaw.core.messages import Button
@@ -39,18 +35,6 @@ def option_of(text: str, options: Sequence[str]) -> str | None:
     if len(begun := [one for one in options if said and _folded(one).startswith(said)]) == 1:
         return begun[0]
     return _by_yes_or_no(text, options)
-
-
-def ways(question: str) -> Mapping[str, str]:
-    """The texts that say how a question is answered, in its language; in English where two may be it."""
-    found = {name: len(re.findall(texts["words"], question.casefold())) for name, texts in _texts().items()}
-    best = [name for name, count in found.items() if count == max(found.values())]
-    return _texts()[best[0] if len(best) == 1 else "en"]
-
-
-@cache
-def _texts() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads(resources.files(__package__).joinpath("choices.toml").read_text("utf-8"))
 
 
 def _by_yes_or_no(text: str, options: Sequence[str]) -> str | None:
