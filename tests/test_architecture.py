@@ -394,7 +394,6 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *(
             "plugins.schedule.requests",
             "plugins.memory.contradictions",
-            "plugins.approvals.choices",
             "time_words.days",
             "installation",
         ),
