@@ -153,15 +153,6 @@ def test_there_is_nothing_to_forget_in_a_new_home(home: Home) -> None:
     assert home.run("memory", "forget", "zebra", "--yes").out == "Nothing found.\n"
 
 
-def test_undo_in_a_chat_is_a_command_without_a_model_call(home: Home, server: ModelServer) -> None:
-    server.script(calls("memory_add", {"text": "Likes tea", "kind": "fact"}), says("Noted."))
-    home.run("-m", "I like tea")
-    assert "(memory_add, said by you in terminal:main)" in home.run("-m", "/memory log").out
-    assert home.run("-m", "/memory undo").out.startswith("MEMORY.md is as it was before")
-    assert "Likes tea" not in Path(home.workspace / "MEMORY.md").read_text()
-    assert len(server.asked) == 2
-
-
 async def test_in_one_process_the_conversation_forgets_for_good(tmp_path: Path) -> None:
     asked = call("memory_forget", {"query": SECRET}), call("memory_forget", {"query": SECRET, "numbers": [1]})
     model = ScriptedProvider("Hello.", asked[0], "Shall I?", asked[1], "Gone.", "What parrot?")

@@ -38,26 +38,6 @@ def files(root: Path) -> dict[str, bytes]:
     }
 
 
-def test_the_checklist_wakes_the_model_only_after_a_watched_file_changes(home: Home, server: ModelServer) -> None:
-    home.configure(server.base, more=ALWAYS)
-    assert home.run("heartbeat").out.endswith("Nothing is due: no model was asked.\n")  # as it was shipped
-    write(home, "HEARTBEAT.md", f"# Heartbeat\n\n{WATCH}- [x] old\n")
-    assert "first check" in home.run("heartbeat").out
-    assert "is as it was" in home.run("heartbeat").out
-    assert server.asked == []
-    write(home, "notes/inbox.md", "- a letter from the bank\n")
-    server.script(reports(True, "A letter from the bank is in the inbox."), says("You are welcome."))
-    assert home.run("heartbeat").out.endswith("\nTold: A letter from the bank is in the inbox.\n")
-    assert "is as it was" in home.run("heartbeat").out
-    assert len(server.asked) == 1
-    body = json.dumps(server.asked[0].json, ensure_ascii=False)
-    assert "+- a letter from the bank" in body and "old" not in server.asked[0].json["messages"][-1]["content"]
-    told = home.run("-m", "thanks")
-    assert "You are welcome." in told.out
-    said = [message["content"] for message in server.asked[1].json["messages"] if message["role"] == "assistant"]
-    assert said == ["A letter from the bank is in the inbox."]
-
-
 def test_a_dry_run_shows_what_would_be_asked_and_changes_nothing(home: Home, server: ModelServer) -> None:
     home.run("init")
     write(home, "HEARTBEAT.md", f"{WATCH}- [ ] Look around\n- [ ] watch $ echo hi\n")

@@ -1,6 +1,5 @@
 """`nanoclaw -m TEXT` from the shell to a model server and back."""
 
-import base64
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ from nanoclaw.commands import talking
 from nanoclaw.core.store.history import whole_history
 from nanoclaw.start.opening import read_store
 from tests.core.store.test_db import held
-from tests.journeys.command import KEY, Home, Running
+from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.program import REPOSITORY, assert_legal
 
@@ -189,13 +188,6 @@ def test_a_signal_during_the_stream_ends_it_legally_and_the_next_start_works(
     assert home.run("-m", "still there?").out == "Here again.\n"
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
-def test_output_that_finds_no_room_is_told_in_a_sentence(home: Home) -> None:
-    with Path("/dev/full").open("w") as full, home.opened("status", stdout=full, stderr=-1, text=True) as process:
-        _, told = process.communicate(timeout=100)
-    assert (process.returncode, told) == (1, "nanoclaw: not everything could be written: No space left on device\n")
-
-
 def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answered(
     home: Home, server: ModelServer
 ) -> None:
@@ -299,23 +291,6 @@ def test_a_home_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> Non
     assert str(tmp_path / "home") in ended.err
 
 
-def test_a_damaged_state_is_told_by_looks_and_kept_aside_by_the_next_start(home: Home, server: ModelServer) -> None:
-    server.script(says("One."), says("Two."))
-    home.run("-m", "first")
-    state = home.root / "state.db"
-    state.write_bytes(state.read_bytes()[:9000])
-    before = state.read_bytes()
-    for command in (("sessions", "list"), ("sessions", "show")):
-        ended = home.run(*command, check=1)
-        assert "state.db" in ended.out + ended.err
-        assert state.read_bytes() == before
-    ended = home.run("-m", "hi")
-    assert ended.out == "Two.\n"
-    (aside,) = home.root.glob("state.db.damaged-*")
-    assert aside.name in ended.err
-    assert aside.read_bytes() == before
-
-
 FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
@@ -347,33 +322,6 @@ def test_a_full_disk_ends_in_a_sentence_and_the_next_start_finds_all_whole(
     assert history_of(home)[: len(before)] == before
     server._script[:] = [says("Again.")]
     assert home.run("-m", "again").out.endswith("Again.\n")
-
-
-# -- secrets
-
-
-def test_a_key_occurs_nowhere_but_in_the_header_that_needs_it(home: Home, server: ModelServer) -> None:
-    other = "tok-canary-55ab03e1977c"
-    home.configure(server.base, more=f'api_key = "{KEY}"\n[channels.telegram]\ntoken = "{other}"\n')
-    (home.root / "config.toml").chmod(0o600)
-    (home.workspace).mkdir()
-    (home.workspace / "leak.txt").write_text(f"{KEY} {other} {base64.b64encode(KEY.encode()).decode()}")
-    server.script(
-        calls("exec", {"command": "env; cat leak.txt; cat ../config.toml"}),
-        calls("read_file", {"path": "leak.txt"}),
-        failing(401, {"error": {"message": f"bad key {KEY}"}}),
-    )
-    ended = home.run("-m", "show me everything", "--json", check=1)
-    seen = {"stdout": ended.out, "stderr": ended.err}
-    seen |= {f"request {number}": asked.body.decode() for number, asked in enumerate(server.asked)}
-    for path in home.root.rglob("*"):
-        is_copy = "snapshots" in path.parts  # of what the workspace has
-        if path.is_file() and path.suffix != ".toml" and path.name != "leak.txt" and not is_copy:
-            seen[str(path)] = path.read_bytes().decode("latin-1")
-    forms = (KEY, other, KEY.encode().hex(), base64.b64encode(KEY.encode()).decode().rstrip("="))
-    leaks = [(place, form) for place, text in seen.items() for form in forms if form in text]
-    assert leaks == []
-    assert KEY in server.asked[0].headers["authorization"]
 
 
 # -- what a start costs

@@ -13,7 +13,6 @@ import pytest
 
 from nanoclaw.core.commands import NOT_NOW
 from nanoclaw.core.errors import ConfigError, LimitReached, ProviderRefused
-from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Origin, Usage
 from nanoclaw.plugins.budget.plugin import Budget, BudgetSettings
 from nanoclaw.plugins.budget.spending import PendingRequest, Reservation, Spending
@@ -327,18 +326,6 @@ async def test_a_refused_request_never_reaches_the_model_and_commands_go_on(tmp_
         assert "$19.50 spent of $20.00" in await here.ask("/budget")
         await here.ask("/budget yes")
         assert await here.ask("hello again") == "more"
-
-
-async def test_the_line_at_80_percent_is_shown_with_the_next_request(tmp_path: Path) -> None:
-    channel = FakeChannel()
-    model = ScriptedProvider(Say("one", usage=Usage(85_000, 0)), "two", "three", model=MODEL)
-    async with spending(tmp_path, model, 100, channel) as here:
-        for _ in range(3):
-            await here.ask("hello")
-    notices = [event.text for _, event in channel.events if isinstance(event, Notice)]
-    assert [text for text in notices if "$100.00 for today" in text] == [
-        "$85.00 of the $100.00 for today are spent (/budget)"
-    ]
 
 
 async def test_what_a_guest_asks_is_counted_as_a_guests_over_a_restart(tmp_path: Path) -> None:
