@@ -155,26 +155,7 @@ def test_a_key_that_is_set_is_named_in_the_advice(home: Home) -> None:
     assert KEY not in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("frobnicate",), "there is no command 'frobnicate'; nanoclaw --help and nanoclaw help list them."),
-        (("agenda",), "there is no command 'agenda'; a table [calendar] in config.toml brings it."),
-        (("docter",), "nanoclaw: there is no command 'docter'; did you mean 'doctor'?"),
-        (("help", "recepits"), "nanoclaw: there is no command 'recepits'; did you mean 'receipts'?"),
-        (("-m",), "expected one argument"),
-        (("-m", ""), "nothing to answer"),
-        (("-m", "hi", "--image", "no-such.png"), "no file 'no-such.png'"),
-        (("--session", "a\x1bb", "-m", "hi"), "is not a name"),
-        (("--session", "", "-m", "hi"), "is not a name: it is empty"),
-        (("--nonsense",), "--nonsense"),
-        (("-m", "hi", "--image", "/dev/zero"), "'/dev/zero' is a device"),
-        (("-m", "hi", "--file", "/tmp"), "'/tmp' is a folder"),
-        (("-m", "hi", "--file", "/dev/null/x"), "'/dev/null/x' cannot be attached: Not a directory"),
-        (("memory", "add"), "/memory add [--fact] [--keep-both] "),
-        (("sessions", "show", "nope"), "no conversation 'nope'"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "told"), EXAMPLES["a mistake in the call is told with status 2"])
 def test_a_mistake_in_the_call_is_told_with_status_2(home: Home, arguments: tuple[str, ...], told: str) -> None:
     assert told in home.run(*arguments, check=2).err
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests import figures
+from tests.examples import examples
 from tests.figures import Figures, counted, higher, lower, measured, write
+
+KINDS = examples(__file__, "figures.jsonl")
 
 LONG = 600
 
@@ -112,17 +115,7 @@ def test_make_figures_writes_what_is_lower_and_leaves_comments(tree: Path, capsy
     assert (tree / "figures.toml").read_text() == before.replace('"all of tests" = 400', '"all of tests" = 399')
 
 
-@pytest.mark.parametrize(
-    ("path", "room"),
-    [
-        ("plugins/mood/plugin.py", "plugins/mood"),
-        ("channels/pager/channel.py", "channels/pager"),
-        ("providers/cloud/wire.py", "providers/cloud"),
-        ("core/ways/inbox.py", "core/ways"),
-        ("weather/words.py", "weather"),
-        ("weather.py", "weather.py"),
-    ],
-)
+@pytest.mark.parametrize(("path", "room"), KINDS["new rooms"])
 def test_a_new_room_needs_a_budget(tree: Path, path: str, room: str, capsys: pytest.CaptureFixture[str]) -> None:
     add(tree / "nanoclaw" / path, "new = 1\n" * 12)
     budget = f'add its budget to [lines] in tests/figures.toml, "{room}" = 12, and say so in the commit'
@@ -139,19 +132,7 @@ def test_a_room_that_is_gone_takes_its_line_along(tree: Path) -> None:
     assert "todo" not in (tree / "figures.toml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "figure"),
-    [
-        ("core/a.py", "from nanoclaw.core import turn\n", "modules of core in import circles"),
-        ("core/a.py", "if TYPE_CHECKING:\n    from nanoclaw.core.turn import x\n", "import circles in core"),
-        ("core/a.py", "class A:\n    def __init__(self):\n        self.a = 1\n", "classes with state in core"),
-        ("core/a.py", "class A:\n    def f(self, b):\n        b.owner, b.name = self, ''\n", "late bindings"),
-        ("plugins/todo/a.py", "class A:\n    def f(self, b):\n        b.c.ask = self._ask\n", "late bindings"),
-        ("core/a.py", "b.c = f()\nassert b.c and d.c\n", "asserts that something is made"),
-        ("plugins/todo/a.py", 'host.get("core")\n', "plugins that get the core"),
-        ("plugins/todo/a.py", "'''SELECT 1 FROM inbox'''\n", "plugins with SQL on tables of core"),
-    ],
-)
+@pytest.mark.parametrize(("path", "text", "figure"), KINDS["less"])
 def test_what_is_to_become_less_is_counted(tree: Path, path: str, text: str, figure: str) -> None:
     add(tree / "nanoclaw/core/turn.py", "from nanoclaw.core.a import A\n")
     add(tree / "nanoclaw/core/store/migrations/001.sql", "CREATE TABLE inbox (id);\n")

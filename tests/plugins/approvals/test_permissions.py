@@ -13,8 +13,11 @@ from nanoclaw.core.messages import CheckedCall, Inbound, UserMessage
 from nanoclaw.core.plugin import Ask, Plugin, Scope, Tool, Turn, Verdict
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import ScriptedProvider, call
+from tests.examples import examples
 from tests.journeys.command import Home
 from tests.program import MAIN, Program, results, running
+
+SETTINGS = examples(__file__, "permissions.jsonl")
 
 LIST = call("list_dir", {"path": "."})
 SENT: list[str] = []
@@ -98,20 +101,7 @@ async def test_a_task_may_do_what_is_allowed_to_tasks(tmp_path: Path) -> None:
         assert SENT == ["hello"]
 
 
-@pytest.mark.parametrize(
-    ("tools", "said"),
-    [
-        ('deny = ["exce"]', "tools.deny: there is no tool 'exce'; did you mean 'exec'?"),
-        ('[tools.guest]\nask = ["mesage"]', "tools.guest.ask: there is no tool 'mesage'; did you mean 'message'?"),
-        ('deny = ["shell"]', "tools.deny: there is no tool 'shell'; there are "),
-        ('deny = "exec"', 'tools.deny must be a list of tools in quotes, such as ["exec", "github_*"].'),
-        ("deny = [5]", "tools.deny must be a list of tools"),
-        ('denied = ["exec"]', "unknown key 'tools.denied'; did you mean 'deny'?"),
-        ('[tools.gest]\ndeny = ["exec"]', "unknown key 'tools.gest'; did you mean 'guest'?"),
-        ('[tools.job]\nforbid = ["exec"]', "unknown key 'tools.job.forbid'; there are allow, ask, deny."),
-        ("job = 5", "'tools.job' is a table: write [tools.job], and below it deny, ask or allow."),
-    ],
-)
+@pytest.mark.parametrize(("tools", "said"), SETTINGS["what cannot be meant"])
 async def test_what_cannot_be_meant_stops_the_start_with_a_sentence(tmp_path: Path, tools: str, said: str) -> None:
     with pytest.raises(ConfigError) as error:
         async with run(tmp_path, f"[tools]\n{tools}\n"):

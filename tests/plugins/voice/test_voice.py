@@ -15,7 +15,10 @@ from nanoclaw.core.messages import AssistantMessage, Attachment
 from nanoclaw.plugins.voice import plugin
 from nanoclaw.plugins.voice.plugin import for_ears, language_of
 from nanoclaw.providers.scripted import ScriptedProvider
+from tests.examples import examples
 from tests.program import Program, running
+
+HEARD = examples(__file__, "voice.jsonl")
 
 PLUGINS = ("media", "silence", "voice", "basics")
 NOTE = Attachment("", "v.ogg", "audio/ogg", "r1", is_voice=True)
@@ -164,17 +167,7 @@ async def test_wrong_settings_are_told(tmp_path: Path, setting: str, told: str) 
             pass
 
 
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("Good morning", "en"),
-        ("明天早上", "zh"),
-        ("明日の朝", "ja"),
-        ("Завтра в 9", "ru"),
-        ("9:00", "en"),
-        ("내일", "ko"),
-    ],
-)
+@pytest.mark.parametrize(("text", "language"), HEARD["heard in"])
 def test_a_text_tells_its_language_by_its_letters(text: str, language: str) -> None:
     assert language_of(text) == language
 
