@@ -13,12 +13,9 @@ from nanoclaw.channels import table as channels
 from nanoclaw.core.channel import Ids
 from nanoclaw.start import config
 from nanoclaw.start.build import classes, prefix_of
-from tests.examples import examples
 from tests.journeys.command import Home
 from tests.program import REPOSITORY
 from tests.test_plugins import ENABLED, WEATHER, put
-
-WRONG = examples(__file__, "wrong_settings.jsonl")
 
 WRONG: dict[Any, tuple[str, ...]] = {
     str: ("5", "true", '["a"]', "2026-03-06"),
@@ -169,7 +166,15 @@ def test_a_list_of_ids_takes_numbers(tmp_path: Path) -> None:
 # --- before the model ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG["wrong"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[model]\nnmae = "openai/gpt-5"\n', "unknown key 'model.nmae'; did you mean 'model.name'?"),
+        ("[limits]\nrounds = 0\n", "'limits.rounds' must be more than 0, not 0."),
+        ('[heartbeat]\nevery = "soon"\n', "heartbeat.every is 'soon': write a time such as '30m' or '2h'"),
+        ('[channels.telegram]\nallow_from = ["@ann"]\n', "channels.telegram.allow_from and allow_groups take numbers"),
+    ],
+)
 def test_a_wrong_setting_is_told_before_a_model_is_looked_for(tmp_path: Path, text: str, said: str) -> None:
     home = Home(tmp_path / "home")
     home.root.mkdir()
