@@ -230,8 +230,8 @@ class PageChannel:
             if words := self.live.words(key):
                 await self._keep(key, "words", words)
             await self._keep(key, "asked", f"{row} {outbound.text}")
-        is_kept = self.live.sent(key, outbound, item)
         await self._keep_dropped(key, outbound.reply_to)
+        is_kept = self.live.sent(key, outbound, item)
         if not is_kept and outbound.text:
             await self._keep_reply(key, outbound)
         self._has_changed(key, outbound.reply_to)

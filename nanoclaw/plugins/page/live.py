@@ -190,7 +190,7 @@ class LiveTurns:
         broken = self._broken(key) if turn and reason in ("cancelled", "failed") else None
         if broken and reason == "cancelled":
             self._tell(key, "item", item=broken)
-        if answer and turn:
+        if answer and turn and reason != "cancelled":  # that comes below what it dropped
             if not shown or answer.strip() != grew.strip():
                 item = of_text(shown or self._new_id(), answer)
                 shown = item["id"]
@@ -198,7 +198,7 @@ class LiveTurns:
             if len(self._answered) > MOST_ANSWERED:
                 del self._answered[next(iter(self._answered))]
             if turn.reply_to:
-                self._answered[key, turn.reply_to] = shown, self._mark(key) * (reason not in ("cancelled", "failed"))
+                self._answered[key, turn.reply_to] = shown, self._mark(key) * (reason != "failed")
         if broken and reason == "failed":
             self._tell(key, "item", item=broken)
         self._tell(key, "ended", reason=reason)

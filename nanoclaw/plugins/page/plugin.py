@@ -144,8 +144,8 @@ class Page(Plugin):
             case ["token" | "browser" as what] | ["token" | "browser" as what, "--revoke"]:
                 lack = "NAME" if what == "token" else "NUMBER"
                 raise ConfigError(f"web {said.argument.strip()} lacks {lack}. Try nanoclaw web --help.")
-            case ["token", name]:
-                return self._tokens.made(name)
+            case ["token", *words]:
+                return self._tokens.made(" ".join(words))
             case ["guest", *name] if self.public:
                 return await self._guest(self.public, " ".join(name) or str(said.conversation))
             case ["guest", *_]:

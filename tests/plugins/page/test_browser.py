@@ -17,13 +17,12 @@ import pytest
 from nanoclaw.commands.plugins import reply
 from nanoclaw.core.errors import ProviderRefused
 from nanoclaw.core.messages import Address, AssistantMessage, Message, UserMessage
-from nanoclaw.core.tool import tool
 from nanoclaw.plugins.browse.plugin import executable, lack
 from nanoclaw.plugins.page.stream import EventStream
 from nanoclaw.providers.scripted import Hang, call
 from nanoclaw.start.host import ConversationStore
 from tests.plugins.page.served import ON, Served, serving
-from tests.program import NOON, HandClock, tools_plugin
+from tests.program import NOON, HandClock
 
 NONE = lack("", os.environ["PATH"])
 pytestmark = [pytest.mark.live, pytest.mark.skipif(bool(NONE), reason=NONE)]
@@ -290,21 +289,14 @@ async def test_what_happens_before_the_stream_comes_is_shown_too(tmp_path: Path,
 
 
 async def test_what_waits_stands_above_its_own_answer_and_below_the_one_before(tmp_path: Path) -> None:
-    opened_ = asyncio.Event()
-
-    @tool
-    async def wait_for_it() -> str:
-        """Wait."""
-        await opened_.wait()
-        return "It came."
-
-    steps, extra = (call("wait_for_it"), "One heron.", "Two herons."), [tools_plugin(wait_for_it)]
-    async with serving(tmp_path, *steps, settings=FOLLOWS, extra=extra) as served, opened(served) as page:
+    waits = call("exec", {"command": "until [ -e go.txt ]; do sleep 0.1; done"})
+    steps = (waits, "One heron.", "Two herons.")
+    async with serving(tmp_path, *steps, settings=FOLLOWS) as served, opened(served) as page:
         await say(page, "first")
         await page.locator(".tool").wait_for()
         await say(page, "second")
         await page.locator(".waits").wait_for()
-        opened_.set()
+        (tmp_path / "workspace" / "go.txt").touch()
         await page.get_by_text("Two herons.").last.wait_for()
         shown = await page.locator(":is(.said, .text) .words").all_inner_texts()
         assert shown == ["first", "One heron.", "second", "Two herons."]

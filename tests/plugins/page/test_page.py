@@ -64,11 +64,13 @@ async def test_what_waits_says_so_and_can_be_taken_back_until_it_is_begun(tmp_pa
             assert (await events.until("gone"))["id"] == f"i{waits}"
             for id_ in (waits, begun):
                 assert (await browser.client.post("/api/say", json=taken | {"id": id_})).status_code == 409
+            await browser.say(KEY, "Third")
             await browser.say(KEY, "/stop")
-            await events.until("ended")
+            while "Not begun: Third." not in str(events.seen[-1]):
+                await events.next()
+            assert events.seen[-2]["item"]["text"] == "Third", "it stands above what says so, as after a reload"
         shown = (await browser.talk(KEY))["items"]
-        assert [one["text"] for one in shown if one["kind"] == "said"] == ["First"]
-        assert "Not begun" not in str(shown)
+        assert [one["kind"] for one in shown] == ["said", "text", "broken", "said", "text"]
 
 
 async def test_another_life_means_to_load_afresh_and_a_lost_connection_misses_nothing(tmp_path: Path) -> None:
