@@ -246,9 +246,7 @@ async def test_one_that_hangs_is_let_go_and_another_is_enough(tmp_path: Path, mo
         await until(lambda: len(here.terminals._lines) == 0)
 
 
-async def test_one_that_does_not_read_is_let_go_and_blocks_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_that_does_not_read_is_let_go_blocks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "_MOST_UNREAD", 100_000)
     async with place(tmp_path) as here:
         _, writer = await here.raw()

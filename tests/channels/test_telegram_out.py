@@ -390,9 +390,7 @@ async def test_a_message_that_the_person_deleted_while_it_grew_is_sent_anew(talk
 
 
 @talking
-async def test_a_draft_that_would_fade_while_tools_run_is_shown_again(
-    talk: Talk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_draft_that_fades_while_tools_run_is_shown_again(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     inbound = await talk.said("tell me")
     begin(talk, inbound, "Let me look.")
     await talk.server.until(lambda: talk.server.draft(talk.anna))

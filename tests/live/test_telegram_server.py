@@ -93,9 +93,7 @@ TOO_LONG = ("sendMessage", {"chat_id": ANNA, "text": "😀" * 2049}, "400 Bad Re
 
 
 @pytest.mark.parametrize(("method", "parameters", "description"), [*TEXTS["what telegram refuses"], TOO_LONG])
-def test_what_telegram_refuses_is_refused_in_its_words(
-    method: str, parameters: dict[str, Any], description: str
-) -> None:
+def test_what_telegram_refuses_is_refused_as_it_does(method: str, parameters: dict[str, Any], description: str) -> None:
     async def story(bot: Bot) -> None:
         # as ASCII, so that half a surrogate pair can be sent
         body = json.dumps(parameters).encode()

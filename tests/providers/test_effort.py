@@ -66,9 +66,7 @@ def claude(server: ModelServer, waits: Waits) -> Anthropic:
     return Anthropic(Endpoint("anthropic/claude-x", server.root, key="sk"), retries=waits.retries)
 
 
-def test_claude_is_told_the_effort_by_name_and_has_room_to_think(
-    server: ModelServer, waits: Waits, heard: Heard
-) -> None:
+def test_claude_is_told_the_effort_and_has_room_to_think(server: ModelServer, waits: Waits, heard: Heard) -> None:
     server.script(CLAUDE_OK, CLAUDE_OK, CLAUDE_OK)
     sent = asked(claude(server, waits), server, heard, "medium", "none", "")
     assert sent[0]["output_config"] == {"effort": "medium"} and sent[0]["thinking"]["type"] == "adaptive"

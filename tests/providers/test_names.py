@@ -101,9 +101,7 @@ def test_a_model_that_ollama_lacks_gets_the_command(server: ModelServer, waits: 
 
 
 @pytest.mark.parametrize("proxy", ["socks4://127.0.0.1:1", "nonsense://x", "http://127.0.0.1:99999"])
-def test_an_unusable_proxy_is_a_sentence(
-    waits: Waits, heard: Heard, monkeypatch: pytest.MonkeyPatch, proxy: str
-) -> None:
+def test_an_unusable_proxy_is_told(waits: Waits, heard: Heard, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     provider = provider_for("openai/x", api_key="k", retries=waits.retries)
     with pytest.raises(ProviderError):

@@ -381,9 +381,7 @@ def test_a_wait_that_is_too_long_is_told_at_once(
     assert (waits.seconds, heard.notices, len(server.asked)) == ([], [], 1)
 
 
-def test_each_failed_try_is_logged_without_what_was_said(
-    server: ModelServer, error_of: Fail, logged: list[str]
-) -> None:
+def test_each_failed_try_is_logged_without_its_words(server: ModelServer, error_of: Fail, logged: list[str]) -> None:
     words = {"error": {"message": f"Slow down, {KEY}"}}
     server.script(failing(429, words), Scripted((b'data: {"private', b" words"), cut=True), failing(404, words))
     error_of()

@@ -35,7 +35,7 @@ APPROVED = "The person approved this plan, and plan mode is off. Carry it out no
 IS_OFF = "Plan mode is off: no yes to a plan is needed, just do what the person asked for."
 REJECTED = "The person said no to this plan. Plan mode {}: end here, and ask what they want instead."
 IN_WORDS = (
-    "The plan is not approved: the person answered: “{}”. Plan mode {}. Change the plan accordingly, and "
+    "The plan is not approved: the person answered: “{1}”. Plan mode {0}. Change the plan accordingly, and "
     f"present all of it again with {EXIT}."
 )
 NO_ANSWER = "Nobody answered in time, so the plan is not approved. Plan mode {}: end here, and say so."
@@ -159,8 +159,9 @@ class Plan(Plugin):
             return self._presented(call, turn) if mode.is_on else None
         if not (mode.is_on or self._is_parent_on(turn)):
             return None
-        if call.name == DELEGATE and self._host.get(DELEGATE):
-            return None  # a helper that is begun in plan mode is in plan mode
+        is_theirs = (schedule := self._host.get("schedule")) and call.id.startswith(schedule.by_code)
+        if is_theirs or (call.name == DELEGATE and self._host.get(DELEGATE)):
+            return None  # a reminder that the person plainly asked for; a helper begun in plan mode, which is in it
         return Refuse(REFUSED if _can_present(turn) else HELPER_REFUSED)
 
     def _presented(self, call: CheckedCall, turn: Turn) -> Verdict:
@@ -241,8 +242,5 @@ def _is_of(mode: PlanMode, turn: int, call: str, plan: str) -> bool:
 
 
 def _not_yet(answer: OwnersAnswer, mode: str) -> str:
-    if answer.by == "time":
-        return NO_ANSWER.format(mode)
-    if answer.text == NO:
-        return REJECTED.format(mode)
-    return IN_WORDS.format(answer.text.strip(), mode)
+    text = NO_ANSWER if answer.by == "time" else REJECTED if answer.text == NO else IN_WORDS
+    return text.format(mode, answer.text.strip())

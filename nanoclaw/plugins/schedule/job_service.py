@@ -20,7 +20,7 @@ from nanoclaw.plugins.schedule.jobs import Job, Jobs, JobState, Kind, Occurrence
 from nanoclaw.plugins.schedule.loop import JobLoop
 from nanoclaw.plugins.schedule.reminders import length
 from nanoclaw.plugins.schedule.requests import said_back
-from nanoclaw.plugins.schedule.tables import CHANNEL
+from nanoclaw.plugins.schedule.tables import BY_CODE, CHANNEL
 
 LONGEST_TEXT = 4_000
 MOST_JOBS, LISTED, RUNS = 10_000, 100, 20
@@ -52,7 +52,7 @@ class JobService:
     """The service that the plugin makes public. Methods return a sentence or a table for the person, or raise
     ScheduleError with one; those that change something are given the transaction."""
 
-    request = JobRequest
+    request, by_code = JobRequest, BY_CODE
 
     def __init__(self, host: Host) -> None:
         """`loop` is notified when a due time changes."""

@@ -190,8 +190,7 @@ class Schedule(Plugin):
     async def check(self, deep: bool) -> Iterable[Finding]:
         from nanoclaw.plugins.schedule.loop import STALE
 
-        silent_for = self.public.loop.silent_for
-        if silent_for is None:
+        if (silent_for := self.public.loop.silent_for) is None:
             return []
         stale = f"the schedule has not checked its jobs for {silent_for:.0f} s: end nanoclaw and start it again"
         is_well = silent_for <= STALE

@@ -237,9 +237,7 @@ async def test_a_change_of_any_of_several_files_or_deep_in_a_folder_counts(tmp_p
         assert not any(one.is_due for one in (await beats(home).beat()).found)
 
 
-async def test_what_cannot_be_looked_at_is_said_and_wakes_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_cannot_be_read_is_said_and_wakes_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nanoclaw.plugins.heartbeat.probe.COMMAND_SECONDS", 0.2)
     checklist = (
         "- watch ../secret.txt\n- watch $ sleep 30\n- watch http://10.0.0.1/\n- watch https://user:pw@a.example/\n"

@@ -177,9 +177,7 @@ async def test_a_note_that_is_deleted_takes_its_vectors_along(tmp_path: Path, se
     assert index(tmp_path, "SELECT count(*) FROM vectors") == [(1,)]
 
 
-async def test_a_process_that_is_there_for_one_answer_makes_them_after_it(
-    tmp_path: Path, server: EmbeddingServer
-) -> None:
+async def test_a_process_there_for_one_answer_makes_them_after_it(tmp_path: Path, server: EmbeddingServer) -> None:
     write(tmp_path, NOTES, "- Rain all day\n")
     async with running(tmp_path, Model("Hello."), settings=settings(server), plugins=["memory"]) as here:
         await here.ask("hello there")

@@ -15,7 +15,7 @@ from tests.program import Program, results, tools_plugin
 
 WORDS = "yes, but blue"
 STAYS = "stays on"
-ENDS = {"yes": (APPROVED,), "no": (REJECTED.format(STAYS),), "words": (IN_WORDS.format(WORDS, STAYS), APPROVED)}
+ENDS = {"yes": (APPROVED,), "no": (REJECTED.format(STAYS),), "words": (IN_WORDS.format(STAYS, WORDS), APPROVED)}
 """What each plan came to: approved, rejected, changed by the person's words and then approved."""
 
 STEPS = ["Buy the paint", "Paint the door"]

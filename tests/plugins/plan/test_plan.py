@@ -211,6 +211,14 @@ async def test_it_holds_from_the_next_call_on_where_it_is_switched_on_while_a_tu
         assert [("Plan mode is on" in text) for text in remarks(program)] == [False, True]
 
 
+async def test_a_reminder_whose_hour_code_asks_for_is_set_in_plan_mode(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider()) as program:
+        await program.ask("/plan")
+        assert "At what time" in await program.ask("remind me tomorrow to call Anna")
+        assert (await program.ask("1")).startswith("OK: “Sat 7 Mar 2026, 09:00”")
+        assert "is set: Sat 7 Mar 2026, 09:00" in await program.answer()
+
+
 async def test_other_gates_stay_in_force_after_a_yes(tmp_path: Path) -> None:
     forbids = '{"forbids": [{"command": "git push"}]}'
     model = ScriptedProvider(forbids, present(), call("exec", {"command": "git push"}), "Well?")
