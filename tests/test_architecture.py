@@ -401,7 +401,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.skills.described", "yes_no", "plugins.page.server", "start.config"),
     ),
     "files of the home, out of reach of tools": (
-        *("start.home", "start.secrets_file", "start.store_lock", "sqlite_salvage.salvage", "sqlite_salvage.wal"),
+        *("start.home", "start.secrets_file", "sqlite_salvage.salvage", "sqlite_salvage.wal"),
         *("start.opening", "channels.terminal.keyboard", "channels.attach", "channels.newest"),
         *("home_socket", "__main__"),  # the second: the empty device
         *("channels.matrix.account", "channels.email.proof", "channels.email.threads", "channels.email.channel"),

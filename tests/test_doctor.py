@@ -22,7 +22,7 @@ from nanoclaw.commands.doctor import Report, examine, mend
 from nanoclaw.commands.health import files, settings
 from nanoclaw.start.config import load
 from nanoclaw.start.home import make_home
-from nanoclaw.start.store_lock import own
+from nanoclaw.start.opening import own
 from tests.core.store.test_db import filled
 from tests.journeys.command import Home, Running
 from tests.model_server import ModelServer, failing, says

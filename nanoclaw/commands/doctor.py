@@ -20,7 +20,7 @@ from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, Store
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
-from nanoclaw.start.store_lock import owner
+from nanoclaw.start.opening import owner
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,26 +28,6 @@ def greeting(model: str, urgent: Sequence[str], workspace: Path | None = None) -
             f"For a better one: {start_command()} init (openai/…, anthropic/…, ollama/…; see the README)."
         )
     return "\n".join([*lines, *urgent])
-
-
-def print_unfired(app: App, *, left: bool = False) -> None:
-    """Say on stderr that jobs need a process that stays, if some were changed in another, or it is `left`."""
-    schedule = app.used("schedule")
-    jobs = schedule.jobs.all() if schedule else ()
-    due = next((one for one in jobs if one.next_due and one.state == "active"), None)
-    if due and (left or schedule.needs_another_process()):
-        from nanoclaw.installation import start_command
-
-        said = f"Reminders and tasks come while `{start_command()} gateway`, or a chat, runs."
-        print(f"({said}{f' Next: {schedule.in_short(due)}.' if left else ''})", file=sys.stderr)
-
-
-def print_left_out(app: App) -> None:
-    """Say on stderr which plugins were not loaded."""
-    from nanoclaw.channels import attach
-
-    for why in app.left_out.values():
-        attach.say(why)
 
 
 def urgent(app: App) -> list[str]:

@@ -20,7 +20,7 @@ from nanoclaw.escapes import one_line
 from nanoclaw.start import config as configuration
 from nanoclaw.start import home
 from nanoclaw.start.config import Config
-from nanoclaw.start.store_lock import owner
+from nanoclaw.start.opening import owner
 
 
 def init(config: Config, options: Options) -> int:

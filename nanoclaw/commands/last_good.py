@@ -13,7 +13,7 @@ from nanoclaw.start.config import LAST_GOOD, Config
 
 def load(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
     """The configuration, or the last good one, whose `problem` says why. Raises ConfigError if neither is valid."""
-    from nanoclaw.start.store_lock import owner
+    from nanoclaw.start.opening import owner
 
     try:
         config = configuration.load(environ)

@@ -29,8 +29,8 @@ from nanoclaw.start import secrets_file
 from nanoclaw.start.build import build
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import make_home, stored
+from nanoclaw.start.opening import owner
 from nanoclaw.start.purposes import near
-from nanoclaw.start.store_lock import owner
 
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0

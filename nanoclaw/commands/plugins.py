@@ -23,9 +23,8 @@ def carry_out(
 ) -> int:
     """Carry out a command: through the running process, or in this one, which looks for a model if it `asks_model`. One
     that `only_reads` needs no free disk space."""
-    from nanoclaw.commands.greeting import print_left_out, print_unfired
     from nanoclaw.commands.inspecting import app_over_copy
-    from nanoclaw.commands.talking import program, said
+    from nanoclaw.commands.talking import print_left_out, print_unfired, program, said
 
     async def here() -> int:
         model = ""

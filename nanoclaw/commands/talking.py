@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import stat
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -66,7 +67,6 @@ def _answer_once(config: Config, options: Options, text: str) -> int:
         raise ConfigError("there is nothing to answer: give a text after -m, or pipe one in")
 
     from nanoclaw.channels.plain import OneQuestion, Plain
-    from nanoclaw.commands.greeting import print_left_out, print_unfired
 
     if config.problem:
         attach.say(config.problem)
@@ -92,6 +92,24 @@ def _answer_once(config: Config, options: Options, text: str) -> int:
     return said(
         config, text, answer, files, options.session, options.model, as_json=options.json, timeout=options.timeout
     )
+
+
+def print_unfired(app: App, *, left: bool = False) -> None:
+    """Say on stderr that jobs need a process that stays, if some were changed in another, or it is `left`."""
+    schedule = app.used("schedule")
+    jobs = schedule.jobs.all() if schedule else ()
+    due = next((one for one in jobs if one.next_due and one.state == "active"), None)
+    if due and (left or schedule.needs_another_process()):
+        from nanoclaw.installation import start_command
+
+        said = f"Reminders and tasks come while `{start_command()} gateway`, or a chat, runs."
+        print(f"({said}{f' Next: {schedule.in_short(due)}.' if left else ''})", file=sys.stderr)
+
+
+def print_left_out(app: App) -> None:
+    """Say on stderr which plugins were not loaded."""
+    for why in app.left_out.values():
+        attach.say(why)
 
 
 def _check(app: App, channel: Plain, lack: str) -> None:
@@ -218,7 +236,7 @@ class TerminalChat:
 
     async def _alone(self) -> None:
         from nanoclaw.channels.socket.terminals import GATEWAY_SECONDS
-        from nanoclaw.commands.greeting import greeting, print_unfired, urgent
+        from nanoclaw.commands.greeting import greeting, urgent
 
         config, options = self._config, self._options
         is_first = not (config.home / "state.db").exists()
@@ -292,7 +310,6 @@ def commands_of(app: App) -> dict[str, tuple[str, bool]]:
 
 def gateway(config: Config, options: Options) -> int:
     from nanoclaw.channels import table as channels
-    from nanoclaw.commands.greeting import print_left_out
 
     _check_settings(config)
     _give_memory_back()
@@ -377,7 +394,7 @@ async def _tell_of_problem(app: App) -> None:
 def _take_home(config: Config) -> bool:
     """Wait until the home is free: a terminal that owns it gives it up and attaches, one answer comes to its end. False
     where that takes too long. Raises StoreBusy for another gateway."""
-    from nanoclaw.start.store_lock import owner
+    from nanoclaw.start.opening import owner
 
     began, noted = time.monotonic(), False
     while (pid := owner(config.home / "state.db")) is not None and time.monotonic() - began < _PATIENCE_SECONDS:

@@ -16,10 +16,10 @@ from nanoclaw.core.plugin import Reply
 from nanoclaw.core.provider import Embedded, EmbeddingModel, Provider
 
 if TYPE_CHECKING:
+    from nanoclaw.providers.around import LocalQueue
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
     from nanoclaw.providers.listing import KnownFacts
-    from nanoclaw.providers.local_queue import LocalQueue
     from nanoclaw.providers.transcription import Transcribe
     from nanoclaw.start.config import Config
     from nanoclaw.start.model_facts import ModelFacts
@@ -148,12 +148,12 @@ class ConfiguredModels:
     def window_of(self, model: str) -> int | None:
         """The context window of a model, as the config says, was learned or is known. The model inside this process
         has its own short prompt and takes of a conversation as much as fits."""
-        from nanoclaw.providers import windows
+        from nanoclaw.providers import prices
 
         learned, said = self._facts.window(model), self._config.model.window_tokens
         if self._is_set(model):  # what a server refuses is too long whatever the config says
             return min(said, learned or said)
-        return None if model.startswith(LOCAL) else learned or windows.window_of(model)
+        return None if model.startswith(LOCAL) else learned or prices.window_of(model)
 
     def window_in_words(self, model: str) -> str:
         """'' if unknown it."""
@@ -222,7 +222,7 @@ class ConfiguredModels:
         server = _server_here(self._config, name)
         if not server:
             return made
-        from nanoclaw.providers.local_queue import LocalQueue, OnThisMachine
+        from nanoclaw.providers.around import LocalQueue, OnThisMachine
 
         return OnThisMachine(made, self._queues.setdefault(server, LocalQueue(one_at_a_time=False)))
 
@@ -290,13 +290,13 @@ def load_ahead(config: Config, model: str) -> None:
     but modules and caches. The model in the program is none of these: it loads when it is first asked."""
     if model.startswith(LOCAL):
         return
-    from nanoclaw.providers import windows
+    from nanoclaw.providers import prices
 
     with suppress(NanoclawError):  # told when the model is asked
         provider = make_provider(config, model)
         if load := getattr(provider, "load", None):
             load()
-        windows.window_of(model)
+        prices.window_of(model)
 
 
 def is_local(config: Config, model: str) -> bool:

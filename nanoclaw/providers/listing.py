@@ -10,7 +10,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Usage
 from nanoclaw.core.plugin import Reply
 from nanoclaw.dollars import dollars
-from nanoclaw.providers import catalogue, names, prices, windows
+from nanoclaw.providers import catalogue, names, prices
 
 if TYPE_CHECKING:
     from nanoclaw.start.config import Config
@@ -139,7 +139,7 @@ def _known(means: KnownFacts, name: str) -> KnownModel:
         means.is_local(name),
         key,
         bool(given or config.environment.get(key, "").strip()) if key else True,
-        means.window_of(name) or windows.window_of(name),
+        means.window_of(name) or prices.window_of(name),
         _of_a_million(name, Usage(1000)),
         _of_a_million(name, Usage(0, 1000)),
         problem,

@@ -24,6 +24,7 @@ from nanoclaw.core.events import Notice, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Finish, Message, ModelRequest, Usage
 from nanoclaw.core.provider import OnEvent, legal
 from nanoclaw.installation import install_command, start_command
+from nanoclaw.providers.around import LocalQueue
 from nanoclaw.providers.chat_answer import object_in
 from nanoclaw.providers.http import httpx
 from nanoclaw.providers.json_tools import (
@@ -39,8 +40,7 @@ from nanoclaw.providers.json_tools import (
     to_answer,
     without_oldest,
 )
-from nanoclaw.providers.local_queue import LocalQueue
-from nanoclaw.providers.windows import LOCAL_TOKENS
+from nanoclaw.providers.prices import LOCAL_TOKENS
 
 CONTEXT_TOKENS = LOCAL_TOKENS
 OUTPUT_TOKENS = 768

@@ -98,7 +98,7 @@ class OpenAICompatible(ModelClient):
         """Raises ContextTooLong if the server read only a part, and answered as if that had been all."""
         if not self._dialect.cuts or not answer.usage:
             return
-        from nanoclaw.providers.windows import served_window, was_cut
+        from nanoclaw.providers.prices import served_window, was_cut
 
         texts = [message.text for message in request.history]
         read, is_empty = answer.usage.input_tokens, not (answer.text or answer.tool_calls)

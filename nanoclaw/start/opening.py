@@ -2,21 +2,67 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from nanoclaw.atomic_write import drafted
-from nanoclaw.core.errors import StoreError
+from nanoclaw.atomic_write import drafted, reason
+from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.store.db import ASIDE, READ_ONLY, Store, advice_about, reason_of
 from nanoclaw.sqlite_salvage.copies import copy_database, daily_copies, is_damage, is_whole
 from nanoclaw.sqlite_salvage.wal import WriteAheadLog
-from nanoclaw.start.store_lock import own, own_if_free
 
 if TYPE_CHECKING:
     from nanoclaw.core.plugin import Plugin
+
+
+def owner(path: Path) -> int | None:
+    """The pid of the process that owns the store, or None."""
+    try:
+        with open(os.open(path.with_suffix(".lock"), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as lock:  # noqa: PTH123
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(lock.read().strip() or 0)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def own(path: Path) -> IO[str]:
+    """An OS lock, held until it is closed or the process ends, however it ends. Raises StoreBusy and StoreError."""
+    try:
+        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"cannot write in {path.parent}: {error.strerror}. Check its permissions.") from error
+    lock = os.fdopen(descriptor, "r+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = lock.read().strip()
+        lock.close()
+        raise StoreBusy(
+            f"another nanoclaw (process {pid or 'unknown'}) is using {path.parent}. "
+            "Talk to it there or end it first; NANOCLAW_HOME chooses another home."
+        ) from None
+    try:
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+    except OSError as error:
+        raise StoreError(f"cannot write in {path.parent}: {reason(error)}. Nothing was changed.") from error
+    return lock
+
+
+def own_if_free(path: Path) -> IO[str] | None:
+    try:
+        return own(path)
+    except StoreBusy:
+        return None
 
 
 MIGRATIONS = Path(__file__).parents[1] / "core/store/migrations"

@@ -11,7 +11,7 @@ from nanoclaw.providers import local
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.openai_compatible import OpenAICompatible
-from nanoclaw.providers.windows import served_window
+from nanoclaw.providers.prices import served_window
 from tests.model_server import ModelServer, Scripted, anthropic, says
 from tests.providers.conftest import NOW, Heard, Waits, ask, request
 

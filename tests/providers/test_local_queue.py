@@ -3,7 +3,7 @@
 import asyncio
 
 from nanoclaw.core.events import Event, Notice, TextDelta
-from nanoclaw.providers.local_queue import SILENT_SECONDS, LocalQueue
+from nanoclaw.providers.around import SILENT_SECONDS, LocalQueue
 from tests.virtual_time import virtual_time
 
 

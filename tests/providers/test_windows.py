@@ -11,7 +11,7 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint, failure, window_in
 from nanoclaw.providers.names import provider_for
-from nanoclaw.providers.windows import LOCAL_TOKENS, served_window, was_cut, window_of
+from nanoclaw.providers.prices import LOCAL_TOKENS, served_window, was_cut, window_of
 from tests.examples import examples
 from tests.model_server import ModelServer, Scripted, anthropic, delta, events, failing, says
 from tests.providers.conftest import NOW, Heard, Waits, ask, request

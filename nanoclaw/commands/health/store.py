@@ -8,8 +8,7 @@ from nanoclaw.core.plugin import Finding
 from nanoclaw.sqlite_salvage.copies import daily_copies, is_whole
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import refuse_pipes, stored
-from nanoclaw.start.opening import is_undamaged
-from nanoclaw.start.store_lock import own
+from nanoclaw.start.opening import is_undamaged, own
 
 
 def store(config: Config, pid: int | None) -> Iterator[Finding]:

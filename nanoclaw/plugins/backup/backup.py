@@ -15,7 +15,7 @@ from typing import NamedTuple
 from nanoclaw.atomic_write import draft_folder, drafted, is_draft, reason, remove_drafts, sync_folder, write_atomically
 from nanoclaw.core.errors import StoreError
 from nanoclaw.plugins.backup.archive import PLAN, SECRETS, ArchiveWriter, is_part, unpack
-from nanoclaw.start.store_lock import own
+from nanoclaw.start.opening import own
 
 _OTHER_KINDS = frozenset({".zip", ".7z", ".rar", ".tar", ".bz2", ".xz", ".zst"})
 

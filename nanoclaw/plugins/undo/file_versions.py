@@ -19,7 +19,7 @@ from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, re
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.undo.memory_history import BESIDES, MemoryHistory, folded, outcome, when
+from nanoclaw.plugins.undo.plugin import BESIDES, MemoryHistory, folded, outcome, when
 
 LARGEST_BYTES = 10_000_000  # of a larger file no copy is kept
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.plugins.rules.forbidden import Forbidden, dump, from_answer, load, what_is_forbidden
+from nanoclaw.plugins.rules.plugin import Forbidden, dump, from_answer, load, what_is_forbidden
 from tests.examples import examples
 
 COMMANDS = examples(__file__, "commands.jsonl")
