@@ -44,7 +44,6 @@ class Lost(NamedTuple):
     copy; '' if there is none."""
 
     path: str
-    size: int
     left: int | None
     copy: str
 
@@ -108,7 +107,7 @@ class Judge:
             there = self._moved(links, new) if links else {}
             links = [path for path in links if path not in there]
             beside = [one for one in map(self._lost, (*over, *links)) if one.copy] + self._folders()
-        repositories = [Lost(path, 0, None, "") for path in self._repositories()]
+        repositories = [Lost(path, None, "") for path in self._repositories()]
         altered = [self._lost(path) for path in (*gone, *changed) if self._says_other(path)]
         return Losses([*repositories, *lost], beside, altered)
 
@@ -118,7 +117,7 @@ class Judge:
         tops = tuple(f"{one}/" for one in self._before.tops if one in self._after.tops)
         here = {identity(one) for path, one in now.items() if path not in was}
         gone = {path: one for path, one in was.items() if path not in now and path.startswith(tops)}
-        return [Lost(path, 0, None, name_of(one)) for path, one in gone.items() if identity(one) not in here]
+        return [Lost(path, None, name_of(one)) for path, one in gone.items() if identity(one) not in here]
 
     def _repositories(self) -> list[str]:
         """Repositories that are gone, of which there are no copies."""
@@ -140,7 +139,7 @@ class Judge:
     def _lost(self, path: str) -> Lost:
         found, left = self._before.files[path], self._after.files.get(path)
         has_copy = self._copies.has(found)
-        return Lost(path, found.st_size, left.st_size if left else None, name_of(found) if has_copy else "")
+        return Lost(path, left.st_size if left else None, name_of(found) if has_copy else "")
 
     def _moved(self, lost: list[str], places: list[str]) -> dict[str, str]:
         """Files whose content exists elsewhere, and where: under another name, in a copy, or packed."""

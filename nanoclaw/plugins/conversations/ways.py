@@ -191,7 +191,7 @@ class Ways:
 
     def _put_back(self, effects: Sequence[Effect], tx: Tx) -> list[str]:
         """Put files back, the newest change first; a sentence for each file."""
-        undo, taint, told = self._host.get("undo"), self._host.get("taint"), dict[str, str]()
+        undo, told = self._host.get("undo"), dict[str, str]()
         for effect in effects if undo else ():
             if not _is_file(effect):
                 continue
@@ -200,8 +200,6 @@ class Ways:
             except WorkspaceError as error:
                 told.setdefault(effect.target, str(error))
                 continue
-            if effect.before and taint:
-                taint.came_back(effect.target, effect.before, tx)
             became = "is as it was before" if effect.before else "was removed again"
             told[effect.target] = f"{effect.target} {became}."
         return list(told.values())

@@ -140,6 +140,8 @@ class FileVersions:
             self._put(one.target, content)
         for one, _ in every:
             self._write(tx, partial(self._records.mark_undone, effect=one))
+            if one.before and (taint := self._host.get("taint")):
+                self._write(tx, partial(taint.came_back, one.target, one.before))
 
     def undo(self, tx: Tx | None = None) -> Effect:
         """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, if there is none, the

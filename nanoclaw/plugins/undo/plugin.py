@@ -205,8 +205,6 @@ class Undo(Plugin):
         if not _has_changed(effect):
             return ""
         self.public.revert(effect, tx)
-        if effect.before and (taint := self._host.get("taint")):
-            taint.came_back(effect.target, effect.before, tx)
         became = "removed again" if effect.before == "" else "put back as before"
         return f"{effect.target} {became} ({when(effect)}, {did(effect)})."
 
