@@ -310,7 +310,12 @@ def _first_process(report: int, limits: Iterable[tuple[int, int]], *, has_relay:
     held = (f"ulimit -{_LETTERS[kind]} $(({most} {amounts.get(kind, '')}))" for kind, most in limits)
     relay = _python(_RELAY.format(str(_PACKAGE.parent)), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
     text = _FIRST.format(
-        report=report, errors=report + 1, limits="; ".join(held), relay=shlex.join(relay) or ":", own=1 + has_relay
+        report=report,
+        errors=report + 1,
+        input=report + 2,
+        limits="; ".join(held),
+        relay=shlex.join(relay) or ":",
+        own=1 + has_relay,
     )
     return (shell, "-c", text, "sandbox")
 
@@ -324,12 +329,12 @@ for one in /proc/self/fd/*; do
   one=${{one##*/}}
   case $one in 0 | 1 | 2 | {report}) ;; *) eval "exec $one>&-" ;; esac
 done
-exec {errors}>&2 2>/dev/null
+exec {input}<&0 <&- {errors}>&2 2>/dev/null
 trap : INT TERM
 {limits}
-{relay} {report}>&- {errors}>&- >/dev/null || {{ printf '!no relay' >&{report}; exit 1; }}
+{relay} {report}>&- {errors}>&- {input}<&- >/dev/null || {{ printf '!no relay' >&{report}; exit 1; }}
 printf + >&{report}
-nice -n 10 "$@" 2>&{errors} {report}>&- {errors}>&-
+nice -n 10 "$@" <&{input} 2>&{errors} {report}>&- {errors}>&- {input}<&-
 ended=$? left=0
 case $ended in 13[04-79] | 14[13] | 15[23]) ended=$((128 - ended)) ;; esac
 for one in /proc/[0-9]*; do

@@ -38,7 +38,7 @@ def test_each_attack_alone(tmp_path: Path, level: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["everyday.txt", "everyday_more.txt"])
 def test_everyday_commands_work_as_without_it(tmp_path: Path, level: str, name: str) -> None:
     different = compared(tmp_path, level, name)
-    assert len(different) <= (3 if level == "full" else 4), different
+    assert len(different) <= (3 if level == "full" else 12), different  # modes stay as they are with Landlock
 
 
 def test_with_landlock_times_change_of_what_is_opened_and_modes_of_nothing(tmp_path: Path) -> None:
