@@ -309,15 +309,8 @@ def _first_process(report: int, limits: Iterable[tuple[int, int]], *, has_relay:
     amounts = {resource.RLIMIT_DATA: "/ 1024", resource.RLIMIT_FSIZE: "/ (${BASH_VERSION:+2 *} 512)"}
     held = (f"ulimit -{_LETTERS[kind]} $(({most} {amounts.get(kind, '')}))" for kind, most in limits)
     relay = _python(_RELAY.format(str(_PACKAGE.parent)), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
-    text = _FIRST.format(
-        report=report,
-        errors=report + 1,
-        input=report + 2,
-        limits="; ".join(held),
-        relay=shlex.join(relay) or ":",
-        own=1 + has_relay,
-    )
-    return (shell, "-c", text, "sandbox")
+    given = {"limits": "; ".join(held), "relay": shlex.join(relay) or ":", "own": 1 + has_relay}
+    return (shell, "-c", _FIRST.format(report=report, errors=report + 1, input=report + 2, **given), "sandbox")
 
 
 _LETTERS = {
@@ -332,7 +325,7 @@ done
 exec {input}<&0 <&- {errors}>&2 2>/dev/null
 trap : INT TERM
 {limits}
-{relay} {report}>&- {errors}>&- {input}<&- >/dev/null || {{ printf '!no relay' >&{report}; exit 1; }}
+{relay} {report}>&- {errors}>&- {input}<&- </dev/null >/dev/null || {{ printf '!no relay' >&{report}; exit 1; }}
 printf + >&{report}
 nice -n 10 "$@" <&{input} 2>&{errors} {report}>&- {errors}>&- {input}<&-
 ended=$? left=0
@@ -344,7 +337,6 @@ done
 printf '\\n%s left\\n' $ended >&{report}
 exec sleep 600
 """
-"""A process with the highest priority of the command's own must not hold the program up."""
 
 
 def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
