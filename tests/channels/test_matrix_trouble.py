@@ -425,9 +425,7 @@ async def test_the_first_message_of_a_thread_says_what_it_is_about(tmp_path: Pat
     assert [one.quote for one in said] == ["", "The boiler", "", "Explain"]
 
 
-async def test_what_a_stopped_turn_had_said_stays_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_stopped_turn_said_stays_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nanoclaw.channels.matrix.channel.LIVE_SECONDS", 0.01)
     async with homeserver() as server:
         server.news = [room()]

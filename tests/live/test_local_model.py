@@ -96,9 +96,7 @@ async def test_the_second_start_restores_the_reading_of_the_instructions(tmp_pat
 
 
 @pytest.mark.parametrize("moment", ["reading", "writing"])
-async def test_cancelling_takes_less_than_a_second_and_frees_the_model(
-    tmp_path: Path, state: Path, moment: str
-) -> None:
+async def test_cancelling_takes_under_a_second_and_frees_the_model(tmp_path: Path, state: Path, moment: str) -> None:
     text = "Tell me a very long story about a fox" if moment == "writing" else "Sum this up: " + "lorem ipsum " * 900
     async with chat(tmp_path, state) as program:
         await program.ask("Hi")

@@ -24,9 +24,7 @@ def due_times(expression: str, zone: str, after: str, count: int) -> list[str]:
 @pytest.mark.parametrize(
     ("expression", "zone", "after", "times"), CRON["the next times are those of a clock on the wall"]
 )
-def test_the_next_times_are_those_of_a_clock_on_the_wall(
-    expression: str, zone: str, after: str, times: list[str]
-) -> None:
+def test_the_next_times_are_those_of_a_wall_clock(expression: str, zone: str, after: str, times: list[str]) -> None:
     assert due_times(expression, zone, after, len(times)) == times
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,8 +52,7 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.memory.semantic import SecondOpinion
     from nanoclaw.plugins.memory.talk import TalkSearch
 
-NOTES, NOTES_CHARACTERS = 12, 1_500  # the most notes that one message recalls, and their characters
-OLDER = 3  # the most that a new note is compared with
+NOTES, NOTES_CHARACTERS, OLDER = 12, 1_500, 3  # the most that a message recalls, and that a new note is compared with
 IDLE_SECONDS = 30.0  # from a start to the first look at earlier conversations
 BUNDLED = "local/use"  # the model of vectors inside this process
 TALK = 4  # texts of recent talk that a short message may refer to
@@ -204,8 +204,7 @@ class Memory(Plugin):
         vector: Sequence[float] | None = None,
     ) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
-        has_others = self._origins.has_others
-        if not self._is_shown or not (has_others or self._search.has_notes()):  # the owner's own facts are known
+        if not (self._is_shown and (self._origins.has_others or self._search.has_notes())):  # own facts are known
             return []
 
         def is_known(hit: Hit) -> bool:  # those facts are in the prompt as a whole
@@ -285,8 +284,9 @@ class Memory(Plugin):
     async def _older(self, text: str, context: ToolContext) -> list[Hit]:
         """The owner's own entries that a new one may make untrue; none for a small model, which takes all for that."""
         stored, asked = self._host.conversations.of(context.conversation), f"{text}?"  # a question finds more
-        if getattr(self._host.models.of(stored.model), "cuts_history", False):
-            return []
+        with suppress(ConfigError):  # its turn may have a model of its own
+            if getattr(self._host.models.of(stored.model), "cuts_history", False):
+                return []
         vector = await self._opinion.vector_of(asked, is_meant=True) if self._opinion else None
         found = self._search.recall(asked, (), self._host.now(), NOTES_CHARACTERS, vector=vector)
         return [hit for hit in found if not (UNTIL.search(hit.text) or self._sources(hit))][:OLDER]

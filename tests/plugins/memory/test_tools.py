@@ -1,6 +1,9 @@
 """The memory tools, as the model uses them."""
 
+from pytest import MonkeyPatch
+
 from nanoclaw.plugins.memory.tools import UNTRUE
+from nanoclaw.providers.scripted import ScriptedProvider
 from tests.plugins.conftest import Hands
 
 
@@ -85,7 +88,7 @@ def test_a_note_that_a_new_one_replaces_says_until_when_it_held_and_is_not_repla
     assert note.read_text() == f"{before} (until 2026-05-03)"
 
 
-def test_a_note_names_the_older_ones_that_it_may_end_and_the_same_text_again_ends_one(hands: Hands) -> None:
+def test_a_note_names_what_it_may_end_and_the_same_text_again_ends_one(hands: Hands, monkeypatch: MonkeyPatch) -> None:
     note = hands.root / "memory/2026-02-01.md"
     note.parent.mkdir()
     note.write_text("- 09:00 Choir on Wednesdays at seven\n- 09:10 Choir in Bonn (until 2026-02-20)\n- Rain\n")
@@ -99,6 +102,8 @@ def test_a_note_names_the_older_ones_that_it_may_end_and_the_same_text_again_end
         "Corrected: - 09:00 Choir on Wednesdays at seven (until 2026-05-03)"
     )
     assert hands("memory_add", text="The plumber came") == "Noted in memory/2026-05-03.md: - 23:30 The plumber came"
+    monkeypatch.setattr(ScriptedProvider, "cuts_history", True, raising=False)  # a small model
+    assert UNTRUE not in hands("memory_add", text="The choir sings Bach on Fridays")
 
 
 def test_a_note_that_ends_a_fact_is_moved_to_the_facts(hands: Hands) -> None:

@@ -160,7 +160,7 @@ async def test_a_clone_of_the_owners_own_is_theirs_until_something_else_comes_in
         assert "- copy/: the repository copy" in await home.ask("/taint")
 
 
-async def test_a_repository_is_of_others_where_it_came_from_elsewhere(
+async def test_a_repository_is_of_others_where_it_is_from_elsewhere(
     tmp_path: Path, home_of_ada: dict[str, str]
 ) -> None:
     async with reading(tmp_path / "home", "", environment=home_of_ada) as (home, _, _):
