@@ -22,7 +22,7 @@ from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.litellm_provider import LiteLLM
 from nanoclaw.providers.names import provider_for, services
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
-from tests.providers import conftest, validators
+from tests.providers import conftest, test_repair, validators
 from tests.providers.conftest import NOW, READ_FILE, Heard, Waits, request
 from tests.providers.test_wire_forms import asking, histories
 
@@ -151,3 +151,11 @@ def test_no_provider_of_litellm_is_taken_for_a_slip() -> None:
     for provider in LlmProviders:
         if provider.value not in (*services(), "anthropic"):
             assert isinstance(provider_for(f"{provider.value}/x", api_key="k"), LiteLLM)
+
+
+def test_calls_and_results_that_a_server_refuses_are_told_in_words_once(server: ModelServer, waits: Waits) -> None:
+    test_repair.test_a_400_about_calls_and_results_is_mended_and_asked_once_more(
+        server, waits, "litellm", test_repair.WORDS[0]
+    )
+    server.asked.clear()
+    test_repair.test_a_second_400_is_told_and_the_next_request_has_its_calls_again(server, waits, "litellm")

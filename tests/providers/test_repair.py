@@ -41,7 +41,7 @@ def providers(server: ModelServer, waits: Waits) -> dict[str, Provider]:
     }
 
 
-@pytest.mark.parametrize("which", ["openai", "anthropic", "litellm"])
+@pytest.mark.parametrize("which", ["openai", "anthropic"])
 @pytest.mark.parametrize("words", WORDS)
 def test_a_400_about_calls_and_results_is_mended_and_asked_once_more(
     server: ModelServer, waits: Waits, which: str, words: str
@@ -59,7 +59,7 @@ def text_of(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-@pytest.mark.parametrize("which", ["openai", "anthropic", "litellm"])
+@pytest.mark.parametrize("which", ["openai", "anthropic"])
 def test_a_second_400_is_told_and_the_next_request_has_its_calls_again(
     server: ModelServer, waits: Waits, which: str
 ) -> None:
