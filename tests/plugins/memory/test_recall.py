@@ -147,14 +147,7 @@ def test_of_what_has_changed_the_newest_comes_first(tmp_path: Path, then: str, n
     assert texts(recall(ws, question)) == [now, then]
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "question"),
-    [
-        ("Lives in Berlin with Mara", "Moved to Leipzig with Mara, a flat in the south", "Where do I live?"),
-        ("Wohnt in Köln, Ehrenfeld", "Nach Bonn gezogen, Altbau in Poppelsdorf", "Wo wohne ich?"),
-        ("Habite à Lyon, rue Mercière", "A déménagé à Nantes, quartier Bouffay", "Où est-ce que j'habite ?"),
-    ],
-)
+@pytest.mark.parametrize(("then", "now", "question"), WORDS["moves"])
 def test_a_move_is_found_and_says_until_when_the_old_home_may_have_been_one(
     tmp_path: Path, then: str, now: str, question: str
 ) -> None:

@@ -18,7 +18,7 @@ from nanoclaw.providers.scripted import ScriptedProvider
 from tests.examples import examples
 from tests.program import Program, running
 
-HEARD = examples(__file__, "voice.jsonl")
+EXAMPLES = examples(__file__, "voice.jsonl")
 
 PLUGINS = ("media", "silence", "voice", "basics")
 NOTE = Attachment("", "v.ogg", "audio/ogg", "r1", is_voice=True)
@@ -140,14 +140,7 @@ async def test_the_last_answer_is_spoken_when_asked_for(tmp_path: Path) -> None:
         assert spoken(home) == ["cmn: Guten Tag.\n"]
 
 
-@pytest.mark.parametrize(
-    ("program", "has_encoder", "told"),
-    [
-        ("/bin/cp", True, "answers to voice notes are spoken by /bin/cp"),
-        ("/no/program", True, "/no/program is not installed, so answers are not spoken"),
-        ("/bin/cp", False, "PyAV is not installed, so answers are not spoken"),
-    ],
-)
+@pytest.mark.parametrize(("program", "has_encoder", "told"), EXAMPLES["of programs"])
 async def test_doctor_says_whether_answers_are_spoken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, has_encoder: bool, told: str
 ) -> None:
@@ -167,7 +160,7 @@ async def test_wrong_settings_are_told(tmp_path: Path, setting: str, told: str) 
             pass
 
 
-@pytest.mark.parametrize(("text", "language"), HEARD["heard in"])
+@pytest.mark.parametrize(("text", "language"), EXAMPLES["heard in"])
 def test_a_text_tells_its_language_by_its_letters(text: str, language: str) -> None:
     assert language_of(text) == language
 
