@@ -55,7 +55,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pptx": ("documents",),
     "Stemmer": ("tokenizer",),
     "yaml": ("plugins.skills.skills",),
-    "rank_bm25": ("plugins.tool_search.ranking", "plugins.web.passages"),
+    "rank_bm25": ("plugins.tool_search.ranking", "plugins.web.fetching"),
     "croniter": ("time_words.cron",),
     "imap_tools": ("channels.email", "plugins.mailbox"),
     "imaplib": ("channels.email", "plugins.mailbox"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.commands.arguments import Options
-from nanoclaw.commands.health import files, keys, model, opened, settings, store
+from nanoclaw.commands.health import files, model, opened, settings, store
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
@@ -213,7 +213,7 @@ def _local(
     yield "permissions", lambda: (*files.exposed(config), *files.exposed_workspace(config), *files.locked(config))
     yield "workspace", lambda: files.folders(config)
     yield "disk", lambda: files.room(config)
-    yield "keys", lambda: keys.keys(config, model.named(config))
+    yield "keys", lambda: settings.keys(config, model.named(config))
     yield "store", lambda: store.store(config, pid)
     yield "running", lambda: _running(pid, live)
     yield OPEN, lambda: opened.opened(config)

@@ -7,8 +7,7 @@ import json
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.commands.arguments import Options
-from nanoclaw.commands.confirming import says_yes
-from nanoclaw.commands.plugins import carry_out
+from nanoclaw.commands.plugins import carry_out, says_yes
 from nanoclaw.plugins.importer.plugin import read
 from nanoclaw.start import secrets_file
 from nanoclaw.start.config import Config

@@ -14,8 +14,8 @@ from typing import Any
 
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.commands.arguments import Options
-from nanoclaw.commands.confirming import says_yes
 from nanoclaw.commands.inspecting import app_over_copy
+from nanoclaw.commands.plugins import says_yes
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import PERSON, Plugin

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
+
 
 OF_TALK = -1
 """Instead of an exit status: the command is a message of the conversation, and nothing was done."""
@@ -80,3 +82,16 @@ async def reply(app: App, command: str, *, as_json: bool) -> str | None:
         return None
     said = await app.commands.for_said(name, Said(argument, MAIN, MAIN, "owner", "owner", shell=start_command()))
     return json.dumps(dict(said.data or {"text": said.text})) if as_json else said.text
+
+
+def says_yes(question: str, otherwise: str = "Nothing was added.") -> bool:
+    """Raises NanoclawError if nobody is there."""
+    from nanoclaw.yes_no import yes_or_no
+
+    if not sys.stdin.isatty():
+        raise NanoclawError(f"{question} Nobody is here to answer: use --yes")
+    print(f"{question} yes or no: ", end="", flush=True)
+    is_yes = yes_or_no(sys.stdin.readline()) is True
+    if not is_yes:
+        print(otherwise)
+    return is_yes

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 from nanoclaw.commands.arguments import Options
-from nanoclaw.commands.confirming import says_yes
-from nanoclaw.commands.plugins import carry_out
+from nanoclaw.commands.plugins import carry_out, says_yes
 from nanoclaw.core.errors import ConfigError, SkillError
 from nanoclaw.packages.pins import pin_of
 from nanoclaw.packages.reading import stem, write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nanoclaw.commands.health.keys import trouble_of_model
+from nanoclaw.commands.health.settings import trouble_of_model
 from nanoclaw.core.errors import ConfigError, NanoclawError, ProviderError
 from nanoclaw.core.messages import Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Finding

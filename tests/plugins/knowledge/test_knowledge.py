@@ -7,8 +7,7 @@ import pytest
 
 from nanoclaw.cli import run
 from nanoclaw.plugins.knowledge import pdf_pages
-from nanoclaw.plugins.knowledge.index import Library
-from nanoclaw.plugins.knowledge.passages import of_text
+from nanoclaw.plugins.knowledge.index import Library, of_text
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.program import results, running
 

@@ -13,7 +13,7 @@ from nanoclaw.core.messages import Address
 from nanoclaw.net.charset import words_of
 from nanoclaw.net.page import _tls
 from nanoclaw.plugins.web import contents, fetching
-from nanoclaw.plugins.web.passages import fitting
+from nanoclaw.plugins.web.fetching import fitting
 from nanoclaw.plugins.web.readable import readable
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.documents.office import pack, pdf
