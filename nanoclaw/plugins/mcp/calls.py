@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from nanoclaw.escapes import one_line, plain
 from nanoclaw.pictures.pictures import PictureError, open_picture
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.mcp.connection import Connection
+    from nanoclaw.plugins.mcp.connection import Connection, RunningCall
     from nanoclaw.plugins.mcp.listing import ListedPrompt
 
 MOST = 200
@@ -30,11 +30,11 @@ MOST = 200
 async def call(connection: Connection, name: str, context: ToolContext, arguments: dict[str, Any]) -> ToolOutput:
     """The result of a call, sent as it was given. Raises ToolError."""
 
-    async def work(session: Any, heard: Callable[[], None]) -> Any:
+    async def work(session: Any, running: RunningCall) -> Any:
         from nanoclaw.plugins.mcp import sdk
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
-            heard()
+            running.reset_timeout()
             known = f"{done:g} of {total:g}" if total else f"{done:g}"
             context.show(plain(message or known), done / total if total else None)
 
@@ -52,7 +52,7 @@ async def call(connection: Connection, name: str, context: ToolContext, argument
             return first
         return await sdk.run_input_required_driver(first, dispatch=answer, retry=send)
 
-    return await output_of(connection.name, await connection.request(work))
+    return await output_of(connection.name, await connection.request(work, context))
 
 
 async def resources(session: Any) -> str:

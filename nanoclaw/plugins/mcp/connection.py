@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from nanoclaw.core.errors import FAULTS, ConfigError, ToolError
 from nanoclaw.core.plugin import Host
+from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
 from nanoclaw.plugins.mcp.listing import MOST_TOOLS, KeptListings, ServerListing, prompts_of, tools_of
 
@@ -33,6 +34,42 @@ _CLOSED, _TERMINATED = -32000, "Session terminated"
 State = Literal["not started", "connecting", "connected", "failed"]
 
 
+class RunningCall:
+    """A call that a server works on: for whom, and the clock that ends it when nothing is heard for too long."""
+
+    def __init__(self, context: ToolContext | None, seconds: float) -> None:
+        self.context, self._seconds = context, seconds
+        self.clock = asyncio.timeout(seconds)
+        self._asking: set[asyncio.Task[Any]] = set()
+        self._is_over = False
+
+    def reset_timeout(self) -> None:
+        """Restart the time limit: the server has shown a sign of life."""
+        if not self._is_over and not self._asking:
+            self.clock.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+    async def of_person(self, question: Coroutine[Any, Any, T]) -> T | None:
+        """A person's answer, None where the call ended first. Meanwhile the server's time limit is paused."""
+        if self._is_over:
+            question.close()
+            return None
+        task = asyncio.ensure_future(question)
+        self._asking.add(task)
+        self.clock.reschedule(None)
+        try:
+            await asyncio.wait({task})
+            return None if task.cancelled() else task.result()
+        finally:
+            task.cancel()
+            self._asking.discard(task)
+            self.reset_timeout()
+
+    def end(self) -> None:
+        self._is_over = True
+        for task in self._asking:
+            task.cancel()
+
+
 class Connection:
     """The connection to one server. `state` and `error` tell how it is; `listing` is what it offers or offered last."""
 
@@ -48,6 +85,7 @@ class Connection:
         """The last HTTP status of 400 and more."""
         self.open_login: Callable[[str], None] | None = None
         """Shows a person the address at which to sign in; None where nobody is there."""
+        self._calls: list[RunningCall] = []
         self._session: sdk.ClientSession | None = None
         self._dispatcher: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -82,22 +120,21 @@ class Connection:
         self.want()
         await self._tried.wait()
 
-    async def request(self, work: Callable[[sdk.ClientSession, Callable[[], None]], Awaitable[T]]) -> T:
-        """The result of requests to the server, which is connected first where it isn't. `work` calls the second when
-        the server shows a sign of life: its time begins anew. Raises ToolError; a cancelled call is cancelled there."""
+    async def request(
+        self, work: Callable[[sdk.ClientSession, RunningCall], Awaitable[T]], context: ToolContext | None = None
+    ) -> T:
+        """The result of requests to the server, which is connected first where it isn't. Raises ToolError; a cancelled
+        call is cancelled there, too."""
         from nanoclaw.plugins.mcp import sdk
 
         for is_last in (False, True):
             session = await self._connected()
-            clock, self.refused = asyncio.timeout(self.settings.seconds), 0
-
-            def heard(clock: asyncio.Timeout = clock) -> None:
-                with suppress(RuntimeError):  # it is over
-                    clock.reschedule(asyncio.get_running_loop().time() + self.settings.seconds)
-
+            call = RunningCall(context, self.settings.seconds)
+            self._calls.append(call)
+            self.refused = 0
             try:
-                async with clock:
-                    done = await work(session, heard)
+                async with call.clock:
+                    done = await work(session, call)
                     self._noise = 0
                     return done
             except TimeoutError:
@@ -121,6 +158,9 @@ class Connection:
                 raise
             except FAULTS as error:
                 raise ToolError(f"{self.name} sent an invalid answer: {self.shown(_words(error))}") from None
+            finally:
+                self._calls.remove(call)
+                call.end()
         raise AssertionError
 
     def shown(self, text: str) -> str:
@@ -186,18 +226,19 @@ class Connection:
 
     async def _open(self, stack: AsyncExitStack) -> asyncio.Event:
         """Connect, and learn what there is; the event of the connection's end."""
-        from nanoclaw.plugins.mcp import sdk, wire
+        from nanoclaw.plugins.mcp import questions, sdk, wire
 
         dispatcher = self._dispatcher = wire.dispatcher(*await stack.enter_async_context(wire.transport(self)))
         session = sdk.ClientSession(
             dispatcher=dispatcher,
-            list_roots_callback=lambda _: wire.roots(self.host.workspace, self.settings.roots),
+            elicitation_callback=lambda _, params: questions.elicitation(self.host, self.name, self._call(), params),
+            list_roots_callback=lambda _: questions.roots(self.host, self.settings.roots),
             logging_callback=self._logged,
             message_handler=self._told,
             client_info=wire.client_info(),
         )
         await stack.enter_async_context(session)
-        try:  # most servers speak the protocol of 2025
+        try:  # the SDK's servers can ask a person in the midst of a call by the protocol of 2025, not by the newest
             await session.initialize()
         except sdk.MCPError:  # it may speak the newest alone
             await sdk.negotiate_auto(session)
@@ -289,6 +330,10 @@ class Connection:
             self.host.log.warning("what {} offers cannot be kept: {}", self.name, error)
 
     # --- what the server says by itself ------------------------------------------------------------------------------
+
+    def _call(self) -> RunningCall | None:
+        """The call that it works on: the one that began last."""
+        return self._calls[-1] if self._calls else None
 
     def log_line(self, line: str) -> None:
         """A line that a program wrote to stderr."""

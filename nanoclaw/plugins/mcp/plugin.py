@@ -213,10 +213,10 @@ class Mcp(Plugin):
 
         one = self._servers.named(server)
         if not uri:
-            listed = await one.request(lambda session, _: resources(session))
+            listed = await one.request(lambda session, _: resources(session), context)
             return ToolOutput(listed, outside=source_of(one.name))
         images: list[Any] = []
-        found = await one.request(lambda session, _: session.read_resource(str(uri)))
+        found = await one.request(lambda session, _: session.read_resource(str(uri)), context)
         text = await resource(found.contents, images)
         return ToolOutput(text or "(it is empty)", tuple(images), source_of(one.name))
 

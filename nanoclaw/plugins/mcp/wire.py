@@ -38,16 +38,6 @@ def client_info() -> sdk.types.Implementation:
     return sdk.types.Implementation(name="nanoclaw", version=__version__)
 
 
-async def roots(workspace: Path, folders: Sequence[str]) -> sdk.types.ListRootsResult:
-    """The folders that a server is told of."""
-    return sdk.types.ListRootsResult.model_validate({"roots": [_root(workspace, one) for one in folders]})
-
-
-def _root(workspace: Path, folder: str) -> dict[str, str]:
-    path = (workspace / Path(folder).expanduser()).absolute()
-    return {"uri": path.as_uri(), "name": path.name}
-
-
 @asynccontextmanager
 async def transport(connection: Connection) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams of a connection."""

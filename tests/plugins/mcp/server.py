@@ -20,6 +20,7 @@ PNG = base64.b64decode(
 def served(*, in_2025: bool = True) -> Any:
     from mcp.server.mcpserver import Context, Image, MCPServer
     from mcp_types import CallToolResult, TextContent
+    from pydantic import create_model
 
     server = MCPServer("test", version="1.0")
 
@@ -82,6 +83,11 @@ def served(*, in_2025: bool = True) -> Any:
         server.add_tool(lambda: "new here", name="grown", description="It came later.", structured_output=False)
         await (context.session.send_tool_list_changed if in_2025 else context.notify_tools_changed)()
         return "grown"
+
+    @server.tool(structured_output=False)
+    async def trip(context: Context[Any, Any]) -> str:
+        """Asks for a city."""
+        return str(await context.elicit("A trip.", create_model("Trip", city=(str, ...))))
 
     @server.resource("note://1", name="one")
     def note() -> str:
@@ -188,7 +194,16 @@ def lie(*, is_mute: bool) -> None:
         print(json.dumps(answer), flush=True)
 
 
-FORM = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+FORM = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "title": "City", "description": "Where to?"},
+        "days": {"type": "integer"},
+        "sea": {"type": "boolean"},
+        "by": {"type": "string", "enum": ["train", "car"]},
+    },
+    "required": ["city"],
+}
 QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "form": ("elicitation/create", {"message": "A trip.", "requestedSchema": FORM}),
     "think": (

@@ -21,6 +21,7 @@ from nanoclaw import cli
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Event, Notice, ToolProgress
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
+from nanoclaw.core.plugin import dump_profile
 from nanoclaw.outside_text import inside
 from nanoclaw.plugins.mcp.listing import tools_of
 from nanoclaw.providers.scripted import ScriptedProvider, call
@@ -107,7 +108,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
     ) as here:
         await here.public("mcp").connections()["t"].ready()  # on a busy machine longer than a context waits
         assert await here.ask("go") == "I see."
-        offered = ["add", "env", "weather", "fail", "picture", "mixed", "slow", "die", "grow"]
+        offered = ["add", "env", "weather", "fail", "picture", "mixed", "slow", "die", "grow", "trip"]
         assert names(model.requests[0]) == [f"t__{name}" for name in offered]
         add, env, token, weather, fail, picture, mixed, listed, read, unknown, wrong, die, again = results(here.history)
         assert inside(add.text) == "3"
@@ -161,7 +162,7 @@ async def test_a_server_is_used_killed_started_again_stopped_and_gone_at_the_end
 # --- a server that lies, and asks ------------------------------------------------------------------------------------
 
 
-async def test_a_lying_server_is_bounded_and_told_and_asks_nobody(tmp_path: Path) -> None:
+async def test_a_lying_server_is_bounded_and_told_and_what_it_asks_is_the_persons_to_answer(tmp_path: Path) -> None:
     odd = {"self": [1, {"deep": None}], "context": "x", "7": True}
     model = ScriptedProvider(
         call("l__good", odd),
@@ -170,6 +171,23 @@ async def test_a_lying_server_is_bounded_and_told_and_asks_nobody(tmp_path: Path
     )
     async with running(tmp_path, model, settings=ALL + stdio("l", "--liar")) as here:
         await here.say("go")
+        asked = await here.answer()
+        assert "The MCP server l asks: `A trip.`" in asked
+        assert "City, days, sea, by" in asked
+        assert await here.ask("yes") == "OK, going ahead."
+        for question, wrong, answer, said in (
+            ("City — Where to? (text)", "", "Rome", ""),
+            ("days (a whole number)", "many", "3", ""),
+            ("sea (yes or no)", "/answer perhaps", "ja", "“yes”"),
+            ("by (train or car)", "/answer plane", "Tra", "“train”"),
+        ):
+            assert question in await here.answer()
+            if wrong:
+                await here.say(wrong)
+                assert question in await here.answer_with("does not fit")
+            assert not said or (await here.ask("Book a room")).startswith("Kept. First I need your answer")
+            await here.say(answer)
+            assert not said or said in await here.answer()
         assert await here.answer() == "I see."
         listing = here.public("mcp").connections()["l"]
         while "l__later" not in {tool.spec.name for tool in listing.listing.tools}:  # noqa: ASYNC110
@@ -180,7 +198,7 @@ async def test_a_lying_server_is_bounded_and_told_and_asks_nobody(tmp_path: Path
         assert "l sent an invalid answer" in array
         assert '{"other": 1}' in result
         assert here.workspace.as_uri() in roots
-        assert '"code": -32600' in form, "nobody asks the person by a server"
+        assert '"content": {"city": "Rome", "days": 3, "sea": true, "by": "train"}' in form
         assert '"code": -32600' in think, "nobody asks the model by a server"
         assert "l says:" not in long
         assert "{}" in later  # a tool that came meanwhile is run by name
@@ -209,6 +227,16 @@ async def test_every_request_begins_with_the_one_before_over_30_turns_in_which_t
     for before, after in itertools.pairwise(model.requests):
         assert (after.system, after.tools) == (before.system, before.tools)
         assert after.history[: len(before.history)] == before.history
+
+
+async def test_nobody_there_means_that_a_server_gets_no_answer(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("l__form"), "I see.")
+    async with running(tmp_path, model, settings=ALL + stdio("l", "--liar")) as here:
+        inbound = Inbound(MAIN, "", "1", UserMessage("go", here.clock(), "job"), role="owner")
+        await here.deliver(inbound._replace(profile=dump_profile(here.app.chain.profiles["heartbeat"])))
+        assert "I see." in await here.answer()
+    (form,) = results(model.requests[-1].history)
+    assert '{"action": "decline"}' in form.text
 
 
 # --- servers that are not there --------------------------------------------------------------------------------------
@@ -300,6 +328,24 @@ def over_http(*options: str) -> tuple[subprocess.Popen[str], str]:
     server = subprocess.Popen([sys.executable, str(SERVER), "--http", *options], stdout=subprocess.PIPE, text=True)
     assert server.stdout
     return server, f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp"
+
+
+async def test_a_form_of_the_sdks_own_server_is_the_persons_to_fill_in(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("near__trip"), call("far__trip"), "I see.")
+    server, address = over_http()
+    try:
+        async with running(tmp_path, model, settings=f'{ALL}{stdio("near")}[mcp.far]\nurl = "{address}"\n') as here:
+            await here.say("go")
+            for name in ("near", "far"):
+                assert f"The MCP server {name} asks: `A trip.`" in await here.answer()
+                await here.ask("yes")
+                assert "City (text)" in await here.answer()
+                await here.say("Rome")
+            assert await here.answer() == "I see."
+            assert all("city='Rome'" in one.text for one in results(here.history))
+    finally:
+        server.kill()
+        server.wait()
 
 
 async def test_a_server_that_speaks_the_newest_protocol_alone_is_used_and_grows(tmp_path: Path) -> None:
