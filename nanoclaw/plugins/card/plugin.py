@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 DELETIONS = 3
 """Files that one turn may delete without asking."""
 
-SMALL = 200
-"""Bytes of what is remembered in a file that may be written anew without asking."""
+SMALL = 200  # bytes of a file of the assistant's own that may be written anew without asking
 
 FILE_CHANGES = "file_changes"
 """The tool that makes the file changes that commands were kept from making, after a yes; hidden from models."""
@@ -117,7 +116,7 @@ class PlanCard(Plugin):
             return self._question(call, turn)
         if call.name == "message" and _is_to_new_person(call, self._host):
             return Ask(f"Write to {quoted(str(call.arguments['to']))}, to whom you have not written before?")
-        if call.name in ("write_file", "edit_file") and _shrinks_memory(call.arguments, self._host.workspace):
+        if call.name in ("write_file", "edit_file") and _shrinks_own(call.arguments, self._host.workspace):
             return Ask(f"Take away more than half of {quoted(str(call.arguments['path']))}? /undo brings it back.")
         return None
 
@@ -252,12 +251,13 @@ class PlanCard(Plugin):
         return known
 
 
-def _shrinks_memory(given: Mapping[str, Any], workspace: Path) -> bool:
-    """True for a change that takes away more than half of what is remembered in a file."""
+def _shrinks_own(given: Mapping[str, Any], workspace: Path) -> bool:
+    """True for a change that takes away more than half of what a file says of the assistant, or remembers."""
     from nanoclaw.beneath.paths import name_beneath
+    from nanoclaw.kept_files import is_own
 
     file = Path(name_beneath(workspace, str(given.get("path", ""))))
-    if file.parts[:1] not in (("MEMORY.md",), ("memory",)) or not (workspace / file).is_file():
+    if not is_own(file.parts) or file.name == "HEARTBEAT.md" or not (workspace / file).is_file():
         return False
     old = (workspace / file).stat().st_size
     gone, new = (len(str(given.get(name, "")).encode()) for name in ("old", "new"))
