@@ -37,7 +37,7 @@ def many() -> Iterator[list[Trials]]:
 def test_every_promise_holds_wherever_a_day_is_disturbed(many: list[Trials], kind: Kind) -> None:
     points = kind.points(many[0])
     outcomes = seen(kind, many, Random(kind.name).sample(points, SAMPLES))
-    assert len(outcomes) == SAMPLES
+    assert len(outcomes) >= SAMPLES
     assert [outcome for outcome in outcomes if outcome.broken] == []
 
 
