@@ -79,7 +79,7 @@ async def test_a_question_names_its_number_on_its_buttons_and_in_words(tmp_path:
 
 
 async def test_a_late_yes_to_a_question_of_a_deleted_conversation_answers_no_other_question(tmp_path: Path) -> None:
-    asks = call("write_file", {"path": "AGENTS.md", "content": "a"})
+    asks = call("write_file", {"path": ".envrc", "content": "a"})
     async with running(tmp_path, ScriptedProvider(asks, asks), channel=Numbering()) as home:
         await home.say("Write it")
         assert "/yes 1" in (await home.channel.sent.get()).text
