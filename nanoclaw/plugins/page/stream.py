@@ -23,8 +23,9 @@ class EventStream:
         self._last = 0
         self._kept: deque[tuple[int, str, bytes]] = deque()  # number, conversation and line
         self._bytes = 0
-        self._readers: set[asyncio.Event] = set()
+        self._news = asyncio.Event()  # set, and another one, whenever there is something for readers
         self._is_closed, self._woken = False, 0
+        self._joined = ((0, 0, ""), b"")  # lines that were read last, from where to where and of which conversation
 
     @property
     def at(self) -> str:
@@ -39,42 +40,41 @@ class EventStream:
         self._bytes += len(line)
         while len(self._kept) > KEPT or (self._bytes > KEPT_BYTES and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft()[2])
-        for reader in self._readers:
-            reader.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def read(self, last: str, is_open: Callable[[], bool], only: str = "") -> AsyncIterator[bytes]:
         """Lines for one browser, of one conversation or all, from the event after `last` on; it is told to load afresh
         where that is not known any more. Ends when it `is_open` no longer, or all is closed."""
-        news, loop = asyncio.Event(), asyncio.get_running_loop()
-        self._readers.add(news)
+        loop = asyncio.get_running_loop()
         look_at, woken = 0.0, self._woken  # when it is looked again if the browser may still read, which costs a query
-        try:
-            sent = self._number(last)
-            if sent is None:
+        sent = self._number(last)
+        if sent is None:
+            sent = self._last
+            yield b"retry: 1000\nid: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
+        else:
+            yield b"retry: 1000\n\n"
+        while not self._is_closed:
+            if woken != self._woken or loop.time() >= look_at:
+                look_at, woken = loop.time() + QUIET_SECONDS, self._woken
+                if not is_open():
+                    return
+            news = self._news
+            if self._kept and self._kept[0][0] > sent + 1:  # it was too slow
                 sent = self._last
-                yield b"retry: 1000\nid: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
-            else:
-                yield b"retry: 1000\n\n"
-            while not self._is_closed:
-                if woken != self._woken or loop.time() >= look_at:
-                    look_at, woken = loop.time() + QUIET_SECONDS, self._woken
-                    if not is_open():
-                        return
-                news.clear()
-                if self._kept and self._kept[0][0] > sent + 1:  # it was too slow
-                    sent = self._last
-                    yield b"id: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
-                elif self._last > sent:
-                    lines, sent = self._after(sent, only), self._last
-                    yield b"".join(lines)
-                    continue
-                try:
-                    async with asyncio.timeout(QUIET_SECONDS):
-                        await news.wait()
-                except TimeoutError:
-                    yield b": still here\n\n"
-        finally:
-            self._readers.discard(news)
+                yield b"id: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
+            elif self._last > sent:
+                lines, sent = self._after(sent, only), self._last
+                yield lines
+                continue
+            try:
+                async with asyncio.timeout(QUIET_SECONDS):
+                    await news.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
 
     def close(self) -> None:
         self._is_closed = True
@@ -83,12 +83,15 @@ class EventStream:
     def wake(self) -> None:
         """Let every reader look whether it is still open."""
         self._woken += 1
-        for reader in self._readers:
-            reader.set()
+        self._tell()
 
-    def _after(self, sent: int, only: str) -> list[bytes]:
-        news = list(takewhile(lambda one: one[0] > sent, reversed(self._kept)))[::-1]
-        return [line for _, key, line in news if not only or key == only]
+    def _after(self, sent: int, only: str) -> bytes:
+        """Joined lines; many browsers want the same ones."""
+        wanted = sent, self._last, only
+        if self._joined[0] != wanted:
+            news = list(takewhile(lambda one: one[0] > sent, reversed(self._kept)))[::-1]
+            self._joined = wanted, b"".join(line for _, key, line in news if not only or key == only)
+        return self._joined[1]
 
     def _number(self, last: str) -> int | None:
         """The number of an id of this life, if all after it is still kept."""
