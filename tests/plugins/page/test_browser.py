@@ -42,7 +42,8 @@ async def opened(
     async with playwright.async_playwright() as driver:
         path = executable("", os.environ["PATH"])
         chromium = await driver.chromium.launch(executable_path=path, chromium_sandbox=os.geteuid() != 0, args=given)
-        context = await chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        size = {"width": width, "height": 800}
+        context = await chromium.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
         page, faults, asked = await context.new_page(), list[str](), list[str]()
         page.on("pageerror", lambda error: faults.append(str(error)))
         context.on("request", lambda request: asked.append(request.url))
@@ -118,7 +119,6 @@ async def test_axe_finds_nothing_in_any_view(tmp_path: Path, width: int, scheme:
     ):
 
         async def check(name: str) -> None:
-            await page.wait_for_timeout(300)  # colours fade in
             found = (await axe.run(page)).response["violations"]
             assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], name
 
