@@ -20,11 +20,9 @@ class EventStream:
 
     def __init__(self) -> None:
         self.life = secrets.token_hex(4)
-        self._last = 0
         self._kept: deque[tuple[int, str, bytes]] = deque()  # number, conversation and line
-        self._bytes = 0
         self._news = asyncio.Event()  # set, and another one, whenever there is something for readers
-        self._is_closed, self._woken = False, 0
+        self._is_closed, self._woken, self._last, self._bytes = False, 0, 0, 0
         self._joined = ((0, 0, ""), b"")  # lines that were read last, from where to where and of which conversation
 
     @property
@@ -51,8 +49,7 @@ class EventStream:
         where that is not known any more. Ends when it `is_open` no longer, or all is closed."""
         loop = asyncio.get_running_loop()
         look_at, woken = 0.0, self._woken  # when it is looked again if the browser may still read, which costs a query
-        sent = self._number(last)
-        if sent is None:
+        if (sent := self._number(last)) is None:
             sent = self._last
             yield b"retry: 1000\nid: %s\nevent: afresh\ndata: {}\n\n" % self.at.encode()
         else:
