@@ -33,6 +33,15 @@ def only_reads(command: str) -> bool:
     return all(_READERS.fullmatch(name) and not (name == "cp" and last[0] in "~/$") for name, last in runs)
 
 
+def writes_nothing(command: str) -> bool:
+    """True for a command whose programs are for reading only, with nothing that has them write."""
+    words = [one for words in commands_in(command) for one in words]
+    return bool(words) and only_reads(command) and not any(map(_WRITING.match, words))
+
+
+_WRITING = re.compile(r"(?:cp|unzip)$|-(?:o|-output|delete|exec|ok|fprint|fls)")
+
+
 def servers(command: str) -> tuple[str, ...]:
     """Servers without which it fails; none for what installs something outside of the workspace."""
     in_own = "bin/activate" in command

@@ -121,9 +121,15 @@ class Encloser:
             self._filter = seccomp.program(alone=is_full, truncate=is_full or landlock.version() >= 3) or b""
 
     def enclose(
-        self, command: Sequence[str], environment: Mapping[str, str], limits: Allowance = USUAL, relay: str = ""
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        limits: Allowance = USUAL,
+        relay: str = "",
+        writes: bool = True,
     ) -> Enclosed:
-        """Make a command ready; `relay` is a socket that web requests go to, at level full. Raises SandboxError."""
+        """Make a command ready; `relay` is a socket that web requests go to, at level full, where one that doesn't
+        write can't. Raises SandboxError."""
         if self.strength.level == "none":
             raise SandboxError("there is no sandbox on this machine")
         if shown := next((one for one in self._grants.hidden if one in self._grants.writable), None):
@@ -138,7 +144,8 @@ class Encloser:
         except TooManyError as error:
             raise SandboxError(str(error)) from None
         if self.strength.level == "full":
-            return self._by_bwrap(command, kept, limits, relay, protected)
+            protected = protected if writes else [one for one in protected if one.kind == "closed"]
+            return self._by_bwrap(command, kept, limits, relay, protected, writes=writes)
         return self._by_rules(command, kept, limits, protected)
 
     def _linked(self) -> str:
@@ -190,12 +197,14 @@ class Encloser:
         limits: Allowance,
         relay: str,
         protected: Sequence[Protected],
+        *,
+        writes: bool,
     ) -> Enclosed:
         grants, given = self._grants, list[int]()
         options = [self.strength.bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
         options += ["--cap-drop", "ALL", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]  # root owns these
         options += ["--dev", "/dev", "--symlink", "../tmp", "/var/tmp"]
-        options += ["--dir", "/run", *self._places(limits)]
+        options += ["--dir", "/run", *self._places(limits, writes=writes)]
         others = list[Protected]()
         try:
             for one in sorted(protected, key=lambda one: len(one.path.parts)):  # a mount hides those below
@@ -213,7 +222,7 @@ class Encloser:
                         how = "--bind" if one.kind == "around" else "--ro-bind"
                         options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
             began_ns = time.time_ns() - _SETTLED_NS
-            put_back = partial(self._put_back, self._copies.snapshot(others), protected, began_ns)
+            put_back = partial(self._put_back, self._copies.snapshot(others), protected, began_ns) if writes else str
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
                 options += ["--ro-bind-data", str(given[-1]), str(grants.home / ".gitconfig")]
@@ -245,13 +254,13 @@ class Encloser:
         keeper = Keeper(tuple(given), report, put_back=put_back, disks=disks, own=2 + bool(relay), is_namespace=True)
         return Enclosed(tuple(options), environment, keeper)
 
-    def _places(self, limits: Allowance) -> list[str]:
+    def _places(self, limits: Allowance, *, writes: bool) -> list[str]:
         """Options for all that a command sees."""
         options = list[str]()
         for path, kind in self._seen:
             match kind:
                 case "read" | "write":
-                    options += ["--ro-bind" if kind == "read" else "--bind", str(path), str(path)]
+                    options += ["--bind" if kind == "write" and writes else "--ro-bind", str(path), str(path)]
                 case "scratch":
                     most = limits.tmp_bytes if str(path) == "/tmp" else min(limits.tmp_bytes, _SMALL_BYTES)
                     options += ["--size", str(most), "--tmpfs", str(path)]

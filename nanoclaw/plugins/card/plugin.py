@@ -126,6 +126,8 @@ class PlanCard(Plugin):
             known.allowed.add(call.id)  # it is asked about as it is
             return None
         is_awaited = call.name == "exec" and not call.arguments.get("background")
+        if is_awaited and (sandbox := self._host.get("sandbox")) and sandbox.only_looks(str(call.arguments["command"])):
+            return None
         paths = await self._watch.named(str(call.arguments.get("command" if call.name == "exec" else "text") or ""))
         listing = await self._watch.snapshot() if is_awaited or paths else None
         if listing and is_awaited:

@@ -207,6 +207,12 @@ class SandboxedCommands:
             "each (or all, by [sandbox] level in config.toml). Tell them; don't look for a way around it."
         )
 
+    def only_looks(self, command: str) -> bool:
+        """True for a command that is kept from writing, as it is for looking: nothing in the workspace changes."""
+        from nanoclaw.command_needs import writes_nothing
+
+        return self._strength is not None and self._strength.level == "full" and writes_nothing(command)
+
     async def confines(self) -> bool:
         """True if a command reaches neither the network nor folders besides the workspace."""
         level = (await self._current()).level
@@ -297,7 +303,8 @@ class SandboxedCommands:
                     grants = self._grants()
                     grants = grants._replace(read=(*grants.read, *(one.resolve() for one in opened.places)))
                     encloser = Encloser(grants, strength, encloser.known, self._host.home / "put-back")
-                making = asyncio.create_task(asyncio.to_thread(encloser.enclose, command, environment, limits, relay))
+                given = command, environment, limits, relay, not self.only_looks(command[-1])
+                making = asyncio.create_task(asyncio.to_thread(encloser.enclose, *given))
                 try:
                     made = await asyncio.shield(making)
                 except asyncio.CancelledError:

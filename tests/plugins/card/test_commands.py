@@ -307,3 +307,18 @@ async def test_folders_nested_by_the_thousand_can_be_deleted(tmp_path: Path) -> 
         await program.ask("Go")
         assert not (program.workspace / "nest").exists()
         assert not any(one.is_error for one in results(program.history))
+
+
+async def test_a_command_that_only_looks_can_write_nothing_and_no_copies_are_made_before_it(tmp_path: Path) -> None:
+    looks = call("exec", {"command": "cat one.txt"}), call("exec", {"command": "sort --outp=new.txt one.txt"})
+    model = ScriptedProvider(*looks, "Hm.", call("exec", {"command": "touch new.txt"}), "Done.")
+    async with running(tmp_path, model) as program:
+        (program.workspace / "one.txt").write_text("one")
+        if "(full)" not in program.public("sandbox").banner():
+            pytest.skip("this machine has no full sandbox")
+        await program.ask("Look")
+        assert "Read-only file system" in results(program.history)[-1].text
+        assert not (tmp_path / "snapshots").exists()
+        await program.ask("Write")
+        assert (tmp_path / "snapshots").exists()
+        assert (program.workspace / "new.txt").exists()
